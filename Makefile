@@ -1,0 +1,61 @@
+# Everything a person or a machine does with this repo. `make` alone lists it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+BIN := .venv/bin
+JOBS ?= 2
+ifndef SEED
+SEED := $(shell echo $$RANDOM$$RANDOM)
+endif
+export PYTHON
+
+.PHONY: help setup postgres demo gates test golden bench bench-interpret bench-evaluate prove docs clean
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
+
+.venv/stamp: pyproject.toml constraints.txt .ci/venv
+	@.ci/venv
+	@touch $@
+
+setup: .venv/stamp ## a .venv with everything at the versions of constraints.txt (PYTHON=… to choose the interpreter)
+
+postgres: ## PostgreSQL for the tests that compare with it (Debian's package, if root)
+	@.ci/postgres
+
+demo: setup ## shows what Tidegate does today
+	@$(BIN)/python -m tidegate.demo
+
+gates: setup ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src
+	$(BIN)/lint-imports
+
+test: gates postgres ## every gate, then every test (JOBS=2 at once)
+	$(BIN)/pytest -W error -n $(JOBS)
+
+golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it
+	UPDATE_GOLDEN=1 $(BIN)/pytest -W error -q -p no:xdist tests/golden
+
+bench: bench-interpret bench-evaluate ## all benchmarks
+
+bench-interpret: setup ## pruning 10,000 to 1,000,000 parts, beside deltalake
+	$(BIN)/python bench/interpret.py
+
+bench-evaluate: setup ## rows/s per kernel class, beside pyarrow and DuckDB
+	$(BIN)/python bench/evaluate.py
+
+prove: setup postgres ## laws and golden files with many more random cases (SEED=… to repeat a run)
+	@echo "seed $(SEED): repeat with make prove SEED=$(SEED)"
+	HYPOTHESIS_PROFILE=prove $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) $(wildcard tests/laws) tests/golden
+	@echo "seed $(SEED)"
+
+docs: setup ## docs/sql.md from the registry of functions
+	@mkdir -p docs
+	$(BIN)/python -m tidegate.expr.document > docs/sql.md.new
+	@mv docs/sql.md.new docs/sql.md
+
+clean: ## removes .venv and every cache
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

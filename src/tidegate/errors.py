@@ -1,0 +1,225 @@
+"""Every error that Tidegate raises on purpose.
+
+    TidegateError                 catch this one to catch them all
+    ├── SqlError                  the text of a statement is wrong
+    │   ├── ParseError            it does not follow the grammar
+    │   └── BindError             it names what is not there, or is ambiguous
+    │       └── TypeMismatch      no function or cast fits these types
+    ├── PlanError                 a good query that cannot become the plan that was asked for
+    ├── UnsupportedError          good SQL that Tidegate does not do
+    ├── LimitError                too deep, too large, too many
+    └── EvaluationError           an expression failed on a row
+
+An error says what happened, where, and what to do. The text, as `str(error)` gives it:
+
+    column "prise" does not exist              the message
+    line 1, column 8:                          the position, if it concerns a place in a SQL text
+        SELECT prise FROM orders
+               ^^^^^
+    hint: did you mean "price"?                the hint, if there is one
+
+A position is often known only to a caller of the one that fails: `error.position = …` may be set on the way
+up. Every error can be pickled, since some of them cross from a Spark task to the driver.
+
+Each message is one that a user can act on. A Python traceback, or the text of some library's exception, never
+is.
+"""
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+EXCERPT = 76  # characters of a SQL line that are shown: fits a terminal of 80 with the indent
+MESSAGE = 2_000  # characters of a message; a name in it may be as long as the statement that a program made
+VALUE = 80  # characters of one value of a row
+ROW = 20  # columns of a row
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A stretch `[start, end)` of a SQL text, in characters.
+
+    Any two numbers will do: they are brought into the text when it is shown. A start at or past the end of
+    the text means "here something is missing", and is shown right after the last word:
+
+        SELECT 1 +
+                  ^
+    """
+
+    sql: str
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        """The line of the start, counted from 1."""
+        return self.sql.count("\n", 0, self._at()) + 1
+
+    @property
+    def column(self) -> int:
+        """The column of the start in its line, in characters (a tab is one), counted from 1."""
+        at = self._at()
+        return at - self.sql.rfind("\n", 0, at)  # rfind gives -1 on the first line: counted from 1 there too
+
+    def excerpt(self) -> tuple[str, str] | None:
+        """The line around the start, at most `EXCERPT` characters of it, and the carets to print below.
+
+        None when the line is blank and there is nothing to see.
+        """
+        at = self._at()
+        first = self.sql.rfind("\n", 0, at) + 1
+        # Only the window is ever copied: a generated statement may be one line of many megabytes.
+        low = max(first, at - EXCERPT // 2)
+        newline = self.sql.find("\n", at, low + EXCERPT)
+        high = min(low + EXCERPT, len(self.sql)) if newline < 0 else newline
+        if high - low < EXCERPT:  # near the end of the line: show more of what comes before
+            low = max(first, high - EXCERPT)
+        more = high < len(self.sql) and newline < 0 and self.sql[high] != "\n"
+        before, after = _printable(self.sql[low:at]), _printable(self.sql[at:high])
+        if low > first and before:
+            before = "…" + before[1:]
+        if more and after:
+            after = after[:-1] + "…"
+        if not (before + after).strip():
+            return None
+        marked = after[: max(1, min(self.end, high) - at)]
+        return (before + after).rstrip(), " " * _cells(before) + "^" * max(1, _cells(marked.rstrip()))
+
+    def _at(self) -> int:
+        """The start, brought into the text."""
+        if self.start >= len(self.sql):
+            return len(self.sql.rstrip())
+        return max(0, self.start)
+
+
+class TidegateError(Exception):
+    """The root: a message, and where they are known a hint (what to do) and a position in a SQL text."""
+
+    def __init__(self, message: str, *, hint: str | None = None, position: Position | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.position = position
+
+    @property
+    def line(self) -> int | None:
+        """The line in the SQL text, counted from 1, if the error has a position."""
+        return None if self.position is None else self.position.line
+
+    @property
+    def column(self) -> int | None:
+        """The column in that line, counted from 1, if the error has a position."""
+        return None if self.position is None else self.position.column
+
+    def details(self) -> Iterator[str]:
+        """Lines that a subclass adds between the position and the hint."""
+        yield from ()
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield shorten(self.message, MESSAGE)
+        if self.position is not None:
+            shown = self.position.excerpt()
+            yield f"line {self.position.line}, column {self.position.column}" + (":" if shown else "")
+            yield from ("    " + text for text in shown or ())
+        yield from self.details()
+        if self.hint:
+            yield f"hint: {shorten(self.hint, MESSAGE)}"
+
+
+class SqlError(TidegateError):
+    """The text of a statement is wrong."""
+
+
+class ParseError(SqlError):
+    """A statement does not follow the grammar."""
+
+
+class BindError(SqlError):
+    """A statement names what is not there, or what could be several things."""
+
+
+class TypeMismatch(BindError):  # noqa: N818  # reads as what it is: "a type mismatch", beside BindError
+    """No function, operator or cast fits the types it is given."""
+
+
+class PlanError(TidegateError):
+    """A good query that cannot become the plan that was asked for; `construct` is what stands in the way.
+
+    For example `TRANSFORM USING` with a `GROUP BY`: only map, filter and project can run as rows arrive.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        construct: str | None = None,
+        hint: str | None = None,
+        position: Position | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, position=position)
+        self.construct = construct
+
+    def details(self) -> Iterator[str]:
+        """Names the construct, unless the message does."""
+        if self.construct and self.construct not in self.message:
+            yield f"in the way: {shorten(self.construct, MESSAGE)}"
+
+
+class UnsupportedError(TidegateError):
+    """Good SQL, or a good request, that Tidegate does not do."""
+
+
+class LimitError(TidegateError):
+    """Too deep, too large or too many: refused before it can exhaust the process."""
+
+
+class EvaluationError(TidegateError):
+    """An expression failed on a row, such as a division by zero; `row` gives the values by column name."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        row: Mapping[str, object] | None = None,
+        hint: str | None = None,
+        position: Position | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, position=position)
+        self.row = None if row is None else dict(row)
+
+    def details(self) -> Iterator[str]:
+        """The row's values, each cut to a readable length."""
+        if not self.row:
+            return
+        shown = [f"{name} = {_value(value)}" for name, value in list(self.row.items())[:ROW]]
+        if len(self.row) > ROW:
+            shown.append(f"… and {len(self.row) - ROW} more columns")
+        yield "in the row " + ", ".join(shown)
+
+
+def shorten(text: str, limit: int) -> str:
+    """The text, or its first `limit` characters, of which the last is an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return "'" + _printable(shorten(value, VALUE)).replace("'", "''") + "'"
+    return shorten(str(value), VALUE)
+
+
+def _printable(text: str) -> str:
+    """One character for one: a space for any white space, `?` for what a terminal would act upon."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def _cells(text: str) -> int:
+    """How wide a terminal shows the text: two cells for a Chinese character, none for a combining accent."""
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)

@@ -1,0 +1,306 @@
+"""Making expressions: overloads are chosen and casts put in here, for SQL, for tests and for Catalyst alike.
+
+`call("+", created_at, text("30 days"))` finds `+(timestamptz, interval)` and turns the literal into an interval, because an
+unknown literal takes the type that the operator wants. A call is resolved to the overload that its arguments reach with the
+least effort: none for the same kind, some for an unknown literal, more with every step of an implicit cast (int2 → int4 →
+int8 → numeric → float4 → float8, date → timestamp → timestamptz). Operators over any type (`=`, CASE, COALESCE, IN) bring their
+arguments to the common type first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.errors import BindError, TypeMismatch
+from tidegate.expr.evaluate import Evaluation
+from tidegate.expr.function import REGISTRY, Any_, AnyRecord, ArrayOf, AsText, Function, Param
+from tidegate.expr.tree import FALSE, TRUE, Call, Column, Expr, Literal
+from tidegate.expr.types import (
+    BOOL, FLOAT8, INT8, MZ_TIMESTAMP, TEXT, TIMESTAMP, TIMESTAMPTZ, UNKNOWN, Kind, Type, array, numeric, record,
+)  # fmt: skip
+
+_NUMBERS = (Kind.INT2, Kind.INT4, Kind.INT8, Kind.NUMERIC, Kind.FLOAT4, Kind.FLOAT8)
+_TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+_DIGITS = {Kind.INT2: 5, Kind.INT4: 10, Kind.INT8: 19}
+_FROM_UNKNOWN = 1
+_STEP = 10
+
+
+def text(value: str) -> Literal:
+    """A string literal whose type its surroundings decide."""
+    return Literal(pa.scalar(value, pa.string()), UNKNOWN)
+
+
+def null(type_: Type = UNKNOWN) -> Literal:
+    """NULL."""
+    return Literal(pa.scalar(None, type_.arrow), type_)
+
+
+def literal(value: Any, type_: Type) -> Literal:
+    """A Python value as a constant of `type_`."""
+    return Literal(pa.scalar(value, type_.arrow), type_)
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """The function or operator `name` applied to `args`, with the casts it needs."""
+    function, targets = resolve(name, [arg.type for arg in args])
+    cast_args = tuple(coerce(arg, target) for arg, target in zip(args, targets, strict=True))
+    return Call(function, cast_args, function.result_type([arg.type for arg in cast_args]))
+
+
+def conjunction(conditions: Iterable[Expr]) -> Expr:
+    """All of the conditions; true if there is none."""
+    return _flat("and", TRUE, conditions)
+
+
+def disjunction(conditions: Iterable[Expr]) -> Expr:
+    """Any of the conditions; false if there is none."""
+    return _flat("or", FALSE, conditions)
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The conditions that are ANDed in `condition`."""
+    if isinstance(condition, Call) and condition.function.name == "and":
+        return [part for arg in condition.args for part in conjuncts(arg)]
+    return [] if condition == TRUE else [condition]
+
+
+def _flat(name: str, neutral: Expr, conditions: Iterable[Expr]) -> Expr:
+    parts: list[Expr] = []
+    for condition in conditions:
+        same = isinstance(condition, Call) and condition.function.name == name
+        parts.extend(condition.args if same and isinstance(condition, Call) else [condition])
+    if len(parts) < 2:
+        return coerce(parts[0], BOOL) if parts else neutral
+    return call(name, *parts)
+
+
+def cast(expr: Expr, target: Type) -> Expr:
+    """`expr::target`, as a user may write it; a constant is cast at once."""
+    if expr.type == target:
+        return expr
+    if expr.type == UNKNOWN and isinstance(expr, Literal):
+        return _from_unknown(expr, target)
+    source = TEXT if expr.type == UNKNOWN else expr.type
+    function = REGISTRY.cast(source.kind, target.kind)
+    if function is None and source.same_kind(target):
+        return expr if isinstance(expr, Column) else replace(expr, type=target)
+    if function is None or not _castable(source, target):
+        raise TypeMismatch(f"cannot cast type {source} to {target}")
+    return Call(function, (expr,), target)
+
+
+def _castable(source: Type, target: Type) -> bool:
+    """Whether what arrays and records hold can be cast too."""
+    if source.element is not None and target.element is not None:
+        return _one_castable(source.element, target.element)
+    if source.fields and target.fields:
+        same = len(source.fields) == len(target.fields)
+        return same and all(_one_castable(a, b) for (_, a), (_, b) in zip(source.fields, target.fields, strict=True))
+    return True
+
+
+def _one_castable(source: Type, target: Type) -> bool:
+    there = source.same_kind(target) or REGISTRY.cast(source.kind, target.kind) is not None
+    return there and _castable(source, target)
+
+
+def coerce(expr: Expr, target: Type) -> Expr:
+    """`expr` as `target` without being asked: unknown literals and implicit casts only."""
+    if expr.type == target or (expr.type.same_kind(target) and not _refined(expr.type, target)):
+        return expr
+    if isinstance(expr, Literal) and expr.is_null:
+        return null(target)
+    if expr.type != UNKNOWN and _effort(expr.type, target) is None:
+        raise TypeMismatch(f"expected {target}, got {expr.type}", hint=f"write an explicit cast: …::{target}")
+    done = cast(expr, target)
+    return _folded(done) if isinstance(expr, Literal) else done
+
+
+def _refined(source: Type, target: Type) -> bool:
+    """Whether two types of one kind still need a cast between them: only nested ones that differ inside do."""
+    return source.is_nested and source.arrow != target.arrow
+
+
+def _from_unknown(expr: Literal, target: Type) -> Literal:
+    if expr.is_null:
+        return null(target)
+    if target.kind is Kind.TEXT and target.length is None:
+        return Literal(expr.value, target)
+    function = REGISTRY.cast(Kind.TEXT, target.kind)
+    if function is None:
+        raise TypeMismatch(f"a string cannot be read as {target}")
+    return _folded(Call(function, (Literal(expr.value, TEXT),), target))
+
+
+def _folded(expr: Expr) -> Literal:
+    outcome = Evaluation([], 1).of(expr)[0]
+    if outcome.errors is not None and outcome.errors[0].is_valid:
+        raise BindError(outcome.errors[0].as_py())
+    return Literal(outcome.values[0], expr.type)
+
+
+def resolve(name: str, types: Sequence[Type]) -> tuple[Function, list[Type]]:
+    """The overload of `name` for arguments of `types`, and the types that they must be cast to."""
+    overloads = [f for f in REGISTRY.overloads(name) if not f.hidden]
+    if not overloads:
+        raise BindError(f"function {name}({_listed(types)}) does not exist", hint=_nearest(name))
+    best: tuple[int, Function, list[Type]] | None = None
+    for function in overloads:
+        fit = _fit(function, types)
+        if fit is not None and (best is None or fit[0] < best[0]):
+            best = (fit[0], function, fit[1])
+    if best is None:
+        known = "; ".join(f.signature for f in overloads[:8])
+        kind = "function" if name[0].isalpha() else "operator"
+        raise TypeMismatch(f"{kind} {name} does not take ({_listed(types)})", hint=f"there is: {known}")
+    return best[1], best[2]
+
+
+def _listed(types: Sequence[Type]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _nearest(name: str) -> str | None:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, REGISTRY.names(), n=3)
+    return f"did you mean {' or '.join(close)}?" if close else None
+
+
+def _fit(function: Function, types: Sequence[Type]) -> tuple[int, list[Type]] | None:
+    """How much effort it takes to call `function` with `types`, and the types to cast to; None if it cannot be."""
+    params = list(function.params)
+    if function.variadic and len(types) >= len(params):
+        params += [params[-1]] * (len(types) - len(params))
+    if len(params) != len(types):
+        return None
+    bound = _bind_letters(params, types)
+    if bound is None:
+        return None
+    total, targets = 0, []
+    for param, type_ in zip(params, types, strict=True):
+        target = _target(param, type_, bound)
+        effort = None if target is None else _effort(type_, target, anything=isinstance(param, AsText))
+        if target is None or effort is None:
+            return None
+        total += effort + (0 if isinstance(param, Type) else 1)
+        targets.append(target)
+    return total, targets
+
+
+def _bind_letters(params: Sequence[Param], types: Sequence[Type]) -> dict[str, Type] | None:
+    """The one type behind each letter: the common type of all arguments that stand for it."""
+    wanted: dict[str, list[Type]] = {}
+    for param, type_ in zip(params, types, strict=True):
+        if isinstance(param, ArrayOf):
+            if type_.element is None and type_ != UNKNOWN:
+                return None
+            wanted.setdefault(param.letter, []).append(type_.element or UNKNOWN)
+        elif isinstance(param, Any_) and param.letter != "any":
+            wanted.setdefault(param.letter, []).append(type_)
+    bound = {letter: common_type(found) for letter, found in wanted.items()}
+    return {k: v for k, v in bound.items() if v is not None} if all(bound.values()) else None
+
+
+def _target(param: Param, type_: Type, bound: dict[str, Type]) -> Type | None:
+    match param:
+        case Type():
+            return type_ if type_.kind is param.kind and not param.is_nested else param
+        case ArrayOf(letter):
+            return array(bound[letter])
+        case Any_("any"):
+            return TEXT if type_ == UNKNOWN else type_
+        case Any_(letter):
+            return bound[letter]
+        case AnyRecord():
+            return type_ if type_.kind is Kind.RECORD else None
+        case AsText():
+            return TEXT
+
+
+def _effort(source: Type, target: Type, anything: bool = False) -> int | None:
+    """Steps of the implicit cast; None if there is none."""
+    if source == UNKNOWN:
+        return _FROM_UNKNOWN
+    if source.same_kind(target) or (source.kind is target.kind and source.is_nested and _castable(source, target)):
+        return 0
+    for ladder in (_NUMBERS, _TIMES):
+        if source.kind in ladder and target.kind in ladder:
+            steps = ladder.index(target.kind) - ladder.index(source.kind)
+            return steps * _STEP if steps > 0 else None
+    if source.kind is Kind.MZ_TIMESTAMP and target.kind in (*_NUMBERS[2:], *_TIMES[1:]):
+        return _STEP * (1 + (*_TIMES[1:], *_NUMBERS[2:]).index(target.kind))
+    return _STEP * 10 if anything else None
+
+
+def common_type(types: Sequence[Type]) -> Type | None:
+    """The type that values of all `types` can be brought to without being asked, or None."""
+    known = [t for t in types if t != UNKNOWN]
+    if not known:
+        return TEXT
+    result = known[0]
+    for type_ in known[1:]:
+        both = _common(result, type_)
+        if both is None:
+            return None
+        result = both
+    return result
+
+
+def _common(a: Type, b: Type) -> Type | None:
+    if a == b:
+        return a
+    if a.kind is Kind.MZ_TIMESTAMP or b.kind is Kind.MZ_TIMESTAMP:
+        return _common_with_now(b if a.kind is Kind.MZ_TIMESTAMP else a)
+    if Kind.NUMERIC in (a.kind, b.kind) and not (a.is_float or b.is_float) and a.is_number and b.is_number:
+        return _common_numeric(a, b)
+    for ladder in (_NUMBERS, _TIMES):
+        if a.kind in ladder and b.kind in ladder:
+            return a if ladder.index(a.kind) >= ladder.index(b.kind) else b
+    if a.kind is Kind.TEXT and b.kind is Kind.TEXT:
+        return TEXT
+    if a.element is not None and b.element is not None:
+        element = common_type([a.element, b.element])
+        return None if element is None else array(element)
+    if a.same_kind(b) and a.fields:
+        return record(*((name, _common(x, y) or x) for (name, x), (_, y) in zip(a.fields, b.fields, strict=True)))
+    return a if a.same_kind(b) else None
+
+
+def _common_numeric(a: Type, b: Type) -> Type:
+    (whole_a, scale_a), (whole_b, scale_b) = numeric_digits(a), numeric_digits(b)
+    whole, scale = max(whole_a, whole_b), max(scale_a, scale_b)
+    return numeric(whole + scale, scale) if whole + scale <= 38 else numeric(38, min(scale, max(38 - whole, 0)))
+
+
+def numeric_digits(type_: Type) -> tuple[int, int]:
+    """Digits before and after the point that a number of this type can have."""
+    if type_.kind is Kind.NUMERIC:
+        assert type_.precision is not None
+        assert type_.scale is not None
+        return type_.precision - type_.scale, type_.scale
+    return _DIGITS.get(type_.kind, 38), 0
+
+
+def _common_with_now(other: Type) -> Type | None:
+    """What `mz_now()` is compared as: exactly, in the other side's own unit."""
+    match other.kind:
+        case Kind.TIMESTAMPTZ:
+            return TIMESTAMPTZ
+        case Kind.TIMESTAMP | Kind.DATE:
+            return TIMESTAMP
+        case Kind.INT2 | Kind.INT4 | Kind.INT8:
+            return INT8
+        case Kind.NUMERIC:
+            return _common_numeric(INT8, other)
+        case Kind.FLOAT4 | Kind.FLOAT8:
+            return FLOAT8
+        case Kind.MZ_TIMESTAMP:
+            return MZ_TIMESTAMP
+        case _:
+            return None

@@ -1,0 +1,38 @@
+"""Kernels that DuckDB runs: JSON paths, hashes, and the like, where Arrow has no kernel and Python would loop.
+
+    duck("md5(a)", pa.string(), a=array)
+
+One connection a thread, in memory, never a file. DuckDB reads the Arrow buffers in place. It is imported on first use, as it
+takes longer to load than most queries take to answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pyarrow as pa
+
+_local = threading.local()
+
+
+def connection() -> Any:
+    """This thread's private DuckDB."""
+    found = getattr(_local, "connection", None)
+    if found is None:
+        import duckdb
+
+        found = _local.connection = duckdb.connect(":memory:")
+        found.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
+    return found
+
+
+def duck(expression: str, type_: pa.DataType, **arrays: pa.Array) -> pa.Array:
+    """`expression` over the named arrays, row by row, in their order."""
+    con = connection()
+    con.register("given", pa.table(arrays))
+    try:
+        got = con.sql(f"SELECT {expression} AS r FROM given").to_arrow_table()
+    finally:
+        con.unregister("given")
+    return got.column("r").cast(type_).combine_chunks()

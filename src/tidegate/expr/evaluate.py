@@ -1,0 +1,110 @@
+"""Evaluation of expressions over a batch of rows: Arrow arrays in, values and errors out.
+
+Every distinct subexpression is evaluated once for the batch, literals stay scalars, and calls of a family (the JSON paths
+into one column) are evaluated together. A function is strict unless it says otherwise: the result is null where an argument is
+null, and an error where an argument is an error, the smallest if there are several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import pyarrow as pa
+
+from tidegate.errors import PlanError
+from tidegate.expr.function import Family
+from tidegate.expr.outcome import Datum, Errors, Outcome, first_error, only_where, spread, validity, with_errors
+from tidegate.expr.tree import Call, Column, Expr, Literal, Now, walk
+from tidegate.expr.types import MZ_TIMESTAMP
+
+
+class Evaluation:
+    """The outcomes of any number of expressions over one batch."""
+
+    def __init__(self, columns: Sequence[pa.Array], rows: int, now: int | None = None) -> None:
+        """`columns[i]` is column i of the batch, `now` the value of `mz_now()`."""
+        self.columns = columns
+        self.rows = rows
+        self.now = now
+        self._known: dict[Expr, Outcome] = {}
+        self._families: dict[tuple[int, Expr], tuple[Family, list[Call]]] = {}
+
+    def of(self, *exprs: Expr) -> list[Outcome]:
+        """Values and errors of each expression, as arrays of the batch's length."""
+        for node in walk(*exprs):
+            if isinstance(node, Call) and node not in self._known:
+                self._join_family(node)
+        for node in walk(*exprs):
+            if node not in self._known:
+                self._known[node] = self._evaluate(node)
+        outcomes = (self._known[expr] for expr in exprs)
+        return [Outcome(spread(values, self.rows), errors) for values, errors in outcomes]
+
+    def _join_family(self, call: Call) -> None:
+        family = call.function.family
+        root = None if family is None else family.root(call)
+        if family is not None and root is not None:
+            self._families.setdefault((id(family), root), (family, []))[1].append(call)
+
+    def _evaluate(self, node: Expr) -> Outcome:
+        match node:
+            case Column(index):
+                return Outcome(self.columns[index])
+            case Literal(value):
+                return Outcome(value)
+            case Now():
+                if self.now is None:
+                    raise PlanError("mz_now() has no value here", hint="only a temporal plan may be evaluated without a time")
+                return Outcome(pa.scalar(self.now, MZ_TIMESTAMP.arrow))
+            case Call():
+                return self._with_family(node) or self._call(node)
+            case _:
+                assert_never(node)
+
+    def _with_family(self, call: Call) -> Outcome | None:
+        family = call.function.family
+        root = None if family is None else family.root(call)
+        if family is None or root is None:
+            return None
+        _, calls = self._families.pop((id(family), root), (family, [call]))
+        if root not in self._known:
+            self.of(root)
+        base = self._known[root]
+        outcomes = family.evaluate(spread(base.values, self.rows), calls)
+        for member, outcome in zip(calls, outcomes, strict=True):
+            self._known[member] = with_errors(outcome.values, first_error(base.errors, outcome.errors))
+        return self._known[call]
+
+    def _call(self, call: Call) -> Outcome:
+        given = [self._known[arg] for arg in call.args]
+        function = call.function
+        if function.sees_errors:
+            return function.run([Outcome(spread(v, self.rows), e) for v, e in given], call.type)
+        inherited = first_error(*(e for _, e in given))
+        args = [v for v, _ in given]
+        if all(isinstance(arg, pa.Scalar) for arg in args):
+            values, own = self._constant(call, args)
+        else:
+            values, own = function.run(args, call.type)
+            if own is not None and not function.lenient:
+                valid = validity(*args)
+                own = own if valid is None else only_where(own, valid)
+        if inherited is None and own is None:
+            return Outcome(values)
+        return with_errors(spread(values, self.rows), first_error(inherited, own))
+
+    def _constant(self, call: Call, args: Sequence[Datum]) -> tuple[Datum, Errors]:
+        """A call of constants, evaluated on one row."""
+        if not call.function.lenient and not all(arg.is_valid for arg in args):
+            return pa.scalar(None, call.type.arrow), None
+        one = [spread(args[0], 1), *args[1:]] if args else []
+        values, errors = call.function.run(one, call.type)
+        if errors is None or not errors[0].is_valid:
+            return values[0], None
+        return pa.scalar(None, call.type.arrow), pa.repeat(errors[0], self.rows)
+
+
+def evaluate(expr: Expr, columns: Sequence[pa.Array], rows: int | None = None, now: int | None = None) -> Outcome:
+    """Values and errors of one expression over columns of equal length."""
+    return Evaluation(columns, len(columns[0]) if rows is None else rows, now).of(expr)[0]

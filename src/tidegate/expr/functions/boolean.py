@@ -1,0 +1,126 @@
+"""AND, OR, NOT and the tests of a condition (IS NULL, IS TRUE, …).
+
+AND and OR are commutative, errors included: for AND, False beats an error, an error beats NULL, and NULL beats True; of
+two errors the smallest is reported. So the order in which conditions are written or evaluated never shows, and one condition
+that is surely False prunes a part even where another may fail.
+
+| A | B | A AND B | A OR B |
+|---|---|---|---|
+| false | error | false | error |
+| true | error | error | true |
+| null | error | error | error |
+| error 1 | error 2 | the smaller | the smaller |
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expr.function import ANY, NEVER, scalar
+from tidegate.expr.outcome import Datum, Outcome, first_error, only_where
+from tidegate.expr.specs import NO, Specs
+from tidegate.expr.transfer import all_of, any_of
+from tidegate.expr.types import BOOL, Type
+
+
+def _junction(outcomes: tuple[Outcome, ...], deciding: bool) -> Outcome:
+    """AND (decided by False) or OR (decided by True) of any number of outcomes."""
+    kleene = pc.or_kleene if deciding else pc.and_kleene
+    values = reduce(kleene, [values for values, _ in outcomes])
+    errors = first_error(*(errors for _, errors in outcomes))
+    if errors is None:
+        return Outcome(values)
+    # A failed row is null in `values`; what decides has beaten that null already, so only the other rows fail.
+    undecided = pc.fill_null(pc.not_equal(values, deciding), True)
+    errors = only_where(errors, undecided)
+    if errors is None:
+        return Outcome(values)
+    return Outcome(pc.if_else(errors.is_null(), values, pa.scalar(None, pa.bool_())), errors)
+
+
+def _flags(specs: Specs) -> tuple[np.ndarray, np.ndarray]:
+    assert specs.true is not None
+    assert specs.false is not None
+    return specs.true, specs.false
+
+
+def and_transfer(out: Type, *args: Specs) -> Specs:
+    """AND over containers: where one argument can only be false, nothing else can come out."""
+    flags = [_flags(a) for a in args]
+    surely_false = any_of([~true & ~a.null & ~a.error for a, (true, _) in zip(args, flags, strict=True)])
+    true = all_of([true for true, _ in flags])
+    false = any_of([false for _, false in flags])
+    null = any_of([a.null for a in args]) & ~surely_false
+    error = any_of([a.error for a in args]) & ~surely_false
+    return Specs.boolean(true & ~surely_false, false, null, error)
+
+
+def or_transfer(out: Type, *args: Specs) -> Specs:
+    """OR over containers: where one argument can only be true, nothing else can come out."""
+    return not_transfer(out, and_transfer(out, *(not_transfer(out, a) for a in args)))
+
+
+def not_transfer(out: Type, a: Specs) -> Specs:
+    """NOT over containers: true and false change places."""
+    true, false = _flags(a)
+    return Specs.boolean(false, true, a.null, a.error)
+
+
+@scalar(
+    "and", (BOOL,), BOOL, variadic=True, lenient=True, sees_errors=True, errors=NEVER, transfer=and_transfer, stable=True
+)
+def and_(*args: Outcome) -> Outcome:
+    """True if all conditions are; False beats an error, an error beats NULL."""
+    return _junction(args, deciding=False)
+
+
+@scalar(
+    "or", (BOOL,), BOOL, variadic=True, lenient=True, sees_errors=True, errors=NEVER, transfer=or_transfer, stable=True
+)
+def or_(*args: Outcome) -> Outcome:
+    """True if any condition is; True beats an error, an error beats NULL."""
+    return _junction(args, deciding=True)
+
+
+@scalar("not", (BOOL,), BOOL, errors=NEVER, transfer=not_transfer, stable=True)
+def not_(a: Datum) -> pa.Array:
+    """True for False and False for True."""
+    return pc.invert(a)
+
+
+def is_null_transfer(out: Type, a: Specs) -> Specs:
+    """IS NULL over containers: known where there are no nulls, or nothing but nulls."""
+    return Specs.boolean(a.null, ~a.empty, NO, a.error)
+
+
+@scalar("is null", (ANY,), BOOL, lenient=True, errors=NEVER, transfer=is_null_transfer, stable=True)
+def is_null(a: Datum) -> pa.Array:
+    """True if the value is NULL."""
+    return a.is_null()
+
+
+def is_true_transfer(out: Type, a: Specs) -> Specs:
+    """IS TRUE over containers: false for what is false or null."""
+    true, false = _flags(a)
+    return Specs.boolean(true, false | a.null, NO, a.error)
+
+
+@scalar("is true", (BOOL,), BOOL, lenient=True, errors=NEVER, transfer=is_true_transfer, stable=True)
+def is_true(a: Datum) -> pa.Array:
+    """True if the condition is true, False if it is false or NULL."""
+    return pc.fill_null(a, False)
+
+
+def is_false_transfer(out: Type, a: Specs) -> Specs:
+    """IS FALSE over containers: false for what is true or null."""
+    return is_true_transfer(out, not_transfer(out, a))
+
+
+@scalar("is false", (BOOL,), BOOL, lenient=True, errors=NEVER, transfer=is_false_transfer, stable=True)
+def is_false(a: Datum) -> pa.Array:
+    """True if the condition is false, False if it is true or NULL."""
+    return pc.fill_null(pc.invert(a), False)

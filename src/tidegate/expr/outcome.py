@@ -1,0 +1,118 @@
+"""What evaluation gives: values, and errors that are values too.
+
+An `Outcome` holds one entry for each row. `errors` is None while no row has failed (the usual case, which costs nothing);
+else it is a string array, null where the row is fine and the message where it failed. Where there is an error the value is
+null. Because a failed row is data and not an exception, rows that a filter drops may fail without harm, AND and OR are
+commutative, and CASE is lazy simply by ignoring the errors of branches it did not take.
+
+>>> import pyarrow as pa
+>>> failing(pa.array([False, True]), "division by zero").to_pylist()
+[None, 'division by zero']
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Datum: TypeAlias = pa.Array | pa.Scalar
+"""What a kernel takes: an array, or a scalar that stands for an array of equal values. One argument at least is an array."""
+
+Errors: TypeAlias = pa.Array | None
+"""A string array with the message of each failed row and null elsewhere, or None when none failed."""
+
+
+class Outcome(NamedTuple):
+    """Values of a batch of rows, and the messages of those that failed."""
+
+    values: pa.Array
+    errors: Errors = None
+
+
+def failing(mask: pa.Array | np.ndarray, message: str | pa.Array) -> Errors:
+    """Errors with `message` (one for all, or one a row) where `mask` is true; None if it is true nowhere."""
+    where = mask if isinstance(mask, pa.Array) else pa.array(mask)
+    if not pc.any(where, min_count=0).as_py():
+        return None
+    return pc.if_else(pc.fill_null(where, False), message, pa.scalar(None, pa.string()))
+
+
+def with_errors(values: pa.Array, errors: Errors) -> Outcome:
+    """An outcome that keeps the invariant: null where there is an error."""
+    if errors is None or errors.null_count == len(errors):
+        return Outcome(values)
+    return Outcome(pc.if_else(errors.is_null(), values, pa.scalar(None, values.type)), errors)
+
+
+def first_error(*errors: Errors) -> Errors:
+    """Row by row the smallest of the messages, so that which error is reported does not depend on any order."""
+    present = [e for e in errors if e is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    return pc.min_element_wise(*present, skip_nulls=True)
+
+
+def only_where(errors: Errors, mask: pa.Array) -> Errors:
+    """`errors` of the rows where `mask` is true."""
+    if errors is None:
+        return None
+    kept = pc.if_else(pc.fill_null(mask, False), errors, pa.scalar(None, pa.string()))
+    return None if kept.null_count == len(kept) else kept
+
+
+def length(*args: Datum) -> int:
+    """How many rows a kernel's arguments have."""
+    return next(len(arg) for arg in args if isinstance(arg, pa.Array))
+
+
+def spread(arg: Datum, n: int) -> pa.Array:
+    """`arg` as an array of `n` rows."""
+    return pa.repeat(arg, n) if isinstance(arg, pa.Scalar) else arg
+
+
+def to_numpy(arg: Datum, fill: object = 0) -> np.ndarray:
+    """Values of a primitive Arrow datum as numpy (0-d for a scalar), nulls replaced by `fill`.
+
+    Temporal types come as their integers. Put the nulls back with `from_numpy`.
+    """
+    if isinstance(arg, pa.Scalar):
+        value = integers(pa.array([arg.as_py()], arg.type) if arg.is_valid else pa.nulls(1, arg.type))
+        return np.asarray(pc.fill_null(value, fill).to_numpy(zero_copy_only=False)[0])
+    array = integers(arg)
+    if array.null_count:
+        array = pc.fill_null(array, fill)
+    return array.to_numpy(zero_copy_only=False)
+
+
+def integers(array: pa.Array) -> pa.Array:
+    """A temporal array as the integers it is made of; others as they are."""
+    if pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
+        return array.view(pa.int64())
+    return array.view(pa.int32()) if pa.types.is_date32(array.type) else array
+
+
+def validity(*args: Datum) -> pa.Array | None:
+    """True where no argument is null; None when none is null anywhere."""
+    valid: pa.Array | None = None
+    for arg in args:
+        if isinstance(arg, pa.Scalar):
+            if not arg.is_valid:
+                return pa.repeat(pa.scalar(False), length(*args))
+        elif arg.null_count:
+            mask = arg.is_valid()
+            valid = mask if valid is None else pc.and_(valid, mask)
+    return valid
+
+
+def from_numpy(values: np.ndarray, type_: pa.DataType, *args: Datum) -> pa.Array:
+    """A result of `type_` from numpy values (integers for temporal types), null where any of `args` is null."""
+    if pa.types.is_temporal(type_):
+        width = pa.int32() if pa.types.is_date32(type_) else pa.int64()
+        array = pa.array(np.ascontiguousarray(values), width).view(type_)
+    else:
+        array = pa.array(np.ascontiguousarray(values), type_)
+    valid = validity(*args) if args else None
+    return array if valid is None else pc.if_else(valid, array, pa.scalar(None, type_))

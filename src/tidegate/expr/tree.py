@@ -1,0 +1,194 @@
+"""Scalar expressions: a closed union of four frozen nodes.
+
+`Column` reads a column of the row by position, `Literal` is a constant, `Now` is `mz_now()`, and `Call` applies a declared
+function. All that differs from function to function (kernel, trend, errors, printed form) stands in its declaration
+(`function.py`); so the tree stays this small, and everything that walks it is one `match`.
+
+AND and OR are calls with any number of arguments, CASE is the call `case(c1, v1, c2, v2, …, else)`, and `x IN (…)` of
+constants is one call with one array literal: ten thousand alternatives do not make a deep tree.
+
+Nodes are compared by value, and their hash is computed once when they are made, so common subexpressions are found with
+a dictionary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+import pyarrow as pa
+
+from tidegate.config import Config
+from tidegate.errors import LimitError
+from tidegate.expr.types import BOOL, MZ_TIMESTAMP, Type
+
+if TYPE_CHECKING:
+    from tidegate.expr.function import Function
+
+MAX_NESTING = Config().max_nesting
+
+
+@dataclass(frozen=True)
+class Column:
+    """Column `index` of the row; the name is only for people, and does not take part in equality."""
+
+    index: int
+    type: Type
+    name: str = field(default="", compare=False)
+
+    @property
+    def depth(self) -> int:
+        """Levels below and with this node."""
+        return 1
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant: an Arrow scalar of the type's Arrow form, NULL included."""
+
+    value: pa.Scalar
+    type: Type
+
+    def __eq__(self, other: object) -> bool:
+        # Arrow holds NaN unequal to itself and 0.0 equal to -0.0; a constant is the same constant only bit by bit.
+        return (
+            isinstance(other, Literal)
+            and self.type == other.type
+            and (self.value.equals(other.value) or _is_nan(self.value, other.value))
+            and (not self.type.is_float or str(self.value) == str(other.value))
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.type, str(self.value) if self.type.is_float else self.value))
+
+    @property
+    def is_null(self) -> bool:
+        """Whether this is NULL."""
+        return not self.value.is_valid
+
+    @property
+    def depth(self) -> int:
+        """Levels below and with this node."""
+        return 1
+
+
+def _is_nan(a: pa.Scalar, b: pa.Scalar) -> bool:
+    return bool(a.as_py() != a.as_py() and b.as_py() != b.as_py())
+
+
+@dataclass(frozen=True)
+class Now:
+    """`mz_now()`: the logical time at which the expression is evaluated, in milliseconds."""
+
+    @property
+    def type(self) -> Type:
+        """Always mz_timestamp."""
+        return MZ_TIMESTAMP
+
+    @property
+    def depth(self) -> int:
+        """Levels below and with this node."""
+        return 1
+
+
+@dataclass(frozen=True)
+class Call:
+    """A declared function applied to arguments; `type` is its result type for these arguments."""
+
+    function: Function
+    args: tuple[Expr, ...]
+    type: Type
+    depth: int = field(init=False, compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        depth = 1 + max((arg.depth for arg in self.args), default=0)
+        if depth > MAX_NESTING:
+            raise LimitError(
+                f"the expression is nested more than {MAX_NESTING} levels deep",
+                hint="long chains of AND, OR and IN are flat and may be long; others must be split",
+            )
+        object.__setattr__(self, "depth", depth)
+        object.__setattr__(self, "_hash", hash((id(self.function), self.args, self.type)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Call)
+            and self._hash == other._hash
+            and self.function is other.function
+            and self.type == other.type
+            and self.args == other.args
+        )
+
+
+Expr: TypeAlias = Column | Literal | Now | Call
+
+TRUE = Literal(pa.scalar(True), BOOL)
+FALSE = Literal(pa.scalar(False), BOOL)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct arguments of a node."""
+    return expr.args if isinstance(expr, Call) else ()
+
+
+def walk(*exprs: Expr) -> Iterator[Expr]:
+    """Every distinct node below and with `exprs`, arguments before the calls that use them."""
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(expr, False) for expr in reversed(exprs)]
+    while stack:
+        expr, ready = stack.pop()
+        if expr in seen:
+            continue
+        if ready or not isinstance(expr, Call):
+            seen.add(expr)
+            yield expr
+        else:
+            stack.append((expr, True))
+            stack.extend((arg, False) for arg in reversed(expr.args))
+
+
+def support(*exprs: Expr) -> frozenset[int]:
+    """The columns that `exprs` read."""
+    return frozenset(node.index for node in walk(*exprs) if isinstance(node, Column))
+
+
+def has_now(expr: Expr) -> bool:
+    """Whether `mz_now()` stands anywhere in `expr`."""
+    return any(isinstance(node, Now) for node in walk(expr))
+
+
+def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """`expr` with `change` applied to every node, arguments first; equal nodes are changed once."""
+    done: dict[Expr, Expr] = {}
+    for node in walk(expr):
+        match node:
+            case Call(function, args, type_):
+                new = tuple(done[arg] for arg in args)
+                same = all(a is b for a, b in zip(new, args, strict=True))
+                done[node] = change(node if same else Call(function, new, type_))
+            case Column() | Literal() | Now():
+                done[node] = change(node)
+            case _:
+                assert_never(node)
+    return done[expr]
+
+
+def permute(expr: Expr, positions: Sequence[int] | dict[int, int]) -> Expr:
+    """`expr` with column i read from `positions[i]` instead."""
+
+    def move(node: Expr) -> Expr:
+        return Column(positions[node.index], node.type, node.name) if isinstance(node, Column) else node
+
+    return rewrite(expr, move)
+
+
+def substitute(expr: Expr, values: Sequence[Expr]) -> Expr:
+    """`expr` with column i replaced by `values[i]`."""
+    return rewrite(expr, lambda node: values[node.index] if isinstance(node, Column) else node)

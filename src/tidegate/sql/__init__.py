@@ -1,0 +1,1 @@
+"""SQL text to statements, and statements to typed expressions and MapFilterProjects."""

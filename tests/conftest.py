@@ -1,0 +1,17 @@
+"""Hypothesis profiles.
+
+`quick` (the default) tries 100 cases a law, what `make test` can afford; a law that needs more to catch its
+planted lie says so itself. A failure prints the blob that repeats it. `prove` (`make prove`) tries 5,000, for
+the corners that need several poison values in one row. Neither has a deadline nor minds slow generation: the
+machine that runs the tests may be busy, and a law that is slow is not false.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "quick", max_examples=100, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("prove", settings.get_profile("quick"), max_examples=5_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
