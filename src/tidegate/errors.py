@@ -8,7 +8,10 @@
     ├── PlanError                 a good query that cannot become the plan that was asked for
     ├── UnsupportedError          good SQL that Tidegate does not do
     ├── LimitError                too deep, too large, too many
-    └── EvaluationError           an expression failed on a row
+    ├── EvaluationError           an expression failed on a row
+    └── StoreError                bytes could not be stored or fetched; nothing was lost
+        ├── IndeterminateError    it may have been done: ask before doing it again
+        └── CorruptError          an object is not what was written: it is named, and none of it is used
 
 An error says what happened, where, and what to do. The text, as `str(error)` gives it:
 
@@ -174,6 +177,18 @@ class UnsupportedError(TidegateError):
 
 class LimitError(TidegateError):
     """Too deep, too large or too many: refused before it can exhaust the process."""
+
+
+class StoreError(TidegateError):
+    """Bytes could not be stored or fetched. What was being written is not there, and nothing else was harmed."""
+
+
+class IndeterminateError(StoreError):
+    """A change was sent and the answer lost: it may have been made."""
+
+
+class CorruptError(StoreError):
+    """An object does not hold what was written into it; the message names it."""
 
 
 class EvaluationError(TidegateError):

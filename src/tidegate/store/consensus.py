@@ -1,0 +1,106 @@
+"""Consensus: for each key a log of numbered entries, where the next number is given to exactly one writer.
+
+The state of a shard is such a log. A writer that knows the newest entry proposes the next; of all who propose at once one is told
+True, and the others read what it wrote and think again. That one compare-and-set is all the coordination Tidegate has.
+
+| call | promise |
+|---|---|
+| `head` | the newest entry, or None |
+| `compare_and_set(key, expected, data)` | adds entry `expected + 1` if `expected` is the newest number (None: there is no entry yet; the first number is 0) |
+| `scan(key, first, limit)` | entries from number `first` on, in order |
+| `truncate(key, before)` | removes the entries below `before`; the newest is never removed |
+| `keys` | every key that has entries |
+
+A time-out of a compare-and-set is *indeterminate*: it may have happened. It raises `IndeterminateError`; the entry itself must
+carry what its writer needs to recognise it later (`shard/machine.py` puts a token into every entry).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple, Protocol
+
+
+class Numbered(NamedTuple):
+    """An entry of a log."""
+
+    number: int
+    data: bytes
+
+
+class Consensus(Protocol):
+    """Logs that grow by compare-and-set."""
+
+    def head(self, key: str) -> Numbered | None:
+        """The newest entry."""
+        ...
+
+    def compare_and_set(self, key: str, expected: int | None, data: bytes) -> bool:
+        """Adds the entry after `expected`, if that is still the newest; whether it did."""
+        ...
+
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+        """Entries from number `first` on, at most `limit`."""
+        ...
+
+    def truncate(self, key: str, before: int) -> None:
+        """Removes entries below number `before`, but never the newest."""
+        ...
+
+    def keys(self) -> list[str]:
+        """Every key with entries, sorted."""
+        ...
+
+    def close(self) -> None:
+        """Gives back this thread's connection, if there is one; the store may be used again after it."""
+        ...
+
+
+def following(expected: int | None) -> int:
+    """The number of the entry after `expected`."""
+    return 0 if expected is None else expected + 1
+
+
+class MemoryConsensus:
+    """Logs in a dictionary, for tests and for databases in memory."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, dict[int, bytes]] = {}
+        self._lock = threading.Lock()
+
+    def head(self, key: str) -> Numbered | None:
+        """The newest entry."""
+        with self._lock:
+            log = self._logs.get(key)
+            return Numbered(max(log), log[max(log)]) if log else None
+
+    def compare_and_set(self, key: str, expected: int | None, data: bytes) -> bool:
+        """Adds the entry after `expected`, if that is still the newest; whether it did."""
+        with self._lock:
+            log = self._logs.get(key)
+            newest = max(log) if log else None
+            if newest != expected:
+                return False
+            self._logs.setdefault(key, {})[following(expected)] = bytes(data)
+            return True
+
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+        """Entries from number `first` on, at most `limit`."""
+        with self._lock:
+            log = self._logs.get(key, {})
+            return [Numbered(number, log[number]) for number in sorted(log) if number >= first][:limit]
+
+    def truncate(self, key: str, before: int) -> None:
+        """Removes entries below number `before`, but never the newest."""
+        with self._lock:
+            log = self._logs.get(key, {})
+            for number in [n for n in log if n < min(before, max(log))]:
+                del log[number]
+
+    def keys(self) -> list[str]:
+        """Every key with entries, sorted."""
+        with self._lock:
+            return sorted(key for key, log in self._logs.items() if log)
+
+    def close(self) -> None:
+        """There is nothing to give back."""

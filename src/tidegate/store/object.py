@@ -1,0 +1,118 @@
+"""Blobs in S3, Google Cloud Storage or Azure, through obstore.
+
+    ObjectBlob.open("s3://bucket/lake", endpoint="http://127.0.0.1:8333", allow_http="true", …)
+
+Options are obstore's own, given as strings (region, access_key_id, …); what is left out comes from the environment, as users of
+these clouds expect. `create` is a conditional put: the cloud decides the race. A put or a create whose answer was lost is
+indeterminate, and said to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tidegate.errors import IndeterminateError, StoreError
+from tidegate.store.blob import Entry, checked, missing
+
+SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://")
+
+
+class ObjectBlob:
+    """Objects below a prefix of a bucket."""
+
+    def __init__(self, store: Any, url: str) -> None:
+        self._store, self.url = store, url
+
+    @staticmethod
+    def open(url: str, **options: str) -> ObjectBlob:
+        """The store at `url`; see the module's docstring for options."""
+        import obstore.store
+
+        client = {key: options.pop(key) for key in ("allow_http", "timeout", "connect_timeout") if key in options}
+        config: dict[str, Any] = dict(options)
+        if "endpoint" in config:
+            config.setdefault("virtual_hosted_style_request", "false")
+            client.setdefault("allow_http", str(config["endpoint"].startswith("http://")).lower())
+        try:
+            store = obstore.store.from_url(url, config=config, client_options=client)
+        except Exception as error:  # noqa: BLE001  # obstore raises its own, and several others, for bad options
+            raise StoreError(f"{url}: {_first_line(error)}") from None
+        return ObjectBlob(store, url)
+
+    def put(self, name: str, data: bytes) -> None:
+        """Stores `data` durably, all of it or none."""
+        import obstore
+
+        self._call(name, obstore.put, checked(name), data, changes=True)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Stores `data` if there is nothing by that name; whether it did."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        try:
+            self._call(name, obstore.put, checked(name), data, mode="create", changes=True)
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def get(self, name: str) -> bytes | None:
+        """The bytes by that name, or None."""
+        import obstore
+
+        try:
+            found = self._call(name, obstore.get, checked(name))
+            return bytes(self._call(name, lambda _: found.bytes()))
+        except FileNotFoundError:
+            return None
+
+    def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes of each `(start, length)`; ranges that are near each other are fetched together."""
+        import obstore
+
+        if not ranges:
+            return []
+        starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
+        try:
+            found = self._call(name, obstore.get_ranges, checked(name), starts=starts, lengths=lengths)
+        except FileNotFoundError:
+            raise missing(name) from None
+        return [bytes(piece) for piece in found]
+
+    def delete(self, name: str) -> None:
+        """Removes what is by that name."""
+        import obstore
+
+        try:
+            self._call(name, obstore.delete, checked(name))
+        except FileNotFoundError:
+            return
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        """Every object whose name begins with `prefix`, by name."""
+        import obstore
+
+        # A store lists whole folders: the part of the prefix after the last slash is compared here.
+        folder = prefix.rpartition("/")[0]
+        found = []
+        for batch in self._call(prefix, obstore.list, prefix=folder or None, chunk_size=1000):
+            for item in batch:
+                if item["path"].startswith(prefix):
+                    found.append(Entry(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000)))
+        yield from sorted(found)
+
+    def _call(self, name: str, work: Any, *args: Any, changes: bool = False, **options: Any) -> Any:
+        from obstore.exceptions import AlreadyExistsError, BaseError
+
+        try:
+            return work(self._store, *args, **options)
+        except (AlreadyExistsError, FileNotFoundError):
+            raise
+        except (BaseError, OSError) as error:
+            kind = IndeterminateError if changes else StoreError
+            raise kind(f"{self.url}/{name}: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

