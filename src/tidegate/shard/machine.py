@@ -1,0 +1,181 @@
+"""The compare-and-set loop: read the newest state, think of a change, propose it, and think again if somebody was faster.
+
+    machine.change(lambda state: Append(state.upper, at + 1, parts, token))
+
+The loop is where failures are dealt with, once for all changes. A proposal that failed honestly is tried again. One whose outcome
+is unknown (the answer was lost) is looked for in the log by its token: if it is there it was done. A state is kept in memory
+and only the entries after it are read; a machine that starts reads the newest rollup and what came after it.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from tidegate.clock import Clock, SystemClock
+from tidegate.errors import IndeterminateError, StoreError
+from tidegate.shard.change import Change, Create, Entry, Roll, decode, encode
+from tidegate.shard.rollup import load_rollup, write_rollup
+from tidegate.shard.state import Conflict, State, apply, create
+from tidegate.store.blob import Blob
+from tidegate.store.consensus import Consensus
+
+T = TypeVar("T")
+
+SETTLE_AT = 1024
+"""Fresh parts that are kept as Python values in a process that never rolls up itself."""
+ROLL_EVERY = 128
+"""Entries between two rollups: opening reads one rollup and at most about so many entries."""
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How often and how patiently a store that fails is asked again."""
+
+    times: int = 8
+    first_s: float = 0.01
+    longest_s: float = 2.0
+
+    def wait(self, attempt: int) -> None:
+        """Sleeps a random while that doubles with each attempt, so that rivals do not keep in step."""
+        time.sleep(random.uniform(0.5, 1.0) * min(self.first_s * 2**attempt, self.longest_s))  # noqa: S311  # no secret
+
+
+class Machine:
+    """One shard's log, and the newest state that is known of it. Safe to share between threads."""
+
+    def __init__(
+        self, consensus: Consensus, blob: Blob, key: str, clock: Clock | None = None, retries: Retries | None = None
+    ) -> None:
+        self.consensus, self.blob, self.key = consensus, blob, key
+        self.clock, self.retries = clock or SystemClock(), retries or Retries()
+        self._state: State | None = None
+        self._lock = threading.RLock()
+
+    def exists(self) -> bool:
+        """Whether the shard was created."""
+        return self._try(lambda: self.consensus.head(self.key)) is not None
+
+    def create(self, first: Create) -> State:
+        """Creates the shard; a `Conflict` if it is there already."""
+        token = secrets.token_hex(8)
+        data = encode(Entry(token, self.clock.now(), first))
+        if not self._propose(None, data, token):
+            raise Conflict("the collection exists already")
+        return self.fetch()
+
+    def fetch(self) -> State:
+        """The newest state."""
+        with self._lock:
+            if self._state is None:
+                self._state = self._open()
+            self._catch_up()
+            assert self._state is not None
+            return self._state
+
+    def change(self, think: Callable[[State], Change | None]) -> State:
+        """Makes the change that `think` wants of the newest state, however often it must be asked; None: nothing to do.
+
+        `think` may raise to give up. The state returned is one that holds the change.
+        """
+        while True:
+            state = self.fetch()
+            wanted = think(state)
+            if wanted is None:
+                return state
+            entry = Entry(secrets.token_hex(8), self.clock.now(), wanted)
+            apply(state, entry)  # raises if it does not fit: nothing is proposed that readers could not apply
+            if self._propose(state.number, encode(entry), entry.token):
+                state = self.fetch()
+                self._maybe_roll(state)
+                return state
+
+    def _propose(self, expected: int | None, data: bytes, token: str) -> bool:
+        """Adds an entry after `expected`; False if another came first. Unknown outcomes are cleared up here."""
+        for attempt in range(self.retries.times):
+            try:
+                return self.consensus.compare_and_set(self.key, expected, data)
+            except IndeterminateError:
+                if self._happened(expected, token):
+                    return True
+            except StoreError:
+                if attempt == self.retries.times - 1:
+                    raise
+            self.retries.wait(attempt)
+        raise IndeterminateError(f"{self.key}: the store does not say whether the change was made")
+
+    def _happened(self, expected: int | None, token: str) -> bool:
+        number = 0 if expected is None else expected + 1
+        found = self._try(lambda: self.consensus.scan(self.key, number, 1))
+        return bool(found) and decode(f"{self.key}#{number}", found[0].data).token == token
+
+    def _open(self) -> State:
+        """The newest state that a rollup or the first entry gives; `_catch_up` does the rest."""
+        while True:
+            entries = self._try(lambda: self.consensus.scan(self.key, 0))
+            if not entries:
+                raise StoreError(f"{self.key} has no log", hint="the collection does not exist, or its metadata is lost")
+            decoded = [(number, decode(f"{self.key}#{number}", data)) for number, data in entries]
+            rolls = [entry.change for _, entry in decoded if isinstance(entry.change, Roll)]
+            if not rolls:
+                if decoded[0][0] != 0:
+                    raise StoreError(f"{self.key}: the beginning of the log is lost")
+                return create(decoded[0][1])
+            try:
+                return load_rollup(self._fetch_blob, rolls[-1].name)
+            except FileNotFoundError:
+                self.retries.wait(0)  # swept between our reading of the log and of the rollup: a newer one is there
+
+    def _fetch_blob(self, name: str) -> bytes | None:
+        return self._try(lambda: self.blob.get(name))
+
+    def _catch_up(self) -> None:
+        assert self._state is not None
+        state = self._state
+        entries = self._try(lambda: self.consensus.scan(self.key, state.number + 1))
+        if entries and entries[0].number != state.number + 1:
+            # We slept while the log went on and was truncated: start again from the newest rollup.
+            state = self._open()
+            entries = self._try(lambda: self.consensus.scan(self.key, state.number + 1))
+        for number, data in entries:
+            state = apply(state, decode(f"{self.key}#{number}", data))
+            assert state.number == number
+        if len(state.parts.fresh) > SETTLE_AT:
+            state = replace(state, parts=state.parts.settled())
+        self._state = state
+
+    def _maybe_roll(self, state: State) -> None:
+        """Writes a rollup when the last one is far behind. Failing to is no failure of the change that was made."""
+        behind = state.number - (0 if state.rollup is None else state.rollup[1])
+        if behind < ROLL_EVERY:
+            return
+        try:
+            self.roll(state)
+        except (StoreError, Conflict):
+            return
+
+    def roll(self, state: State) -> None:
+        """Writes `state` as a rollup, points the log at it, and cuts off what came before."""
+        name, stored, freed = write_rollup(self.blob.put, state)
+        entry = Entry(secrets.token_hex(8), self.clock.now(), Roll(name, state.number, freed))
+        if not self._propose(state.number, encode(entry), entry.token):
+            return  # somebody was faster; what we wrote is an orphan that sweep finds
+        with self._lock:
+            if self._state is not None and self._state.number == state.number:
+                self._state = stored
+        self.fetch()
+        self.consensus.truncate(self.key, state.number)
+
+    def _try(self, work: Callable[[], T]) -> T:
+        """Reads, asking again when the store fails."""
+        for attempt in range(self.retries.times - 1):
+            try:
+                return work()
+            except StoreError:
+                self.retries.wait(attempt)
+        return work()

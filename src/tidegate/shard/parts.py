@@ -1,0 +1,174 @@
+"""All parts of a shard, as a persistent set of columns: adding one costs the same at a thousand and at a million.
+
+A million parts are never a million Python objects. They live in **segments**, immutable Arrow tables with a row for each part,
+each an object in the blob store; and only the newest, appended since the last rollup, are `fresh` Python values. Removing a part
+marks its row dead. Segments are merged by tiers of size when a rollup is written (`rollup.py`), so there are few, and each part is
+rewritten a logarithmic number of times.
+
+    Parts
+      segments   0: 884,736 rows   1: 98,304   2: 4,096   3: 128        in the blob store, shared by all states
+      fresh      17 parts                                              in the log
+
+Part ids rise, within a segment too, so a part is found by binary search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.errors import CorruptError
+from tidegate.shard.change import Part
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("rows", pa.int64()),
+        ("size", pa.int64()),
+        ("diffs", pa.int64()),
+        ("retracts", pa.bool_()),
+        ("first", pa.int64()),
+        ("last", pa.int64()),
+        ("schema", pa.int32()),
+        ("digest", pa.string()),
+        ("written", pa.int64()),
+        ("level", pa.int16()),
+        ("order", pa.list_(pa.int32())),
+        ("expires", pa.int64()),
+        ("stats", pa.binary()),
+    ]
+)
+"""The columns of a segment."""
+
+
+def to_table(parts: Iterable[Part]) -> pa.Table:
+    """Parts as rows."""
+    rows = list(parts)
+    return pa.table(
+        {name: pa.array([getattr(part, name) for part in rows], SCHEMA.field(name).type) for name in SCHEMA.names},
+        schema=SCHEMA,
+    )
+
+
+def from_table(table: pa.Table) -> list[Part]:
+    """Rows as parts: for the few that are about to be read or replaced, never for all."""
+    return [Part(**{**row, "order": tuple(row["order"])}) for row in table.to_pylist()]
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Parts by the thousand: an immutable table, and which of its rows are dead by now.
+
+    The name is that of its object, or empty while it is only in memory.
+    """
+
+    name: str
+    table: pa.Table
+    dead: np.ndarray | None = None
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        """The ids of all rows, dead ones included, rising."""
+        return np.asarray(self.table.column("id").to_numpy())
+
+    @property
+    def alive(self) -> int:
+        """How many parts live."""
+        return len(self.ids) - (0 if self.dead is None else int(self.dead.sum()))
+
+    def living(self) -> pa.Table:
+        """The rows of the parts that live."""
+        return self.table if self.dead is None else self.table.filter(pa.array(~self.dead))
+
+    def without(self, ids: np.ndarray) -> tuple[Segment, np.ndarray]:
+        """The segment without those ids that are in it, and the positions that died."""
+        if not len(ids) or not len(self.ids):
+            return self, np.zeros(0, np.int64)
+        at = np.searchsorted(self.ids, ids)
+        inside = at < len(self.ids)
+        at = at[inside][self.ids[at[inside]] == ids[inside]]
+        if self.dead is not None:
+            at = at[~self.dead[at]]
+        if not len(at):
+            return self, at
+        dead = np.zeros(len(self.ids), bool) if self.dead is None else self.dead.copy()
+        dead[at] = True
+        return replace(self, dead=dead), at
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """The parts of one state. A value: `add` and `remove` give another, and share what did not change."""
+
+    segments: tuple[Segment, ...] = ()
+    fresh: tuple[Part, ...] = ()
+    count: int = 0
+    rows: int = 0
+    size: int = 0
+
+    def add(self, parts: Iterable[Part]) -> Parts:
+        """These parts too; their ids must be above all others."""
+        new = tuple(parts)
+        return replace(
+            self,
+            fresh=self.fresh + new,
+            count=self.count + len(new),
+            rows=self.rows + sum(part.rows for part in new),
+            size=self.size + sum(part.size for part in new),
+        )
+
+    def remove(self, ids: Iterable[int]) -> tuple[Parts, list[Part]]:
+        """Without these parts, and what they were. A part that is not there is an error: somebody else removed it."""
+        wanted = set(ids)
+        gone = [part for part in self.fresh if part.id in wanted]
+        fresh = tuple(part for part in self.fresh if part.id not in wanted)
+        rest = np.array(sorted(wanted - {part.id for part in gone}), np.int64)
+        segments = []
+        for segment in self.segments:
+            smaller, at = segment.without(rest)
+            gone += from_table(segment.table.take(pa.array(at))) if len(at) else []
+            segments.append(smaller)
+        if len(gone) != len(wanted):
+            missing = sorted(wanted - {part.id for part in gone})
+            raise LookupError(f"parts {missing[:5]} are not there")
+        left = replace(
+            self,
+            segments=tuple(segment for segment in segments if segment.alive),
+            fresh=fresh,
+            count=self.count - len(gone),
+            rows=self.rows - sum(part.rows for part in gone),
+            size=self.size - sum(part.size for part in gone),
+        )
+        return left, gone
+
+    def settled(self) -> Parts:
+        """The same parts, the fresh ones as a segment that is not stored yet (its name is empty)."""
+        if not self.fresh:
+            return self
+        return replace(self, segments=(*self.segments, Segment("", self._fresh_table)), fresh=())
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The living parts as tables, segment by segment, the fresh ones last."""
+        for segment in self.segments:
+            yield segment.living()
+        if self.fresh:
+            yield self._fresh_table
+
+    @cached_property
+    def _fresh_table(self) -> pa.Table:
+        return to_table(self.fresh)
+
+    def all(self) -> list[Part]:
+        """Every living part as a value. For tests and small shards."""
+        return [part for table in self.tables() for part in from_table(table)]
+
+    def check(self, name: str) -> None:
+        """Raises if the counts do not agree with the parts: the state is damaged."""
+        count = sum(segment.alive for segment in self.segments) + len(self.fresh)
+        if count != self.count:
+            raise CorruptError(f"{name} says {self.count} parts, but holds {count}")

@@ -1,0 +1,144 @@
+"""The whole state as objects, so that opening a shard of a million parts is a few reads.
+
+    roll/<shard>/<number>-<random>     sealed JSON: everything but the parts, and the list of segments with their dead rows
+    seg/<shard>/<random>               a segment: an Arrow table of parts, compressed, sealed
+
+A rollup writes the parts that are fresh as a new segment, and leaves the others where they are. When eight segments of about the
+same size stand at the end, they are merged into one: each part is rewritten about log₈(n) times in the life of a shard, whatever n. So
+a rollup costs what came since the last one, not what there is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.errors import CorruptError, TidegateError
+from tidegate.shard.parts import Parts, Segment
+from tidegate.shard.seal import seal, unseal
+from tidegate.shard.state import FORMAT, Garbage, Lease, State
+
+FANOUT = 8
+"""Segments of about the same size that are merged into one."""
+_PLAIN = ("shard", "since", "upper", "monotonic", "next_id", "positions", "options", "tokens", "dropped")
+
+
+def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, State, tuple[str, ...]]:
+    """Writes `state`; gives the rollup's name, the same state with its parts in stored segments, and the segments it freed."""
+    stored = _store(put, state)
+    freed = {s.name for s in state.parts.segments if s.name} - {s.name for s in stored.parts.segments}
+    body = {name: getattr(stored, name) for name in _PLAIN}
+    body |= {
+        "format": FORMAT,
+        "number": stored.number,
+        "schemas": list(stored.schemas),
+        "leases": {reader: asdict(lease) for reader, lease in stored.leases.items()},
+        "garbage": [asdict(item) for item in stored.garbage],
+        "rollup": stored.rollup,
+        "count": [stored.parts.count, stored.parts.rows, stored.parts.size],
+        "segments": [{"name": s.name, "dead": _pack(s.dead)} for s in stored.parts.segments],
+    }
+    name = f"roll/{state.shard}/{state.number:020d}-{secrets.token_hex(4)}"
+    put(name, seal(json.dumps(body, separators=(",", ":")).encode()))
+    return name, stored, tuple(sorted(freed))
+
+
+def load_rollup(get: Callable[[str], bytes | None], name: str) -> State:
+    """The state that `name` holds. `FileNotFoundError` if it, or a segment of it, is gone: a newer rollup took its place."""
+    body = json.loads(unseal(name, _there(get, name)))
+    if body["format"] > FORMAT:
+        raise TidegateError(
+            f"{name} has format {body['format']}, and this version of Tidegate knows {FORMAT}",
+            hint="upgrade Tidegate; an older one cannot read what a newer one wrote",
+        )
+    segments = tuple(
+        Segment(item["name"], _read_segment(item["name"], _there(get, item["name"])), _unpack(item["dead"]))
+        for item in body["segments"]
+    )
+    count, rows, size = body["count"]
+    parts = Parts(segments, (), count, rows, size)
+    parts.check(name)
+    return State(
+        number=body["number"],
+        schemas=tuple(body["schemas"]),
+        leases={reader: Lease(**lease) for reader, lease in body["leases"].items()},
+        garbage=tuple(Garbage(**item) for item in body["garbage"]),
+        rollup=None if body["rollup"] is None else (body["rollup"][0], body["rollup"][1]),
+        parts=parts,
+        **{key: body[key] for key in _PLAIN},
+    )
+
+
+def _there(get: Callable[[str], bytes | None], name: str) -> bytes:
+    data = get(name)
+    if data is None:
+        raise FileNotFoundError(name)
+    return data
+
+
+def _store(put: Callable[[str, bytes], None], state: State) -> State:
+    """The state with all parts in segments that are in the blob store, merged by tiers."""
+    parts = state.parts.settled()
+    segments = list(parts.segments)
+    while (many := _mergeable(segments)) > 1:
+        merged = pa.concat_tables([segment.living() for segment in segments[-many:]])
+        segments[-many:] = [Segment("", merged)]
+    for i, segment in enumerate(segments):
+        if not segment.name:
+            name = f"seg/{state.shard}/{secrets.token_hex(8)}"
+            put(name, _segment_bytes(segment.living()))
+            segments[i] = Segment(name, segment.living())
+    return replace(state, parts=replace(parts, segments=tuple(segments)))
+
+
+def _mergeable(segments: list[Segment]) -> int:
+    """How many segments at the end should become one; 0 or 1: none.
+
+    At least `FANOUT` of which none is larger than all those behind it together; so a large segment is only rewritten when as
+    much again has gathered behind it. Half-dead segments at the end are merged too.
+    """
+    gathered = 0
+    for many, segment in enumerate(reversed(segments), start=1):
+        if gathered and segment.alive > gathered:
+            return many - 1 if many - 1 >= FANOUT else 0
+        gathered += segment.alive
+    return len(segments) if len(segments) >= FANOUT else 0
+
+
+def _segment_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table.combine_chunks())
+    return seal(sink.getvalue().to_pybytes())
+
+
+def _read_segment(name: str, data: bytes) -> pa.Table:
+    try:
+        table = pa.ipc.open_stream(unseal(name, data)).read_all()
+    except pa.ArrowException:
+        raise CorruptError(f"{name} is not a segment") from None
+    return table.combine_chunks()
+
+
+def _pack(dead: np.ndarray | None) -> Any:
+    if dead is None:
+        return None
+    packed = zlib.compress(np.packbits(dead).tobytes())
+    return [len(dead), base64.b85encode(packed).decode()]
+
+
+def _unpack(packed: Any) -> np.ndarray | None:
+    if packed is None:
+        return None
+    size, text = packed
+    bits = np.frombuffer(zlib.decompress(base64.b85decode(text)), np.uint8)
+    return np.unpackbits(bits)[:size].astype(bool)

@@ -1,0 +1,41 @@
+"""Bytes that tell when they were changed: every entry of a log and every object that is not a part is sealed.
+
+    tg1 <32 hex digits: BLAKE2b of the rest>\\n<the rest>
+
+A flipped byte, a cut end or a foreign file is a `CorruptError` that names the object; none of it is used. Parts are Parquet files
+that any reader opens, so their digest stands in the state instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from tidegate.errors import CorruptError
+
+_MAGIC = b"tg1 "
+_DIGITS = 32
+
+
+def digest(data: bytes) -> str:
+    """The digest of some bytes, as 32 hexadecimal digits."""
+    return hashlib.blake2b(data, digest_size=_DIGITS // 2).hexdigest()
+
+
+def seal(data: bytes) -> bytes:
+    """`data` behind its digest."""
+    return _MAGIC + digest(data).encode() + b"\n" + data
+
+
+def unseal(name: str, sealed: bytes) -> bytes:
+    """What was sealed; `name` is for the error."""
+    data = sealed[len(_MAGIC) + _DIGITS + 1 :]
+    if sealed != seal(data):
+        raise CorruptError(f"{name} is damaged: its bytes are not those that were written", hint="restore it from a backup")
+    return data
+
+
+def verify(name: str, data: bytes, expected: str) -> bytes:
+    """`data` of a part, if it has the digest that the state says."""
+    if digest(data) != expected:
+        raise CorruptError(f"{name} is damaged: its bytes are not those that were written", hint="restore it from a backup")
+    return data

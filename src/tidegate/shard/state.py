@@ -1,0 +1,200 @@
+"""The state of a shard, and how each change makes the next one: pure functions, nothing is read or written here.
+
+    state' = apply(state, entry)
+
+A state that a change does not fit raises: `UpperMismatch` for an append that is not next, `Conflict` for a replacement of parts that are
+no longer there. Whoever proposed the change then looks at the newer state and thinks again (`machine.py`).
+
+Invariants: `since ≤ upper`; both only rise; a part's times are below `upper`; part ids rise; a token is appended once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+
+from tidegate.errors import TidegateError
+from tidegate.shard.change import (
+    Advance, Append, Configure, Create, Drop, Entry, Evolve, Forget, Hold, Part, Release, Replace, Roll,
+)  # fmt: skip
+from tidegate.shard.parts import Parts
+
+FORMAT = 1
+"""The newest format that this version reads and writes."""
+TOKENS = 4096
+"""Appends that are remembered by their token; a retry comes within seconds, not thousands of appends later."""
+
+
+class Conflict(TidegateError):
+    """The state changed meanwhile, so that the change does not fit any more; look again."""
+
+
+class UpperMismatch(Conflict):
+    """An append for other times than the next ones; `upper` is what comes next."""
+
+    def __init__(self, message: str, *, upper: int) -> None:
+        super().__init__(message, hint=f"times from {upper} on can be appended")
+        self.upper = upper
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What a reader holds: nothing that the state had at entry `number` is deleted, and `since` stays at or below."""
+
+    since: int
+    number: int
+    until: int
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """An object that left the state at entry `number`; it is deleted when no reader can still want it."""
+
+    name: str
+    number: int
+    at: int
+
+
+@dataclass(frozen=True)
+class State:
+    """One version of a shard."""
+
+    number: int
+    """The entry that made it."""
+    shard: str
+    schemas: tuple[dict[str, Any], ...]
+    since: int = 0
+    upper: int = 0
+    monotonic: bool = True
+    """No part ever had a negative diff: rows need no consolidation."""
+    parts: Parts = field(default_factory=Parts)
+    next_id: int = 0
+    leases: dict[str, Lease] = field(default_factory=dict)
+    positions: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    tokens: dict[str, int] = field(default_factory=dict)
+    """Token of an append → the upper that it made; the oldest first."""
+    garbage: tuple[Garbage, ...] = ()
+    rollup: tuple[str, int] | None = None
+    dropped: bool = False
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The newest version of the schema."""
+        return self.schemas[-1]
+
+
+def create(entry: Entry) -> State:
+    """The first state."""
+    first = entry.change
+    assert isinstance(first, Create)
+    if first.format > FORMAT:
+        raise TidegateError(
+            f"the database has format {first.format}, and this version of Tidegate knows {FORMAT}",
+            hint="upgrade Tidegate; an older one cannot read what a newer one wrote",
+        )
+    return State(number=0, shard=first.shard, schemas=(first.schema,), options=first.options)
+
+
+def apply(state: State, entry: Entry) -> State:
+    """The state after `entry`."""
+    change, state = entry.change, replace(state, number=state.number + 1)
+    if state.dropped and not isinstance(change, Forget | Roll | Release):
+        raise Conflict("the collection was dropped")
+    match change:
+        case Append():
+            return _append(state, change)
+        case Replace():
+            return _replace(state, change, entry.at)
+        case Advance(since):
+            return replace(state, since=max(state.since, min(since, state.upper, *_held(state))))
+        case Hold(reader, since, until):
+            return _hold(state, reader, since, until)
+        case Release(readers):
+            return replace(state, leases={k: v for k, v in state.leases.items() if k not in readers})
+        case Evolve(schema):
+            return replace(state, schemas=(*state.schemas, schema))
+        case Configure(options):
+            merged = {**state.options, **options}
+            return replace(state, options={k: v for k, v in merged.items() if v is not None})
+        case Roll(name, number, freed):
+            old = [*freed] if state.rollup is None else [state.rollup[0], *freed]
+            garbage = tuple(Garbage(item, state.number, entry.at) for item in old)
+            return replace(state, rollup=(name, number), garbage=state.garbage + garbage)
+        case Forget(names):
+            gone = set(names)
+            return replace(state, garbage=tuple(item for item in state.garbage if item.name not in gone))
+        case Drop():
+            return _drop(state, entry.at)
+        case Create():
+            raise Conflict("the collection exists already")
+        case _:
+            assert_never(change)
+
+
+def _held(state: State) -> list[int]:
+    return [lease.since for lease in state.leases.values()]
+
+
+def _append(state: State, change: Append) -> State:
+    if change.token in state.tokens:
+        return state  # a retry of what was done: nothing changes
+    if change.lower != state.upper or change.upper <= change.lower:
+        raise UpperMismatch(
+            f"cannot append times {change.lower} to {change.upper}: the collection is complete up to {state.upper}",
+            upper=state.upper,
+        )
+    for part in change.parts:
+        if part.first < change.lower or part.last >= change.upper:
+            raise Conflict(f"{part.name} holds times {part.first} to {part.last}, outside of the append")
+    numbered = _numbered(state, change.parts)
+    tokens = {**state.tokens, change.token: change.upper}
+    if len(tokens) > TOKENS:
+        tokens.pop(next(iter(tokens)))
+    return replace(
+        state,
+        upper=change.upper,
+        parts=state.parts.add(numbered),
+        next_id=state.next_id + len(numbered),
+        monotonic=state.monotonic and not any(part.retracts for part in numbered),
+        positions={**state.positions, **change.positions},
+        tokens=tokens,
+    )
+
+
+def _numbered(state: State, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    return tuple(replace(part, id=state.next_id + i) for i, part in enumerate(parts))
+
+
+def _replace(state: State, change: Replace, at: int) -> State:
+    try:
+        parts, gone = state.parts.remove(change.removed)
+    except LookupError as missing:
+        raise Conflict(f"cannot replace: {missing}") from None
+    before, after = sum(part.diffs for part in gone), sum(part.diffs for part in change.added)
+    if not change.expired and before != after:
+        raise Conflict(
+            f"refused: the parts to be replaced hold {before} rows by the sum of their diffs, those for them {after}",
+            hint="this is a bug in compaction; nothing was changed",
+        )
+    numbered = _numbered(state, change.added)
+    garbage = tuple(Garbage(part.name, state.number, at) for part in gone)
+    return replace(
+        state, parts=parts.add(numbered), next_id=state.next_id + len(numbered), garbage=state.garbage + garbage
+    )
+
+
+def _hold(state: State, reader: str, since: int, until: int) -> State:
+    """A new lease is of the state as it is; a renewed one keeps what it holds. None may reach back before `since`."""
+    known = state.leases.get(reader)
+    if known is None and since < state.since:
+        raise Conflict(f"time {since} can no longer be read: the collection is kept from {state.since} on")
+    number = state.number if known is None else known.number
+    held = since if known is None else max(since, known.since)
+    return replace(state, leases={**state.leases, reader: Lease(held, number, until)})
+
+
+def _drop(state: State, at: int) -> State:
+    names = [part.name for part in state.parts.all()] + [segment.name for segment in state.parts.segments]
+    garbage = tuple(Garbage(name, state.number, at) for name in names)
+    return replace(state, dropped=True, parts=Parts(), garbage=state.garbage + garbage)
