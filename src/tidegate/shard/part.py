@@ -1,0 +1,155 @@
+"""A part: a Parquet file of updates that any Parquet reader opens, laid out for reading little of it.
+
+    the user's columns …   _time int64   _diff int64   _pos int64
+
+- zstd at level 1, row groups of up to 1,048,576 rows, pages of at most 8,192 rows with a page index, page checksums.
+- Dictionaries only where values repeat: a dictionary of distinct values must be fetched to read a single row.
+- `_time`, `_diff` and `_pos` (the row's position) are delta-coded and cost next to nothing; `_pos` is what lets a reader be
+  driven by a bitmap of ours.
+- Floats without Parquet statistics: a footer's min and max leave out NaN, and readers that order NaN above all else (Spark) would
+  skip rows that match. Our own statistics know about NaN.
+- Columns carry their id as Parquet's field id. Intervals, which pyarrow cannot write, are a struct of months, days and microseconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidegate.errors import CorruptError
+from tidegate.expr.order import interval_parts, make_intervals
+from tidegate.expr.types import Kind, Type
+from tidegate.shard.schema import HIDDEN, Schema
+
+ROW_GROUP_ROWS = 1 << 20
+PAGE_ROWS = 8192
+SAMPLE = 8192
+"""Rows that are looked at to see whether a column repeats itself."""
+INTERVAL_STRUCT = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("micros", pa.int64())])
+
+
+def encode_part(schema: Schema, columns: list[pa.Array], times: pa.Array, diffs: pa.Array) -> bytes:
+    """The bytes of a part: `columns` in the order of the schema, and each row's time and diff."""
+    stored = [_to_storage(array, column.type) for array, column in zip(columns, schema.columns, strict=True)]
+    fields = [
+        pa.field(column.name, array.type, metadata={"PARQUET:field_id": str(column.id + 1)})
+        for column, array in zip(schema.columns, stored, strict=True)
+    ]
+    hidden = [times, diffs, pa.array(np.arange(len(times)))]
+    fields += [pa.field(name, pa.int64(), nullable=False) for name in HIDDEN]
+    table = pa.Table.from_arrays([*stored, *hidden], schema=pa.schema(fields))
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        compression_level=1,
+        row_group_size=ROW_GROUP_ROWS,
+        max_rows_per_page=PAGE_ROWS,
+        write_page_index=True,
+        write_page_checksum=True,
+        use_dictionary=[f.name for f, a in zip(fields, stored, strict=False) if _repeats(a)],
+        column_encoding={name: "DELTA_BINARY_PACKED" for name in HIDDEN},
+        write_statistics=_with_statistics(table.schema),
+        store_schema=True,
+    )
+    return bytes(sink.getvalue())
+
+
+def decode_part(name: str, data: pa.Buffer | bytes, schema: Schema, wanted: list[int]) -> tuple[list[pa.Array], pa.Table]:
+    """The columns of the wanted ids, in `schema`'s types, and `_time`, `_diff`, `_pos`; columns the part lacks are NULL."""
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        there = field_ids(file.schema_arrow)
+        names = [there[id_] for id_ in wanted if id_ in there]
+        table = file.read(columns=[*names, *HIDDEN]).combine_chunks()
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptError(f"{name} cannot be read as Parquet: {str(error).partition(chr(10))[0]}") from None
+    types = {column.id: column.type for column in schema.columns}
+    columns = []
+    for id_ in wanted:
+        if id_ in there:
+            stored = table.column(there[id_]).combine_chunks()
+            columns.append(_from_storage(_one(stored), types[id_]))
+        else:
+            columns.append(pa.nulls(table.num_rows, types[id_].arrow))
+    return columns, table.select(list(HIDDEN))
+
+
+def field_ids(schema: pa.Schema) -> dict[int, str]:
+    """Column id → name in the file."""
+    found = {}
+    for field in schema:
+        number = (field.metadata or {}).get(b"PARQUET:field_id")
+        if number is not None and field.name not in HIDDEN:
+            found[int(number) - 1] = field.name
+    return found
+
+
+def _one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if isinstance(array, pa.ChunkedArray):
+        return array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
+    return array
+
+
+def _repeats(array: pa.Array) -> bool:
+    """Whether a dictionary is worth it: few distinct values in a sample spread over the column."""
+    if pa.types.is_nested(array.type) or pa.types.is_boolean(array.type) or not len(array):
+        return False
+    step = max(1, len(array) // SAMPLE)
+    sample = array.take(pa.array(np.arange(0, len(array), step)))
+    distinct = pc.count_distinct(sample, mode="only_valid").as_py()
+    return bool(distinct <= len(sample) // 8)
+
+
+def _with_statistics(schema: pa.Schema) -> list[str]:
+    """The columns whose footers may carry min and max: all without a float in them."""
+    return [field.name for field in schema if not _has_float(field.type)]
+
+
+def _has_float(type_: pa.DataType) -> bool:
+    if pa.types.is_list(type_):
+        return _has_float(type_.value_type)
+    if pa.types.is_struct(type_):
+        return any(_has_float(type_.field(i).type) for i in range(type_.num_fields))
+    return bool(pa.types.is_floating(type_))
+
+
+def _holds_interval(type_: Type) -> bool:
+    inner = [type_.element] if type_.element is not None else [t for _, t in type_.fields]
+    return type_.kind is Kind.INTERVAL or any(_holds_interval(t) for t in inner if t is not None)
+
+
+def _to_storage(array: pa.Array, type_: Type) -> pa.Array:
+    """Intervals as structs, wherever they stand; everything else as it is."""
+    if not _holds_interval(type_):
+        return array
+    if type_.kind is Kind.INTERVAL:
+        months, days, micros = interval_parts(array)
+        parts = [pa.array(months.astype(np.int32)), pa.array(days.astype(np.int32)), pa.array(micros)]
+        return pa.StructArray.from_arrays(parts, fields=list(INTERVAL_STRUCT), mask=array.is_null())
+    if type_.element is not None:
+        return _relist(array, _to_storage(array.flatten(), type_.element))
+    inner = [_to_storage(pc.struct_field(array, [i]), t) for i, (_, t) in enumerate(type_.fields)]
+    return pa.StructArray.from_arrays(inner, names=[name for name, _ in type_.fields], mask=array.is_null())
+
+
+def _from_storage(array: pa.Array, type_: Type) -> pa.Array:
+    """The reverse of `_to_storage`."""
+    if not _holds_interval(type_):
+        return array if array.type == type_.arrow else array.cast(type_.arrow)
+    if type_.kind is Kind.INTERVAL:
+        months, days, micros = (pc.fill_null(pc.struct_field(array, [i]), 0).to_numpy() for i in range(3))
+        return make_intervals(months, days, micros, array.is_valid() if array.null_count else None)
+    if type_.element is not None:
+        return _relist(array, _from_storage(array.flatten(), type_.element))
+    inner = [_from_storage(pc.struct_field(array, [i]), t) for i, (_, t) in enumerate(type_.fields)]
+    return pa.StructArray.from_arrays(inner, names=[name for name, _ in type_.fields], mask=array.is_null())
+
+
+def _relist(array: pa.Array, values: pa.Array) -> pa.Array:
+    sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, values, mask=array.is_null())
