@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 
 
-class Missing(Exception):
+class Missing(Exception):  # noqa: N818  # reads as what it is
     """A server's program is not on this machine."""
 
 
@@ -66,14 +66,18 @@ def postgres() -> str:
     """The URL of a running PostgreSQL."""
     programs = _initdb().parent
     # PostgreSQL refuses to run as root.
-    user = "postgres" if os.geteuid() == 0 and _has_user("postgres") else "nobody" if os.geteuid() == 0 else None
+    user = (
+        "postgres" if os.geteuid() == 0 and _has_user("postgres") else "nobody" if os.geteuid() == 0 else None
+    )
     root = _folder(user)
-    run = {"check": True, "user": user, "stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
-    subprocess.run([programs / "initdb", "-A", "trust", "--no-sync", "-U", "tidegate", "-D", root / "data"], **run)
+
+    def run(*command: str | Path) -> None:
+        subprocess.run(command, check=True, user=user, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+
+    run(programs / "initdb", "-A", "trust", "--no-sync", "-U", "tidegate", "-D", root / "data")
     settings = f"-c listen_addresses= -c unix_socket_directories={root} -c fsync=off -c max_connections=100"
-    start = [programs / "pg_ctl", "-D", root / "data", "-w", "-o", settings, "-l", root / "log", "start"]
-    subprocess.run(start, **run)
-    atexit.register(subprocess.run, [programs / "pg_ctl", "-D", root / "data", "-m", "immediate", "stop"], **run)
+    run(programs / "pg_ctl", "-D", root / "data", "-w", "-o", settings, "-l", root / "log", "start")
+    atexit.register(run, programs / "pg_ctl", "-D", root / "data", "-m", "immediate", "stop")
     return f"postgresql://tidegate@/postgres?host={root}"
 
 
@@ -99,10 +103,22 @@ def s3() -> S3:
     environment = {**os.environ, "AWS_ACCESS_KEY_ID": "tidegate", "AWS_SECRET_ACCESS_KEY": "tidegate-secret"}
     ports = [f"-{name}.port={_free_port()}" for name in ("master", "volume", "filer", "admin", "debug")]
     quiet = ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false", "-webdav=false"]
-    command = [program, "mini", f"-dir={root}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-s3.port={port}", *ports]
+    command = [
+        program,
+        "mini",
+        f"-dir={root}",
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        f"-s3.port={port}",
+        *ports,
+    ]
     with open(root / "log", "wb") as log:
         server = subprocess.Popen(
-            [*command, *quiet, "-bucket=lake"], env=environment, stdout=log, stderr=log, start_new_session=True
+            [*command, *quiet, "-bucket=lake"],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
     atexit.register(_kill, server)
     _wait(lambda: _answers(f"http://127.0.0.1:{port}/lake"), "the S3 server")

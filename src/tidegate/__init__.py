@@ -1,7 +1,7 @@
 """Tidegate keeps time-varying collections as Parquet parts, and reads only what can matter.
 
 This module holds every public name; all other modules may change. Importing it is cheap: pyspark, duckdb and
-sqlglot are imported when something first needs them.
+obstore are imported when something first needs them.
 """
 
 from tidegate.errors import (

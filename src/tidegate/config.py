@@ -19,6 +19,24 @@ class Config:
 
     # Well below Python's own limit of 1,000 frames: it is we who refuse, with a message that says where.
     max_nesting: Annotated[int, "levels of nested SQL or JSON beyond which a LimitError is raised"] = 400
+    part_bytes: Annotated[int, "size that parts aim at; parts of less than half are merged by compaction"] = (
+        128 << 20
+    )
+    batch_rows: Annotated[int, "rows of a part that are in memory at once while it is read"] = 65_536
+    # A retraction in memory is the key of its row. With more of them, sorted parts are merged instead.
+    retractions_in_memory: Annotated[
+        int, "rows of parts with retractions up to which their keys are kept in memory"
+    ] = 4_000_000
+    compact_fanout: Annotated[
+        int, "neighbouring parts of about the same size that compaction merges into one"
+    ] = 8
+    lease_ms: Annotated[
+        int, "how long a reader that is no longer heard of keeps what it reads from being deleted"
+    ] = 900_000
+    sweep_grace_ms: Annotated[
+        int, "how long an object that nothing refers to is kept; twice the longest write"
+    ] = 3_600_000
+    as_of_timeout_ms: Annotated[int, "how long a read waits for a time that is not complete yet"] = 30_000
 
     @classmethod
     def meanings(cls) -> dict[str, str]:

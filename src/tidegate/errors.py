@@ -9,6 +9,7 @@
     ├── UnsupportedError          good SQL that Tidegate does not do
     ├── LimitError                too deep, too large, too many
     ├── EvaluationError           an expression failed on a row
+    ├── TimeError                 a time that can no longer, or not yet, be read or written
     └── StoreError                bytes could not be stored or fetched; nothing was lost
         ├── IndeterminateError    it may have been done: ask before doing it again
         └── CorruptError          an object is not what was written: it is named, and none of it is used
@@ -189,6 +190,10 @@ class IndeterminateError(StoreError):
 
 class CorruptError(StoreError):
     """An object does not hold what was written into it; the message names it."""
+
+
+class TimeError(TidegateError):
+    """A time that can no longer, or not yet, be read or written; the message names it and the bound."""
 
 
 class EvaluationError(TidegateError):

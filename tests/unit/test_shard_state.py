@@ -5,7 +5,20 @@ import pytest
 from tidegate.clock import ManualClock
 from tidegate.errors import CorruptError, StoreError, TidegateError
 from tidegate.shard.change import (
-    Advance, Append, Configure, Create, Drop, Entry, Evolve, Forget, Hold, Part, Release, Replace, decode, encode,
+    Advance,
+    Append,
+    Configure,
+    Create,
+    Drop,
+    Entry,
+    Evolve,
+    Forget,
+    Hold,
+    Part,
+    Release,
+    Replace,
+    decode,
+    encode,
 )  # fmt: skip
 from tidegate.shard.machine import Machine, Retries
 from tidegate.shard.seal import seal, unseal
@@ -34,7 +47,9 @@ def after(state: State, *changes: object) -> State:
 
 
 def test_append_moves_upper_and_numbers_parts() -> None:
-    state = after(fresh(), Append(0, 5, (part(1), part(4)), "a"), Append(5, 6, (part(5, retracts=True),), "b"))
+    state = after(
+        fresh(), Append(0, 5, (part(1), part(4)), "a"), Append(5, 6, (part(5, retracts=True),), "b")
+    )
     assert (state.since, state.upper, state.number) == (0, 6, 2)
     assert [p.id for p in state.parts.all()] == [0, 1, 2]
     assert (state.parts.count, state.parts.rows) == (3, 30)
@@ -87,7 +102,9 @@ def test_since_waits_for_readers() -> None:
 
 
 def test_options_schema_garbage_and_drop() -> None:
-    state = after(fresh(), Configure({"retention": 5}), Evolve({"id": 1}), Configure({"retention": None, "x": 1}))
+    state = after(
+        fresh(), Configure({"retention": 5}), Evolve({"id": 1}), Configure({"retention": None, "x": 1})
+    )
     assert (state.options, state.schema) == ({"x": 1}, {"id": 1})
     dropped = after(state, Append(0, 5, (part(1),), "a"), Drop())
     assert [item.name for item in dropped.garbage] == ["part/1"]
@@ -128,7 +145,11 @@ def machine(blob: MemoryBlob | None = None, log: MemoryConsensus | None = None) 
 
 def append_one(m: Machine, token: str) -> State:
     def think(state: State) -> Append | None:
-        return None if token in state.tokens else Append(state.upper, state.upper + 1, (part(state.upper),), token)
+        return (
+            None
+            if token in state.tokens
+            else Append(state.upper, state.upper + 1, (part(state.upper),), token)
+        )
 
     return m.change(think)
 

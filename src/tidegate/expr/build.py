@@ -10,17 +10,29 @@ arguments to the common type first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate.errors import BindError, TypeMismatch
 from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.function import REGISTRY, Any_, AnyRecord, ArrayOf, AsText, Function, Param
-from tidegate.expr.tree import FALSE, TRUE, Call, Column, Expr, Literal
+from tidegate.expr.function import REGISTRY, AnyRecord, AnyType, ArrayOf, AsText, Function, Param
+from tidegate.expr.tree import FALSE, TRUE, Call, Expr, Literal
 from tidegate.expr.types import (
-    BOOL, FLOAT8, INT8, MZ_TIMESTAMP, TEXT, TIMESTAMP, TIMESTAMPTZ, UNKNOWN, Kind, Type, array, numeric, record,
+    BOOL,
+    FLOAT8,
+    INT4,
+    INT8,
+    MZ_TIMESTAMP,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    UNKNOWN,
+    Kind,
+    Type,
+    array,
+    numeric,
+    record,
 )  # fmt: skip
 
 _NUMBERS = (Kind.INT2, Kind.INT4, Kind.INT8, Kind.NUMERIC, Kind.FLOAT4, Kind.FLOAT8)
@@ -28,6 +40,8 @@ _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
 _DIGITS = {Kind.INT2: 5, Kind.INT4: 10, Kind.INT8: 19}
 _FROM_UNKNOWN = 1
 _STEP = 10
+_ARRAY_FROM_UNKNOWN = 20 * _STEP
+"""More than any other way to read a literal where no argument is an array: `1 || 'x'` is text, not `1 || '{…}'::int4[]`."""
 
 
 def text(value: str) -> Literal:
@@ -48,8 +62,38 @@ def literal(value: Any, type_: Type) -> Literal:
 def call(name: str, *args: Expr) -> Expr:
     """The function or operator `name` applied to `args`, with the casts it needs."""
     function, targets = resolve(name, [arg.type for arg in args])
-    cast_args = tuple(coerce(arg, target) for arg, target in zip(args, targets, strict=True))
+    cast_args = tuple(_as_argument(arg, target) for arg, target in zip(args, targets, strict=True))
     return Call(function, cast_args, function.result_type([arg.type for arg in cast_args]))
+
+
+def _as_argument(arg: Expr, target: Type) -> Expr:
+    """`arg` as a parameter wants it; one that takes anything as text (`'a' || 1`) has the cast put in."""
+    if target == TEXT and arg.type.kind not in (Kind.TEXT, Kind.UNKNOWN):
+        return cast(arg, target)
+    return coerce(arg, target)
+
+
+def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None = None) -> Expr:
+    """CASE WHEN … THEN … END: the values come to their common type, and no ELSE means NULL."""
+    values = [value for _, value in branches] + [null() if otherwise is None else otherwise]
+    common = common_type([value.type for value in values])
+    if common is None:
+        kinds = " and ".join(dict.fromkeys(str(value.type) for value in values if value.type != UNKNOWN))
+        raise TypeMismatch(f"CASE types {kinds} cannot be matched", hint="cast one of them")
+    args: list[Expr] = []
+    for (condition, _), value in zip(branches, values[:-1], strict=True):
+        args += [coerce(condition, BOOL), coerce(value, common)]
+    return Call(REGISTRY.overloads("case")[0], (*args, coerce(values[-1], common)), common)
+
+
+def field(expr: Expr, name: str) -> Expr:
+    """`(expr).name`: a field of a record."""
+    names = [known for known, _ in expr.type.fields]
+    if name not in names:
+        of = f"record has {', '.join(names)}" if names else f"{expr.type} is not a record"
+        raise BindError(f'field "{name}" does not exist', hint=of)
+    at = names.index(name)
+    return Call(REGISTRY.overloads("field")[0], (expr, literal(at, INT4)), expr.type.fields[at][1])
 
 
 def conjunction(conditions: Iterable[Expr]) -> Expr:
@@ -88,7 +132,7 @@ def cast(expr: Expr, target: Type) -> Expr:
     source = TEXT if expr.type == UNKNOWN else expr.type
     function = REGISTRY.cast(source.kind, target.kind)
     if function is None and source.same_kind(target):
-        return expr if isinstance(expr, Column) else replace(expr, type=target)
+        return expr
     if function is None or not _castable(source, target):
         raise TypeMismatch(f"cannot cast type {source} to {target}")
     return Call(function, (expr,), target)
@@ -100,7 +144,9 @@ def _castable(source: Type, target: Type) -> bool:
         return _one_castable(source.element, target.element)
     if source.fields and target.fields:
         same = len(source.fields) == len(target.fields)
-        return same and all(_one_castable(a, b) for (_, a), (_, b) in zip(source.fields, target.fields, strict=True))
+        return same and all(
+            _one_castable(a, b) for (_, a), (_, b) in zip(source.fields, target.fields, strict=True)
+        )
     return True
 
 
@@ -183,14 +229,28 @@ def _fit(function: Function, types: Sequence[Type]) -> tuple[int, list[Type]] | 
     if bound is None:
         return None
     total, targets = 0, []
+    if any(isinstance(p, ArrayOf) for p in params) and not any(t.element for t in types):
+        total = _ARRAY_FROM_UNKNOWN
     for param, type_ in zip(params, types, strict=True):
         target = _target(param, type_, bound)
         effort = None if target is None else _effort(type_, target, anything=isinstance(param, AsText))
+        if type_ == UNKNOWN and isinstance(param, Type):
+            effort = _effort_of_unknown(param, types)
         if target is None or effort is None:
             return None
         total += effort + (0 if isinstance(param, Type) else 1)
         targets.append(target)
     return total, targets
+
+
+def _effort_of_unknown(param: Type, types: Sequence[Type]) -> int:
+    """A literal is taken for what another argument is, else for text, else for anything: PostgreSQL's order.
+
+    So `payload ->> '5'` asks for a key and not for an element, and `at - '2024-01-01'` subtracts a time.
+    """
+    if any(param.same_kind(type_) for type_ in types):
+        return 0
+    return _FROM_UNKNOWN if param.kind is Kind.TEXT else 2 * _FROM_UNKNOWN
 
 
 def _bind_letters(params: Sequence[Param], types: Sequence[Type]) -> dict[str, Type] | None:
@@ -201,7 +261,7 @@ def _bind_letters(params: Sequence[Param], types: Sequence[Type]) -> dict[str, T
             if type_.element is None and type_ != UNKNOWN:
                 return None
             wanted.setdefault(param.letter, []).append(type_.element or UNKNOWN)
-        elif isinstance(param, Any_) and param.letter != "any":
+        elif isinstance(param, AnyType) and param.letter != "any":
             wanted.setdefault(param.letter, []).append(type_)
     bound = {letter: common_type(found) for letter, found in wanted.items()}
     return {k: v for k, v in bound.items() if v is not None} if all(bound.values()) else None
@@ -209,13 +269,15 @@ def _bind_letters(params: Sequence[Param], types: Sequence[Type]) -> dict[str, T
 
 def _target(param: Param, type_: Type, bound: dict[str, Type]) -> Type | None:
     match param:
+        case Type(kind=Kind.NUMERIC) if type_.is_integer:
+            return numeric(_DIGITS[type_.kind], 0)  # so that price * 2 has the scale of price
         case Type():
             return type_ if type_.kind is param.kind and not param.is_nested else param
         case ArrayOf(letter):
             return array(bound[letter])
-        case Any_("any"):
+        case AnyType("any"):
             return TEXT if type_ == UNKNOWN else type_
-        case Any_(letter):
+        case AnyType(letter):
             return bound[letter]
         case AnyRecord():
             return type_ if type_.kind is Kind.RECORD else None
@@ -227,12 +289,16 @@ def _effort(source: Type, target: Type, anything: bool = False) -> int | None:
     """Steps of the implicit cast; None if there is none."""
     if source == UNKNOWN:
         return _FROM_UNKNOWN
-    if source.same_kind(target) or (source.kind is target.kind and source.is_nested and _castable(source, target)):
+    if source.same_kind(target) or (
+        source.kind is target.kind and source.is_nested and _castable(source, target)
+    ):
         return 0
     for ladder in (_NUMBERS, _TIMES):
         if source.kind in ladder and target.kind in ladder:
             steps = ladder.index(target.kind) - ladder.index(source.kind)
-            return steps * _STEP if steps > 0 else None
+            if target.kind is Kind.FLOAT4:
+                steps += 3  # int4 + real is double precision: a real does not hold every integer
+            return steps * _STEP if ladder.index(target.kind) > ladder.index(source.kind) else None
     if source.kind is Kind.MZ_TIMESTAMP and target.kind in (*_NUMBERS[2:], *_TIMES[1:]):
         return _STEP * (1 + (*_TIMES[1:], *_NUMBERS[2:]).index(target.kind))
     return _STEP * 10 if anything else None
@@ -259,6 +325,8 @@ def _common(a: Type, b: Type) -> Type | None:
         return _common_with_now(b if a.kind is Kind.MZ_TIMESTAMP else a)
     if Kind.NUMERIC in (a.kind, b.kind) and not (a.is_float or b.is_float) and a.is_number and b.is_number:
         return _common_numeric(a, b)
+    if Kind.FLOAT4 in (a.kind, b.kind) and a.is_number and b.is_number and a.kind is not b.kind:
+        return FLOAT8  # a real does not hold every integer or numeric
     for ladder in (_NUMBERS, _TIMES):
         if a.kind in ladder and b.kind in ladder:
             return a if ladder.index(a.kind) >= ladder.index(b.kind) else b
@@ -267,15 +335,19 @@ def _common(a: Type, b: Type) -> Type | None:
     if a.element is not None and b.element is not None:
         element = common_type([a.element, b.element])
         return None if element is None else array(element)
-    if a.same_kind(b) and a.fields:
-        return record(*((name, _common(x, y) or x) for (name, x), (_, y) in zip(a.fields, b.fields, strict=True)))
+    if a.fields and len(a.fields) == len(b.fields):
+        both = [(name, _common(x, y)) for (name, x), (_, y) in zip(a.fields, b.fields, strict=True)]
+        known = [(name, type_) for name, type_ in both if type_ is not None]
+        return record(*known) if len(known) == len(both) else None
     return a if a.same_kind(b) else None
 
 
 def _common_numeric(a: Type, b: Type) -> Type:
     (whole_a, scale_a), (whole_b, scale_b) = numeric_digits(a), numeric_digits(b)
     whole, scale = max(whole_a, whole_b), max(scale_a, scale_b)
-    return numeric(whole + scale, scale) if whole + scale <= 38 else numeric(38, min(scale, max(38 - whole, 0)))
+    return (
+        numeric(whole + scale, scale) if whole + scale <= 38 else numeric(38, min(scale, max(38 - whole, 0)))
+    )
 
 
 def numeric_digits(type_: Type) -> tuple[int, int]:

@@ -13,9 +13,17 @@ from typing import assert_never
 import pyarrow as pa
 
 from tidegate.errors import PlanError
-from tidegate.expr.function import Family
-from tidegate.expr.outcome import Datum, Errors, Outcome, first_error, only_where, spread, validity, with_errors
-from tidegate.expr.tree import Call, Column, Expr, Literal, Now, walk
+from tidegate.expr.outcome import (
+    Datum,
+    Errors,
+    Outcome,
+    first_error,
+    only_where,
+    spread,
+    validity,
+    with_errors,
+)
+from tidegate.expr.tree import Call, Column, Expr, Literal, Now, children, walk
 from tidegate.expr.types import MZ_TIMESTAMP
 
 
@@ -28,24 +36,20 @@ class Evaluation:
         self.rows = rows
         self.now = now
         self._known: dict[Expr, Outcome] = {}
-        self._families: dict[tuple[int, Expr], tuple[Family, list[Call]]] = {}
+        self._families: dict[tuple[int, Expr], list[Call]] = {}
 
     def of(self, *exprs: Expr) -> list[Outcome]:
         """Values and errors of each expression, as arrays of the batch's length."""
-        for node in walk(*exprs):
-            if isinstance(node, Call) and node not in self._known:
-                self._join_family(node)
-        for node in walk(*exprs):
+        nodes = [node for node in walk(*exprs, below=needs) if node not in self._known]
+        for node in nodes:
+            root = _root(node)
+            if root is not None and isinstance(node, Call) and node.function.family is not None:
+                self._families.setdefault((id(node.function.family), root), []).append(node)
+        for node in nodes:
             if node not in self._known:
                 self._known[node] = self._evaluate(node)
         outcomes = (self._known[expr] for expr in exprs)
         return [Outcome(spread(values, self.rows), errors) for values, errors in outcomes]
-
-    def _join_family(self, call: Call) -> None:
-        family = call.function.family
-        root = None if family is None else family.root(call)
-        if family is not None and root is not None:
-            self._families.setdefault((id(family), root), (family, []))[1].append(call)
 
     def _evaluate(self, node: Expr) -> Outcome:
         match node:
@@ -55,21 +59,22 @@ class Evaluation:
                 return Outcome(value)
             case Now():
                 if self.now is None:
-                    raise PlanError("mz_now() has no value here", hint="only a temporal plan may be evaluated without a time")
+                    raise PlanError(
+                        "mz_now() has no value here",
+                        hint="only a temporal plan may be evaluated without a time",
+                    )
                 return Outcome(pa.scalar(self.now, MZ_TIMESTAMP.arrow))
             case Call():
-                return self._with_family(node) or self._call(node)
+                root = _root(node)
+                return self._call(node) if root is None else self._family(node, root)
             case _:
                 assert_never(node)
 
-    def _with_family(self, call: Call) -> Outcome | None:
+    def _family(self, call: Call, root: Expr) -> Outcome:
+        """The outcome of a call that is evaluated together with all others of its family over the same root."""
         family = call.function.family
-        root = None if family is None else family.root(call)
-        if family is None or root is None:
-            return None
-        _, calls = self._families.pop((id(family), root), (family, [call]))
-        if root not in self._known:
-            self.of(root)
+        assert family is not None
+        calls = self._families.pop((id(family), root), [call])
         base = self._known[root]
         outcomes = family.evaluate(spread(base.values, self.rows), calls)
         for member, outcome in zip(calls, outcomes, strict=True):
@@ -79,14 +84,15 @@ class Evaluation:
     def _call(self, call: Call) -> Outcome:
         given = [self._known[arg] for arg in call.args]
         function = call.function
+        types = [arg.type for arg in call.args]
         if function.sees_errors:
-            return function.run([Outcome(spread(v, self.rows), e) for v, e in given], call.type)
+            return function.run([Outcome(spread(v, self.rows), e) for v, e in given], call.type, types)
         inherited = first_error(*(e for _, e in given))
         args = [v for v, _ in given]
         if all(isinstance(arg, pa.Scalar) for arg in args):
             values, own = self._constant(call, args)
         else:
-            values, own = function.run(args, call.type)
+            values, own = function.run(args, call.type, types)
             if own is not None and not function.lenient:
                 valid = validity(*args)
                 own = own if valid is None else only_where(own, valid)
@@ -99,12 +105,26 @@ class Evaluation:
         if not call.function.lenient and not all(arg.is_valid for arg in args):
             return pa.scalar(None, call.type.arrow), None
         one = [spread(args[0], 1), *args[1:]] if args else []
-        values, errors = call.function.run(one, call.type)
+        values, errors = call.function.run(one, call.type, [arg.type for arg in call.args])
         if errors is None or not errors[0].is_valid:
             return values[0], None
         return pa.scalar(None, call.type.arrow), pa.repeat(errors[0], self.rows)
 
 
-def evaluate(expr: Expr, columns: Sequence[pa.Array], rows: int | None = None, now: int | None = None) -> Outcome:
+def _root(node: Expr) -> Expr | None:
+    """What a call that is shared with others reads in the end."""
+    family = node.function.family if isinstance(node, Call) else None
+    return None if family is None or not isinstance(node, Call) else family.root(node)
+
+
+def needs(node: Expr) -> tuple[Expr, ...]:
+    """What must be evaluated before `node`: of a JSON path only its root, not the documents in between."""
+    root = _root(node)
+    return children(node) if root is None else (root,)
+
+
+def evaluate(
+    expr: Expr, columns: Sequence[pa.Array], rows: int | None = None, now: int | None = None
+) -> Outcome:
     """Values and errors of one expression over columns of equal length."""
     return Evaluation(columns, len(columns[0]) if rows is None else rows, now).of(expr)[0]

@@ -11,7 +11,7 @@ one: no trend, may fail anywhere, not stable, no Spark form. Such a function is 
 
 | claim | meaning | law that tests it |
 |---|---|---|
-| `trend` | per argument UP or DOWN (the others fixed), EITHER (monotone, which way depends on the others), or None | the values at a ≤ b ≤ c are in order |
+| `trend` | per argument UP, DOWN (others fixed), EITHER (which way depends on them), or None | values at a ≤ b ≤ c are in order |
 | `errors` | NEVER, AT_ENDS (if all corners of a box succeed, all of the box does), ANYWHERE | by that sentence |
 | `makes_null` | may give NULL for arguments that are not | its absence |
 | `lenient` | sees nulls (and, with `sees_errors`, errors) of its arguments itself; others are null if any argument is | – |
@@ -20,7 +20,8 @@ one: no trend, may fail anywhere, not stable, no Spark form. Such a function is 
 | `stable` | results promised for ever: allowed in TRANSFORM USING | frozen corpus |
 
 Kernels take Arrow arrays or scalars (one argument at least is an array) and return an array or an `Outcome`. They never
-raise on values. A keyword parameter named `out` receives the result `Type` (for numeric scales and varchar lengths).
+raise on values. A keyword parameter named `out` receives the result `Type` (for numeric scales and varchar lengths), one
+named `given` the argument types (casts of arrays and records: Arrow alone does not tell jsonb[] from text[]).
 A strict kernel need not care what it gives where an argument is null: the evaluator clears errors there, but values must be
 null there (Arrow's own kernels and `from_numpy` see to it).
 '''
@@ -87,7 +88,8 @@ def where(trend: Trend, mask: np.ndarray) -> Where:
     return Where(trend, mask)
 
 
-class Any_(NamedTuple):
+@dataclass(frozen=True)
+class AnyType:
     """A parameter that takes any type; parameters with equal letters take one and the same type."""
 
     letter: str = "any"
@@ -96,7 +98,8 @@ class Any_(NamedTuple):
         return f"any{self.letter}" if self.letter != "any" else "any"
 
 
-class ArrayOf(NamedTuple):
+@dataclass(frozen=True)
+class ArrayOf:
     """A parameter that takes an array whose element is the type of that letter."""
 
     letter: str
@@ -105,23 +108,25 @@ class ArrayOf(NamedTuple):
         return f"any{self.letter}[]"
 
 
-class AsText(NamedTuple):
+@dataclass(frozen=True)
+class AsText:
     """A parameter that takes any type and sees it cast to text, as `||` and concat do."""
 
     def __str__(self) -> str:
         return "any"
 
 
-class AnyRecord(NamedTuple):
+@dataclass(frozen=True)
+class AnyRecord:
     """A parameter that takes a record."""
 
     def __str__(self) -> str:
         return "record"
 
 
-Param: TypeAlias = Type | Any_ | ArrayOf | AnyRecord | AsText
-ANY = Any_()
-ANY_A = Any_("A")
+Param: TypeAlias = Type | AnyType | ArrayOf | AnyRecord | AsText
+ANY = AnyType()
+ANY_A = AnyType("A")
 ARRAY_A = ArrayOf("A")
 ANY_RECORD = AnyRecord()
 AS_TEXT = AsText()
@@ -151,6 +156,8 @@ class Function:
     trend: TrendClaim | Callable[..., TrendClaim] | None = None
     errors: Errors = Errors.ANYWHERE
     makes_null: bool = False
+    makes_months: bool = True
+    """Intervals: False if the result has a months part only where an argument has one, as for `ts - ts` and `i + i`."""
     lenient: bool = False
     sees_errors: bool = False
     transfer: Callable[..., Specs] | None = None
@@ -169,6 +176,7 @@ class Function:
     """Made by the planner, not to be called by users."""
     doc: str = ""
     wants_out: bool = field(default=False)
+    wants_given: bool = field(default=False)
 
     def __repr__(self) -> str:
         return f"<{self.signature}>"
@@ -184,9 +192,15 @@ class Function:
         """The result's type for arguments of `types`."""
         return self.result if isinstance(self.result, Type) else self.result(*types)
 
-    def run(self, args: Sequence[Any], out: Type) -> Outcome:
-        """The kernel's outcome for `args`."""
-        got = self.kernel(*args, out=out) if self.wants_out else self.kernel(*args)
+    def run(self, args: Sequence[Any], out: Type, given: Sequence[Type] = ()) -> Outcome:
+        """The kernel's outcome for `args`, which are of the types `given`."""
+        extra: dict[str, Any] = {"out": out} if self.wants_out else {}
+        if self.wants_given:
+            extra["given"] = given
+        with np.errstate(
+            all="ignore"
+        ):  # kernels see ∞, NaN and overflow on purpose, and report what is wrong as errors
+            got = self.kernel(*args, **extra)
         return got if isinstance(got, Outcome) else Outcome(got)
 
 
@@ -235,8 +249,16 @@ REGISTRY = Registry()
 
 def _declare(kernel: Callable[..., Any], name: str, params: Sequence[Param], **claims: Any) -> Function:
     doc = claims.pop("doc", None) or inspect.getdoc(kernel) or ""
-    wants_out = "out" in inspect.signature(kernel).parameters
-    return Function(name, tuple(params), kernel=kernel, doc=doc, wants_out=wants_out, **claims)
+    wanted = inspect.signature(kernel).parameters
+    return Function(
+        name,
+        tuple(params),
+        kernel=kernel,
+        doc=doc,
+        wants_out="out" in wanted,
+        wants_given="given" in wanted,
+        **claims,
+    )
 
 
 def scalar(
@@ -251,9 +273,7 @@ def scalar(
     return declare
 
 
-def cast(
-    source: Type, target: Type, **claims: Any
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def cast(source: Type, target: Type, **claims: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declares the cast between two kinds; the kernel's `out` is the exact target, with scale or length."""
 
     def declare(kernel: Callable[..., Any]) -> Callable[..., Any]:

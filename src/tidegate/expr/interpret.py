@@ -25,7 +25,9 @@ from tidegate.expr.types import MZ_TIMESTAMP
 class Interpretation:
     """The Specs of any number of expressions over the same containers."""
 
-    def __init__(self, columns: Sequence[Specs | None], now: tuple[int | None, int | None] = (None, None)) -> None:
+    def __init__(
+        self, columns: Sequence[Specs | None], now: tuple[int | None, int | None] = (None, None)
+    ) -> None:
         """`columns[i]` describes column i (None: nothing is known); `now` is the inclusive range of `mz_now()`."""
         self.columns = columns
         low, high = (pa.array([end], MZ_TIMESTAMP.arrow) for end in now)
@@ -58,7 +60,9 @@ class Interpretation:
                 assert_never(node)
 
 
-def verdicts(expr: Expr, columns: Sequence[Specs | None], now: tuple[int | None, int | None], n: int) -> np.ndarray:
+def verdicts(
+    expr: Expr, columns: Sequence[Specs | None], now: tuple[int | None, int | None], n: int
+) -> np.ndarray:
     """A `Verdict` for each of n containers."""
     verdict = Interpretation(columns, now).of(expr).verdict()
     return np.broadcast_to(verdict, n) if len(verdict) != n else verdict

@@ -14,6 +14,7 @@ The Arrow type says all that is needed (text, jsonb and unknown share one order)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.outcome import Datum, length, spread
+from tidegate.expr.outcome import Datum, length, raw_numbers, spread
 
 MICROS_A_DAY = 86_400_000_000
 INTERVAL_LAYOUT = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
@@ -93,7 +94,9 @@ def interval_parts(arg: Datum) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return raw["months"].astype(np.int64), raw["days"].astype(np.int64), raw["nanos"] // 1000
 
 
-def make_intervals(months: np.ndarray, days: np.ndarray, micros: np.ndarray, valid: pa.Array | None = None) -> pa.Array:
+def make_intervals(
+    months: np.ndarray, days: np.ndarray, micros: np.ndarray, valid: pa.Array | None = None
+) -> pa.Array:
     """Intervals from their parts, null where `valid` is false."""
     raw = np.zeros(len(micros), INTERVAL_LAYOUT)
     raw["months"], raw["days"], raw["nanos"] = months, days, micros * 1000
@@ -118,7 +121,9 @@ def _compare(a: Datum, b: Datum, kernel: Any, by_sign: Callable[[np.ndarray], np
     if pa.types.is_nested(a.type):
         n = length(a, b)
         a, b = spread(a, n), spread(b, n)
-        return pc.if_else(pc.and_(a.is_valid(), b.is_valid()), pa.array(by_sign(sign(a, b))), pa.scalar(None, pa.bool_()))
+        return pc.if_else(
+            pc.and_(a.is_valid(), b.is_valid()), pa.array(by_sign(sign(a, b))), pa.scalar(None, pa.bool_())
+        )
     return kernel(a, b)
 
 
@@ -140,8 +145,11 @@ def _float_less(a: Datum, b: Datum) -> pa.Array:
 
 
 def _has_nan(a: Datum) -> bool:
-    found = pc.is_nan(a)
-    return bool(pc.any(found, min_count=0).as_py() if isinstance(a, pa.Array) else found.as_py())
+    """Whether a NaN may be there: a sum is one if any of its terms is (and for ∞ - ∞, which only costs time)."""
+    if isinstance(a, pa.Scalar):
+        return bool(a.is_valid and math.isnan(a.as_py()))
+    with np.errstate(all="ignore"):
+        return bool(np.isnan(np.sum(raw_numbers(a))))
 
 
 def _bools(array: pa.Array) -> np.ndarray:
@@ -168,7 +176,7 @@ def _sign_of_lists(a: pa.Array, b: pa.Array) -> np.ndarray:
     left = a.flatten().take(pa.array(start_a[row] + within))
     right = b.flatten().take(pa.array(start_b[row] + within))
     step = sign(left, right) if len(row) else np.zeros(0, np.int8)
-    result = np.sign(size_a - size_b).astype(np.int8)
+    result: np.ndarray = np.sign(size_a - size_b).astype(np.int8)
     differs = np.flatnonzero(step)
     rows, first = np.unique(row[differs], return_index=True)
     result[rows] = step[differs[first]]

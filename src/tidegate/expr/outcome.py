@@ -70,7 +70,9 @@ def length(*args: Datum) -> int:
 
 def spread(arg: Datum, n: int) -> pa.Array:
     """`arg` as an array of `n` rows."""
-    return pa.repeat(arg, n) if isinstance(arg, pa.Scalar) else arg
+    if not isinstance(arg, pa.Scalar):
+        return arg
+    return pa.repeat(arg, n) if n else pa.nulls(0, arg.type)  # Arrow cannot repeat a list no times
 
 
 def to_numpy(arg: Datum, fill: object = 0) -> np.ndarray:
@@ -84,7 +86,7 @@ def to_numpy(arg: Datum, fill: object = 0) -> np.ndarray:
     array = integers(arg)
     if array.null_count:
         array = pc.fill_null(array, fill)
-    return array.to_numpy(zero_copy_only=False)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
 def integers(array: pa.Array) -> pa.Array:
@@ -116,3 +118,21 @@ def from_numpy(values: np.ndarray, type_: pa.DataType, *args: Datum) -> pa.Array
         array = pa.array(np.ascontiguousarray(values), type_)
     valid = validity(*args) if args else None
     return array if valid is None else pc.if_else(valid, array, pa.scalar(None, type_))
+
+
+def raw_bytes(array: pa.Array) -> np.ndarray:
+    """All bytes of a text or binary array, one after the other, in place; where it is null there may be more."""
+    _, offsets, data = array.buffers()
+    if offsets is None or data is None or not len(array):
+        return np.zeros(0, np.uint8)
+    ends = np.frombuffer(offsets, np.int32)
+    return np.frombuffer(data, np.uint8)[ends[array.offset] : ends[array.offset + len(array)]]
+
+
+def raw_numbers(array: pa.Array) -> np.ndarray:
+    """The values of a fixed-width number or time array in place; where it is null they are anything."""
+    width = integers(array.slice(0, 0)).type.to_pandas_dtype()
+    values = array.buffers()[1]
+    if values is None:
+        return np.zeros(len(array), width)
+    return np.frombuffer(values, width, count=array.offset + len(array))[array.offset :]

@@ -79,7 +79,9 @@ class Specs:
     element: Specs | None = None
 
     @staticmethod
-    def anything(type_: Type, *, null: np.ndarray = YES, error: np.ndarray = NO, empty: np.ndarray = NO) -> Specs:
+    def anything(
+        type_: Type, *, null: np.ndarray = YES, error: np.ndarray = NO, empty: np.ndarray = NO
+    ) -> Specs:
         """Any value of the type."""
         if type_.kind is Kind.BOOL:
             return Specs.boolean(~empty, ~empty, null, error)
@@ -157,8 +159,8 @@ class Specs:
     def bounds(self) -> tuple[pa.Array, pa.Array]:
         """Low and high as Arrow arrays of length `size` or 1, null where unbounded; for booleans too."""
         if self.true is not None and self.false is not None:
-            low = pa.array(~self.false, mask=~(self.true | self.false))
-            return low, pa.array(self.true, mask=~(self.true | self.false))
+            true, false = np.broadcast_arrays(self.true, self.false)
+            return pa.array(~false, mask=~(true | false)), pa.array(true, mask=~(true | false))
         missing = pa.nulls(1, self.type.arrow)
         return (missing if self.low is None else self.low), (missing if self.high is None else self.high)
 
@@ -184,9 +186,10 @@ class Specs:
         """Of a condition: a `Verdict` for each container, as int8."""
         assert self.true is not None
         assert self.false is not None
-        none = ~self.true & ~self.error
-        every = self.true & ~self.false & ~self.null & ~self.error
-        return np.where(none, Verdict.NONE, np.where(every, Verdict.ALL, Verdict.SOME)).astype(np.int8)
+        kept = self.true | self.error
+        every = self.true & ~(self.false | self.null | self.error)
+        # NONE, SOME, ALL are 0, 1, 2: one for what is kept, and one more where every row passes.
+        return np.asarray(kept.astype(np.int8) + every.astype(np.int8))
 
     def union(self, other: Specs) -> Specs:
         """What is one or the other: for the branches of CASE."""
@@ -221,7 +224,15 @@ class Specs:
             result &= (order.interval_parts(values)[0] == 0) | self.months
         if self.lanes is not None:
             result &= self.lanes.admits(values, self.type)
-        return result
+        if self.fields is not None:
+            for i, inside in enumerate(self.fields):
+                result &= inside.admits(pc.struct_field(values, [i]))
+        if (
+            self.element is not None and self.element.size == 1
+        ):  # one a container would need to be repeated by row
+            outside = ~self.element.admits(values.flatten())
+            result[np.repeat(np.arange(n), pc.fill_null(pc.list_value_length(values), 0))[outside]] = False
+        return np.asarray(result)
 
 
 def to_bools(array: pa.Array) -> np.ndarray:
@@ -233,8 +244,8 @@ def to_bools(array: pa.Array) -> np.ndarray:
 
 
 def known(bound: pa.Array) -> np.ndarray:
-    """Where a bound is given."""
-    return np.ones(len(bound), bool) if bound.null_count == 0 else to_bools(bound.is_valid())
+    """Where a bound is given; one flag for all where it always is."""
+    return YES if bound.null_count == 0 else to_bools(bound.is_valid())
 
 
 def fit(*arrays: pa.Array) -> tuple[Any, ...]:
@@ -243,7 +254,9 @@ def fit(*arrays: pa.Array) -> tuple[Any, ...]:
     return tuple(a[0] if len(a) == 1 and n > 1 else a for a in arrays)
 
 
-def _ordered(type_: Type, low: pa.Array | None, high: pa.Array | None) -> tuple[pa.Array | None, pa.Array | None]:
+def _ordered(
+    type_: Type, low: pa.Array | None, high: pa.Array | None
+) -> tuple[pa.Array | None, pa.Array | None]:
     """The bounds without those that are NaN or in the wrong order: broken statistics are unknown, not empty."""
     if type_.is_float:
         low, high = (None if b is None else _without_nan(b) for b in (low, high))
@@ -303,7 +316,9 @@ def _union(a: Specs, b: Specs, null: np.ndarray, error: np.ndarray) -> Specs:
 def _outer(a: Specs, b: Specs, side: int, pick: Any) -> pa.Array:
     """The outer of two bounds, where a side without values does not count."""
     n = max(a.size, b.size)
-    x, y = (spread(s.bounds()[side][0], n) if len(s.bounds()[side]) == 1 else s.bounds()[side] for s in (a, b))
+    x, y = (
+        spread(s.bounds()[side][0], n) if len(s.bounds()[side]) == 1 else s.bounds()[side] for s in (a, b)
+    )
     outer = pick(x, y)
     for nothing, other in ((a.empty, y), (b.empty, x)):
         if nothing.any():

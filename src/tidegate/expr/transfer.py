@@ -60,6 +60,9 @@ def by_trend(function: Function, args: Sequence[Specs], out: Type) -> Specs:
     corners = _corners(function, args, free, out) if useful else []
     if not corners:
         failed = NO if function.errors is NEVER else ~empty
+        if out.kind is Kind.INTERVAL:
+            months = _months(function, args)
+            return Specs.ranged(out, None, None, null=null, error=error | failed, empty=empty, months=months)
         return Specs.anything(out, null=null, error=error | failed, empty=empty)
     if not out.is_float:
         holds = holds & ~nan
@@ -95,7 +98,7 @@ def _corners(
         picked = [low for low, _ in sides]
         for i, side in zip(free, choice, strict=True):
             picked[i] = sides[i][side]
-        result.append((choice, function.run(fit(*picked), out) if picked else function.run((), out)))
+        result.append((choice, function.run(fit(*picked) if picked else (), out, [arg.type for arg in args])))
     return result
 
 
@@ -111,7 +114,7 @@ def _told(
     if not corners or function.errors is not AT_ENDS:
         return exact
     bounded = [known(bound) for arg in args for bound in arg.bounds()]
-    return exact | (all_of(bounded) & ~nan)
+    return np.asarray(exact | (all_of(bounded) & ~nan))
 
 
 def _bounds(
@@ -143,6 +146,11 @@ def _where(keep: np.ndarray, bound: pa.Array) -> pa.Array:
     return pc.if_else(pa.array(np.broadcast_to(keep, n)), bound, pa.scalar(None, bound.type))
 
 
+def _months(function: Function, args: Sequence[Specs]) -> np.ndarray:
+    """Where an interval that is not exact may have a months part."""
+    return YES if function.makes_months else any_of([a.months for a in args if a.months is not None])
+
+
 def _finish(
     function: Function, out: Type, low: pa.Array, high: pa.Array, null: np.ndarray, error: np.ndarray,
     empty: np.ndarray, exact: np.ndarray, nan: np.ndarray, args: Sequence[Specs],
@@ -154,9 +162,11 @@ def _finish(
         low, high = _where(~vague, low), _where(~vague, high)
         result_nan = nan | vague
     if out.kind is Kind.INTERVAL:
-        months = ~exact | (order.interval_parts(low)[0] != 0)
+        months = np.where(exact & known(low), order.interval_parts(low)[0] != 0, _months(function, args))
     identical = exact & known(low)
     if function.makes_null:
         # Exact arguments give the same every time: if that is a value, it is never NULL.
         null = null & ~(identical & ~any_of([a.null for a in args]))
-    return Specs.ranged(out, low, high, null=null, error=error, empty=empty, exact=identical, nan=result_nan, months=months)
+    return Specs.ranged(
+        out, low, high, null=null, error=error, empty=empty, exact=identical, nan=result_nan, months=months
+    )

@@ -51,13 +51,13 @@ class Literal:
     type: Type
 
     def __eq__(self, other: object) -> bool:
-        # Arrow holds NaN unequal to itself and 0.0 equal to -0.0; a constant is the same constant only bit by bit.
-        return (
-            isinstance(other, Literal)
-            and self.type == other.type
-            and (self.value.equals(other.value) or _is_nan(self.value, other.value))
-            and (not self.type.is_float or str(self.value) == str(other.value))
-        )
+        # Arrow holds NaN unequal to itself and 0.0 equal to -0.0, inside arrays too; a constant is the same constant
+        # only bit by bit, and what holds a float is told apart by its text.
+        if not isinstance(other, Literal) or self.type != other.type:
+            return False
+        if self.type.is_float or (self.type.is_nested and not self.type.identity_is_equality):
+            return str(self.value) == str(other.value)
+        return bool(self.value.equals(other.value))
 
     def __hash__(self) -> int:
         return hash((self.type, str(self.value) if self.type.is_float else self.value))
@@ -71,10 +71,6 @@ class Literal:
     def depth(self) -> int:
         """Levels below and with this node."""
         return 1
-
-
-def _is_nan(a: pa.Scalar, b: pa.Scalar) -> bool:
-    return bool(a.as_py() != a.as_py() and b.as_py() != b.as_py())
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     return expr.args if isinstance(expr, Call) else ()
 
 
-def walk(*exprs: Expr) -> Iterator[Expr]:
+def walk(*exprs: Expr, below: Callable[[Expr], tuple[Expr, ...]] = children) -> Iterator[Expr]:
     """Every distinct node below and with `exprs`, arguments before the calls that use them."""
     seen: set[Expr] = set()
     stack: list[tuple[Expr, bool]] = [(expr, False) for expr in reversed(exprs)]
@@ -151,7 +147,7 @@ def walk(*exprs: Expr) -> Iterator[Expr]:
             yield expr
         else:
             stack.append((expr, True))
-            stack.extend((arg, False) for arg in reversed(expr.args))
+            stack.extend((arg, False) for arg in reversed(below(expr)))
 
 
 def support(*exprs: Expr) -> frozenset[int]:

@@ -296,7 +296,8 @@ def parse_type(text: str) -> Type:
     base = NAMES.get(found[1].strip()) if found else None
     if found is None or base is None:
         raise BindError(f'type "{text}" does not exist', hint=f"known types: {', '.join(sorted(NAMES))}")
-    type_ = refine(base, found[2] and int(found[2]), found[3] and int(found[3]), text)
+    first, second = (int(number) if number else None for number in (found[2], found[3]))
+    type_ = refine(base, first, second, text)
     for _ in range(found[4].count("[")):
         type_ = array(type_)
     return type_

@@ -148,13 +148,13 @@ class Roll:
     kind: ClassVar[str] = "roll"
     name: str
     number: int
-    freed: tuple[str, ...] = ()
-    """Segments that were merged into others."""
+    segments: tuple[str, ...] = ()
+    """The segments that it refers to; those that only the rollup before it referred to are garbage from here on."""
 
 
 @dataclass(frozen=True)
 class Forget:
-    """These objects are gone from the store."""
+    """These objects are gone from the store. An empty one is a fence: it changes nothing but the number of the state."""
 
     kind: ClassVar[str] = "forget"
     names: tuple[str, ...]
@@ -205,7 +205,7 @@ def decode(name: str, data: bytes) -> Entry:
     for key in ("parts", "added"):
         if key in given:
             given[key] = tuple(part_from(value) for value in given[key])
-    for key in ("removed", "readers", "names", "freed"):
+    for key in ("removed", "readers", "names", "segments"):
         if key in given:
             given[key] = tuple(given[key])
     return Entry(record["token"], record["at"], cls(**given))

@@ -22,7 +22,7 @@ from tidegate.errors import IndeterminateError, StoreError
 from tidegate.shard.change import Change, Create, Entry, Roll, decode, encode
 from tidegate.shard.rollup import load_rollup, write_rollup
 from tidegate.shard.state import Conflict, State, apply, create
-from tidegate.store.blob import Blob
+from tidegate.store.blob import Blob, missing
 from tidegate.store.consensus import Consensus
 
 T = TypeVar("T")
@@ -43,14 +43,19 @@ class Retries:
 
     def wait(self, attempt: int) -> None:
         """Sleeps a random while that doubles with each attempt, so that rivals do not keep in step."""
-        time.sleep(random.uniform(0.5, 1.0) * min(self.first_s * 2**attempt, self.longest_s))  # noqa: S311  # no secret
+        time.sleep(random.uniform(0.5, 1.0) * min(self.first_s * 2**attempt, self.longest_s))
 
 
 class Machine:
     """One shard's log, and the newest state that is known of it. Safe to share between threads."""
 
     def __init__(
-        self, consensus: Consensus, blob: Blob, key: str, clock: Clock | None = None, retries: Retries | None = None
+        self,
+        consensus: Consensus,
+        blob: Blob,
+        key: str,
+        clock: Clock | None = None,
+        retries: Retries | None = None,
     ) -> None:
         self.consensus, self.blob, self.key = consensus, blob, key
         self.clock, self.retries = clock or SystemClock(), retries or Retries()
@@ -59,7 +64,7 @@ class Machine:
 
     def exists(self) -> bool:
         """Whether the shard was created."""
-        return self._try(lambda: self.consensus.head(self.key)) is not None
+        return self.attempt(lambda: self.consensus.head(self.key)) is not None
 
     def create(self, first: Create) -> State:
         """Creates the shard; a `Conflict` if it is there already."""
@@ -89,37 +94,55 @@ class Machine:
             if wanted is None:
                 return state
             entry = Entry(secrets.token_hex(8), self.clock.now(), wanted)
-            apply(state, entry)  # raises if it does not fit: nothing is proposed that readers could not apply
+            following = apply(
+                state, entry
+            )  # raises if it does not fit: nothing is proposed that readers could not apply
             if self._propose(state.number, encode(entry), entry.token):
-                state = self.fetch()
-                self._maybe_roll(state)
-                return state
+                # Nothing is read from here on: a failure would be taken for one of the change, which was made.
+                with self._lock:
+                    if self._state is state:
+                        self._state = following
+                self._maybe_roll(following)
+                return following
 
     def _propose(self, expected: int | None, data: bytes, token: str) -> bool:
         """Adds an entry after `expected`; False if another came first. Unknown outcomes are cleared up here."""
+        unknown = False
         for attempt in range(self.retries.times):
             try:
-                return self.consensus.compare_and_set(self.key, expected, data)
+                won = self.consensus.compare_and_set(self.key, expected, data)
+                # A request that was given up may still arrive: it is our own first attempt that came before the second.
+                return won or (unknown and self._happened(expected, token))
             except IndeterminateError:
+                unknown = True
                 if self._happened(expected, token):
                     return True
             except StoreError:
-                if attempt == self.retries.times - 1:
+                if attempt == self.retries.times - 1 and not unknown:
                     raise
             self.retries.wait(attempt)
         raise IndeterminateError(f"{self.key}: the store does not say whether the change was made")
 
     def _happened(self, expected: int | None, token: str) -> bool:
         number = 0 if expected is None else expected + 1
-        found = self._try(lambda: self.consensus.scan(self.key, number, 1))
+        try:
+            found = self.attempt(lambda: self.consensus.scan(self.key, number, 1))
+        except StoreError as error:
+            raise IndeterminateError(
+                f"{self.key}: the store does not say whether the change was made: {error}"
+            ) from None
         return bool(found) and decode(f"{self.key}#{number}", found[0].data).token == token
 
     def _open(self) -> State:
         """The newest state that a rollup or the first entry gives; `_catch_up` does the rest."""
+        known = {} if self._state is None else {s.name: s.table for s in self._state.parts.segments if s.name}
+        lost = ""
         while True:
-            entries = self._try(lambda: self.consensus.scan(self.key, 0))
+            entries = self.attempt(lambda: self.consensus.scan(self.key, 0))
             if not entries:
-                raise StoreError(f"{self.key} has no log", hint="the collection does not exist, or its metadata is lost")
+                raise StoreError(
+                    f"{self.key} has no log", hint="the collection does not exist, or its metadata is lost"
+                )
             decoded = [(number, decode(f"{self.key}#{number}", data)) for number, data in entries]
             rolls = [entry.change for _, entry in decoded if isinstance(entry.change, Roll)]
             if not rolls:
@@ -127,21 +150,25 @@ class Machine:
                     raise StoreError(f"{self.key}: the beginning of the log is lost")
                 return create(decoded[0][1])
             try:
-                return load_rollup(self._fetch_blob, rolls[-1].name)
-            except FileNotFoundError:
-                self.retries.wait(0)  # swept between our reading of the log and of the rollup: a newer one is there
+                return load_rollup(self._fetch_blob, rolls[-1].name, known)
+            except FileNotFoundError as gone:
+                # Swept between our reading of the log and of the rollup: then a newer one is there.
+                if rolls[-1].name == lost:
+                    raise missing(str(gone)) from None
+                lost = rolls[-1].name
+                self.retries.wait(0)
 
     def _fetch_blob(self, name: str) -> bytes | None:
-        return self._try(lambda: self.blob.get(name))
+        return self.attempt(lambda: self.blob.get(name))
 
     def _catch_up(self) -> None:
         assert self._state is not None
         state = self._state
-        entries = self._try(lambda: self.consensus.scan(self.key, state.number + 1))
+        entries = self.attempt(lambda: self.consensus.scan(self.key, state.number + 1))
         if entries and entries[0].number != state.number + 1:
             # We slept while the log went on and was truncated: start again from the newest rollup.
             state = self._open()
-            entries = self._try(lambda: self.consensus.scan(self.key, state.number + 1))
+            entries = self.attempt(lambda: self.consensus.scan(self.key, state.number + 1))
         for number, data in entries:
             state = apply(state, decode(f"{self.key}#{number}", data))
             assert state.number == number
@@ -161,8 +188,10 @@ class Machine:
 
     def roll(self, state: State) -> None:
         """Writes `state` as a rollup, points the log at it, and cuts off what came before."""
-        name, stored, freed = write_rollup(self.blob.put, state)
-        entry = Entry(secrets.token_hex(8), self.clock.now(), Roll(name, state.number, freed))
+        if not {s.name for s in state.parts.segments if s.name} <= set(state.segments):
+            state = self._adopt()
+        name, stored, segments = write_rollup(self.blob.put, state)
+        entry = Entry(secrets.token_hex(8), self.clock.now(), Roll(name, state.number, segments))
         if not self._propose(state.number, encode(entry), entry.token):
             return  # somebody was faster; what we wrote is an orphan that sweep finds
         with self._lock:
@@ -171,8 +200,18 @@ class Machine:
         self.fetch()
         self.consensus.truncate(self.key, state.number)
 
-    def _try(self, work: Callable[[], T]) -> T:
-        """Reads, asking again when the store fails."""
+    def _adopt(self) -> State:
+        """The newest state, with the segments of the newest rollup.
+
+        Another process rolled up and merged segments that we had from the rollup before: ours are garbage, soon swept, and a
+        rollup that referred to them could not be read. What we know of the others is not read again.
+        """
+        with self._lock:
+            self._state = self._open()
+            return self.fetch()
+
+    def attempt(self, work: Callable[[], T]) -> T:
+        """Does what can be done twice without harm, asking again when the store fails."""
         for attempt in range(self.retries.times - 1):
             try:
                 return work()

@@ -8,7 +8,8 @@
   driven by a bitmap of ours.
 - Floats without Parquet statistics: a footer's min and max leave out NaN, and readers that order NaN above all else (Spark) would
   skip rows that match. Our own statistics know about NaN.
-- Columns carry their id as Parquet's field id. Intervals, which pyarrow cannot write, are a struct of months, days and microseconds.
+- Columns carry their id as Parquet's field id. Intervals, which pyarrow cannot write, are a struct of months, days and
+microseconds.
 """
 
 from __future__ import annotations
@@ -51,14 +52,16 @@ def encode_part(schema: Schema, columns: list[pa.Array], times: pa.Array, diffs:
         write_page_index=True,
         write_page_checksum=True,
         use_dictionary=[f.name for f, a in zip(fields, stored, strict=False) if _repeats(a)],
-        column_encoding={name: "DELTA_BINARY_PACKED" for name in HIDDEN},
+        column_encoding=dict.fromkeys(HIDDEN, "DELTA_BINARY_PACKED"),
         write_statistics=_with_statistics(table.schema),
         store_schema=True,
     )
     return bytes(sink.getvalue())
 
 
-def decode_part(name: str, data: pa.Buffer | bytes, schema: Schema, wanted: list[int]) -> tuple[list[pa.Array], pa.Table]:
+def decode_part(
+    name: str, data: pa.Buffer | bytes, schema: Schema, wanted: list[int]
+) -> tuple[list[pa.Array], pa.Table]:
     """The columns of the wanted ids, in `schema`'s types, and `_time`, `_diff`, `_pos`; columns the part lacks are NULL."""
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
@@ -72,7 +75,7 @@ def decode_part(name: str, data: pa.Buffer | bytes, schema: Schema, wanted: list
     for id_ in wanted:
         if id_ in there:
             stored = table.column(there[id_]).combine_chunks()
-            columns.append(_from_storage(_one(stored), types[id_]))
+            columns.append(from_storage(_one(stored), types[id_]))
         else:
             columns.append(pa.nulls(table.num_rows, types[id_].arrow))
     return columns, table.select(list(HIDDEN))
@@ -119,7 +122,7 @@ def _has_float(type_: pa.DataType) -> bool:
 
 def _holds_interval(type_: Type) -> bool:
     inner = [type_.element] if type_.element is not None else [t for _, t in type_.fields]
-    return type_.kind is Kind.INTERVAL or any(_holds_interval(t) for t in inner if t is not None)
+    return type_.kind is Kind.INTERVAL or any(_holds_interval(t) for t in inner)
 
 
 def _to_storage(array: pa.Array, type_: Type) -> pa.Array:
@@ -136,7 +139,7 @@ def _to_storage(array: pa.Array, type_: Type) -> pa.Array:
     return pa.StructArray.from_arrays(inner, names=[name for name, _ in type_.fields], mask=array.is_null())
 
 
-def _from_storage(array: pa.Array, type_: Type) -> pa.Array:
+def from_storage(array: pa.Array, type_: Type) -> pa.Array:
     """The reverse of `_to_storage`."""
     if not _holds_interval(type_):
         return array if array.type == type_.arrow else array.cast(type_.arrow)
@@ -144,8 +147,8 @@ def _from_storage(array: pa.Array, type_: Type) -> pa.Array:
         months, days, micros = (pc.fill_null(pc.struct_field(array, [i]), 0).to_numpy() for i in range(3))
         return make_intervals(months, days, micros, array.is_valid() if array.null_count else None)
     if type_.element is not None:
-        return _relist(array, _from_storage(array.flatten(), type_.element))
-    inner = [_from_storage(pc.struct_field(array, [i]), t) for i, (_, t) in enumerate(type_.fields)]
+        return _relist(array, from_storage(array.flatten(), type_.element))
+    inner = [from_storage(pc.struct_field(array, [i]), t) for i, (_, t) in enumerate(type_.fields)]
     return pa.StructArray.from_arrays(inner, names=[name for name, _ in type_.fields], mask=array.is_null())
 
 

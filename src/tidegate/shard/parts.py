@@ -50,7 +50,10 @@ def to_table(parts: Iterable[Part]) -> pa.Table:
     """Parts as rows."""
     rows = list(parts)
     return pa.table(
-        {name: pa.array([getattr(part, name) for part in rows], SCHEMA.field(name).type) for name in SCHEMA.names},
+        {
+            name: pa.array([getattr(part, name) for part in rows], SCHEMA.field(name).type)
+            for name in SCHEMA.names
+        },
         schema=SCHEMA,
     )
 

@@ -4,8 +4,8 @@
     seg/<shard>/<random>               a segment: an Arrow table of parts, compressed, sealed
 
 A rollup writes the parts that are fresh as a new segment, and leaves the others where they are. When eight segments of about the
-same size stand at the end, they are merged into one: each part is rewritten about log₈(n) times in the life of a shard, whatever n. So
-a rollup costs what came since the last one, not what there is.
+same size stand at the end, they are merged into one: each part is rewritten about log₈(n) times in the life of a shard,
+whatever n. So a rollup costs what came since the last one, not what there is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import base64
 import json
 import secrets
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -32,9 +32,12 @@ _PLAIN = ("shard", "since", "upper", "monotonic", "next_id", "positions", "optio
 
 
 def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, State, tuple[str, ...]]:
-    """Writes `state`; gives the rollup's name, the same state with its parts in stored segments, and the segments it freed."""
+    """Writes `state`; gives the rollup's name, the same state with its parts in stored segments, and those segments' names.
+
+    Segments of `state` that have a name must be among `state.segments`: others may have been swept (`Machine.roll` sees to it).
+    """
     stored = _store(put, state)
-    freed = {s.name for s in state.parts.segments if s.name} - {s.name for s in stored.parts.segments}
+    assert {s.name for s in state.parts.segments if s.name} <= set(state.segments)
     body = {name: getattr(stored, name) for name in _PLAIN}
     body |= {
         "format": FORMAT,
@@ -43,16 +46,23 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
         "leases": {reader: asdict(lease) for reader, lease in stored.leases.items()},
         "garbage": [asdict(item) for item in stored.garbage],
         "rollup": stored.rollup,
+        "referred": stored.segments,
         "count": [stored.parts.count, stored.parts.rows, stored.parts.size],
         "segments": [{"name": s.name, "dead": _pack(s.dead)} for s in stored.parts.segments],
     }
     name = f"roll/{state.shard}/{state.number:020d}-{secrets.token_hex(4)}"
     put(name, seal(json.dumps(body, separators=(",", ":")).encode()))
-    return name, stored, tuple(sorted(freed))
+    return name, stored, tuple(segment.name for segment in stored.parts.segments)
 
 
-def load_rollup(get: Callable[[str], bytes | None], name: str) -> State:
-    """The state that `name` holds. `FileNotFoundError` if it, or a segment of it, is gone: a newer rollup took its place."""
+def load_rollup(
+    get: Callable[[str], bytes | None], name: str, known: Mapping[str, pa.Table] | None = None
+) -> State:
+    """The state that `name` holds. `FileNotFoundError` if it, or a segment of it, is gone: a newer rollup took its place.
+
+    Segments that are `known` by name are not read again: they never change.
+    """
+    have = known or {}
     body = json.loads(unseal(name, _there(get, name)))
     if body["format"] > FORMAT:
         raise TidegateError(
@@ -60,8 +70,8 @@ def load_rollup(get: Callable[[str], bytes | None], name: str) -> State:
             hint="upgrade Tidegate; an older one cannot read what a newer one wrote",
         )
     segments = tuple(
-        Segment(item["name"], _read_segment(item["name"], _there(get, item["name"])), _unpack(item["dead"]))
-        for item in body["segments"]
+        Segment(name, have[name] if name in have else _read_segment(name, _there(get, name)), _unpack(dead))
+        for name, dead in ((item["name"], item["dead"]) for item in body["segments"])
     )
     count, rows, size = body["count"]
     parts = Parts(segments, (), count, rows, size)
@@ -72,6 +82,7 @@ def load_rollup(get: Callable[[str], bytes | None], name: str) -> State:
         leases={reader: Lease(**lease) for reader, lease in body["leases"].items()},
         garbage=tuple(Garbage(**item) for item in body["garbage"]),
         rollup=None if body["rollup"] is None else (body["rollup"][0], body["rollup"][1]),
+        segments=tuple(body["referred"]),
         parts=parts,
         **{key: body[key] for key in _PLAIN},
     )

@@ -79,7 +79,8 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         """As the state keeps it."""
         columns = [
-            {"id": c.id, "name": c.name, "type": type_to_json(c.type), "nullable": c.nullable} for c in self.columns
+            {"id": c.id, "name": c.name, "type": type_to_json(c.type), "nullable": c.nullable}
+            for c in self.columns
         ]
         return {"id": self.id, "columns": columns, "next_column": self.next_column}
 
@@ -113,6 +114,8 @@ def type_from_json(given: Any) -> Type:
 def _check_names(names: list[str]) -> None:
     for name in names:
         if name in HIDDEN:
-            raise BindError(f'"{name}" cannot be a column\'s name', hint=f"{', '.join(HIDDEN)} are Tidegate's own")
+            raise BindError(
+                f'"{name}" cannot be a column\'s name', hint=f"{', '.join(HIDDEN)} are Tidegate's own"
+            )
         if not name or names.count(name) > 1:
             raise BindError(f'column "{name}" is there twice' if name else "a column needs a name")

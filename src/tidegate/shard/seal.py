@@ -1,6 +1,6 @@
-"""Bytes that tell when they were changed: every entry of a log and every object that is not a part is sealed.
+r"""Bytes that tell when they were changed: every entry of a log and every object that is not a part is sealed.
 
-    tg1 <32 hex digits: BLAKE2b of the rest>\\n<the rest>
+    tg1 <32 hex digits: BLAKE2b of the rest>\n<the rest>
 
 A flipped byte, a cut end or a foreign file is a `CorruptError` that names the object; none of it is used. Parts are Parquet files
 that any reader opens, so their digest stands in the state instead.
@@ -9,6 +9,7 @@ that any reader opens, so their digest stands in the state instead.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 from tidegate.errors import CorruptError
 
@@ -30,12 +31,26 @@ def unseal(name: str, sealed: bytes) -> bytes:
     """What was sealed; `name` is for the error."""
     data = sealed[len(_MAGIC) + _DIGITS + 1 :]
     if sealed != seal(data):
-        raise CorruptError(f"{name} is damaged: its bytes are not those that were written", hint="restore it from a backup")
+        raise _damaged(name)
     return data
+
+
+def verify_pieces(name: str, pieces: Iterable[bytes], expected: str) -> None:
+    """Raises unless the pieces of a part, one after the other, have the digest that the state says."""
+    found = hashlib.blake2b(digest_size=_DIGITS // 2)
+    for piece in pieces:
+        found.update(piece)
+    if found.hexdigest() != expected:
+        raise _damaged(name)
 
 
 def verify(name: str, data: bytes, expected: str) -> bytes:
     """`data` of a part, if it has the digest that the state says."""
     if digest(data) != expected:
-        raise CorruptError(f"{name} is damaged: its bytes are not those that were written", hint="restore it from a backup")
+        raise _damaged(name)
     return data
+
+
+def _damaged(name: str) -> CorruptError:
+    message = f"{name} is damaged: its bytes are not those that were written"
+    return CorruptError(message, hint="restore it from a backup")

@@ -2,8 +2,8 @@
 
     state' = apply(state, entry)
 
-A state that a change does not fit raises: `UpperMismatch` for an append that is not next, `Conflict` for a replacement of parts that are
-no longer there. Whoever proposed the change then looks at the newer state and thinks again (`machine.py`).
+A state that a change does not fit raises: `UpperMismatch` for an append that is not next, `Conflict` for a replacement of
+parts that are no longer there. Whoever proposed the change then looks at the newer state and thinks again (`machine.py`).
 
 Invariants: `since ≤ upper`; both only rise; a part's times are below `upper`; part ids rise; a token is appended once.
 """
@@ -15,7 +15,19 @@ from typing import Any, assert_never
 
 from tidegate.errors import TidegateError
 from tidegate.shard.change import (
-    Advance, Append, Configure, Create, Drop, Entry, Evolve, Forget, Hold, Part, Release, Replace, Roll,
+    Advance,
+    Append,
+    Configure,
+    Create,
+    Drop,
+    Entry,
+    Evolve,
+    Forget,
+    Hold,
+    Part,
+    Release,
+    Replace,
+    Roll,
 )  # fmt: skip
 from tidegate.shard.parts import Parts
 
@@ -25,7 +37,7 @@ TOKENS = 4096
 """Appends that are remembered by their token; a retry comes within seconds, not thousands of appends later."""
 
 
-class Conflict(TidegateError):
+class Conflict(TidegateError):  # noqa: N818  # reads as what it is
     """The state changed meanwhile, so that the change does not fit any more; look again."""
 
 
@@ -76,6 +88,9 @@ class State:
     """Token of an append → the upper that it made; the oldest first."""
     garbage: tuple[Garbage, ...] = ()
     rollup: tuple[str, int] | None = None
+    """The newest rollup, and the entry that it holds the state of."""
+    segments: tuple[str, ...] = ()
+    """The segments that the newest rollup refers to. Those in `parts` may be others: each process has its own."""
     dropped: bool = False
 
     @property
@@ -117,10 +132,8 @@ def apply(state: State, entry: Entry) -> State:
         case Configure(options):
             merged = {**state.options, **options}
             return replace(state, options={k: v for k, v in merged.items() if v is not None})
-        case Roll(name, number, freed):
-            old = [*freed] if state.rollup is None else [state.rollup[0], *freed]
-            garbage = tuple(Garbage(item, state.number, entry.at) for item in old)
-            return replace(state, rollup=(name, number), garbage=state.garbage + garbage)
+        case Roll():
+            return _roll(state, change, entry.at)
         case Forget(names):
             gone = set(names)
             return replace(state, garbage=tuple(item for item in state.garbage if item.name not in gone))
@@ -180,8 +193,19 @@ def _replace(state: State, change: Replace, at: int) -> State:
     numbered = _numbered(state, change.added)
     garbage = tuple(Garbage(part.name, state.number, at) for part in gone)
     return replace(
-        state, parts=parts.add(numbered), next_id=state.next_id + len(numbered), garbage=state.garbage + garbage
+        state,
+        parts=parts.add(numbered),
+        next_id=state.next_id + len(numbered),
+        garbage=state.garbage + garbage,
     )
+
+
+def _roll(state: State, change: Roll, at: int) -> State:
+    old = [] if state.rollup is None else [state.rollup[0]]
+    old += [name for name in state.segments if name not in change.segments]
+    garbage = tuple(Garbage(name, state.number, at) for name in old)
+    rolled = (change.name, change.number)
+    return replace(state, rollup=rolled, segments=change.segments, garbage=state.garbage + garbage)
 
 
 def _hold(state: State, reader: str, since: int, until: int) -> State:
@@ -195,6 +219,6 @@ def _hold(state: State, reader: str, since: int, until: int) -> State:
 
 
 def _drop(state: State, at: int) -> State:
-    names = [part.name for part in state.parts.all()] + [segment.name for segment in state.parts.segments]
+    names = [name for table in state.parts.tables() for name in table.column("name").to_pylist()]
     garbage = tuple(Garbage(name, state.number, at) for name in names)
     return replace(state, dropped=True, parts=Parts(), garbage=state.garbage + garbage)

@@ -74,7 +74,9 @@ def checked(name: str) -> str:
 
 def missing(name: str) -> StoreError:
     """The error for an object that should be there."""
-    return StoreError(f"object {name} is missing", hint="it was deleted from outside, or the store is not the one it was")
+    return StoreError(
+        f"object {name} is missing", hint="it was deleted from outside, or the store is not the one it was"
+    )
 
 
 class MemoryBlob:
@@ -118,5 +120,9 @@ class MemoryBlob:
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Every object whose name begins with `prefix`, by name."""
         with self._lock:
-            found = [Entry(name, len(data), at) for name, (data, at) in self._objects.items() if name.startswith(prefix)]
+            found = [
+                Entry(name, len(data), at)
+                for name, (data, at) in self._objects.items()
+                if name.startswith(prefix)
+            ]
         yield from sorted(found)

@@ -6,7 +6,7 @@ True, and the others read what it wrote and think again. That one compare-and-se
 | call | promise |
 |---|---|
 | `head` | the newest entry, or None |
-| `compare_and_set(key, expected, data)` | adds entry `expected + 1` if `expected` is the newest number (None: there is no entry yet; the first number is 0) |
+| `compare_and_set(key, expected, data)` | adds entry `expected + 1` if `expected` is the newest (None: none yet) |
 | `scan(key, first, limit)` | entries from number `first` on, in order |
 | `truncate(key, before)` | removes the entries below `before`; the newest is never removed |
 | `keys` | every key that has entries |

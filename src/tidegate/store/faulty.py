@@ -3,8 +3,8 @@
     blob = FaultyBlob(MemoryBlob(), Faults(seed=7, before=0.1, after=0.1))
 
 *Before* is an honest failure: nothing happened (`StoreError`). *After* is the cruel one: it was done, and is reported as
-`IndeterminateError`, as when the answer of a server is lost. The same seed gives the same failures, so that a failing simulation can
-be replayed exactly.
+`IndeterminateError`, as when the answer of a server is lost. The same seed gives the same failures, so that a failing
+simulation can be replayed exactly.
 """
 
 from __future__ import annotations

@@ -90,7 +90,11 @@ class FileBlob:
         """Removes what killed writers left behind, if it is older than that; how many."""
         removed = 0
         for path in self.root.rglob(f"{_TEMPORARY}*"):
-            if path.is_file() and time.time() - path.stat().st_mtime > older_than_s:
+            try:
+                old = path.is_file() and time.time() - path.stat().st_mtime >= older_than_s
+            except FileNotFoundError:
+                continue  # its writer is done with it
+            if old:
                 path.unlink(missing_ok=True)
                 removed += 1
         return removed

@@ -7,8 +7,8 @@ enough: whoever creates number 8 has won number 8. No database is needed beside 
 which `truncate` keeps short; a hint in memory saves most of them.
 
 One trap: a writer looks (7 is the newest), sleeps, others write 8 to 200 and truncate below 200, and the sleeper wakes up and
-creates 8, which is not there any more: it would believe that it had won. So entries younger than `GRACE_S` are never truncated, and a
-writer whose look and creation lie further apart than half of that does not believe its own success.
+creates 8, which is not there any more: it would believe that it had won. So entries younger than `GRACE_S` are never
+truncated, and a writer whose look and creation lie further apart than half of that does not believe its own success.
 """
 
 from __future__ import annotations

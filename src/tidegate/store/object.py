@@ -29,8 +29,10 @@ class ObjectBlob:
         """The store at `url`; see the module's docstring for options."""
         import obstore.store
 
-        client = {key: options.pop(key) for key in ("allow_http", "timeout", "connect_timeout") if key in options}
-        config: dict[str, Any] = dict(options)
+        client: Any = {
+            key: options.pop(key) for key in ("allow_http", "timeout", "connect_timeout") if key in options
+        }
+        config: Any = dict(options)
         if "endpoint" in config:
             config.setdefault("virtual_hosted_style_request", "false")
             client.setdefault("allow_http", str(config["endpoint"].startswith("http://")).lower())
@@ -95,11 +97,13 @@ class ObjectBlob:
 
         # A store lists whole folders: the part of the prefix after the last slash is compared here.
         folder = prefix.rpartition("/")[0]
-        found = []
+        found: list[Entry] = []
         for batch in self._call(prefix, obstore.list, prefix=folder or None, chunk_size=1000):
-            for item in batch:
-                if item["path"].startswith(prefix):
-                    found.append(Entry(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000)))
+            found += [
+                Entry(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
+                for item in batch
+                if item["path"].startswith(prefix)
+            ]
         yield from sorted(found)
 
     def _call(self, name: str, work: Any, *args: Any, changes: bool = False, **options: Any) -> Any:

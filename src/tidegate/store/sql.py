@@ -3,8 +3,8 @@
     INSERT INTO consensus SELECT key, expected + 1, data
     WHERE (SELECT max(number) FROM consensus WHERE key = …) IS NOT DISTINCT FROM expected ON CONFLICT DO NOTHING
 
-One row inserted: we won. The primary key (key, number) is the lock, so the statement is right under any isolation level and needs no
-transaction around it. SQLite runs with `synchronous = FULL`: an entry that was acknowledged survives a power cut.
+One row inserted: we won. The primary key (key, number) is the lock, so the statement is right under any isolation level and
+needs no transaction around it. SQLite runs with `synchronous = FULL`: an entry that was acknowledged survives a power cut.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class SqliteConsensus:
 
     def head(self, key: str) -> Numbered | None:
         """The newest entry."""
-        rows = self._run("SELECT number, data FROM consensus WHERE key = ? ORDER BY number DESC LIMIT 1", [key])
+        rows = self._run(
+            "SELECT number, data FROM consensus WHERE key = ? ORDER BY number DESC LIMIT 1", [key]
+        )
         return Numbered(*rows[0]) if rows else None
 
     def compare_and_set(self, key: str, expected: int | None, data: bytes) -> bool:
@@ -59,7 +61,9 @@ class SqliteConsensus:
     def truncate(self, key: str, before: int) -> None:
         """Removes entries below number `before`, but never the newest."""
         newest = "(SELECT max(number) FROM consensus WHERE key = ?1)"
-        self._run(f"DELETE FROM consensus WHERE key = ?1 AND number < ?2 AND number < {newest}", [key, before])
+        self._run(
+            f"DELETE FROM consensus WHERE key = ?1 AND number < ?2 AND number < {newest}", [key, before]
+        )
 
     def keys(self) -> list[str]:
         """Every key with entries, sorted."""

@@ -2,7 +2,45 @@
 
 from importlib import import_module
 
-for _subject in ("boolean", "compare", "conditional", "number", "text", "pattern", "time", "calendar", "json", "nested", "cast"):
+for _subject in (
+    "boolean",
+    "compare",
+    "planning",
+    "conditional",
+    "membership",
+    "number",
+    "maths",
+    "numeric",
+    "cast_number",
+    "read_number",
+    "write_number",
+    "text",
+    "text_edit",
+    "pattern",
+    "regexp",
+    "bytes",
+    "cast_text",
+    "interval",
+    "time",
+    "calendar",
+    "make_time",
+    "extract",
+    "zone",
+    "format_time",
+    "parse_time",
+    "cast_time",
+    "temporal",
+    "json",
+    "json_contain",
+    "json_edit",
+    "json_build",
+    "cast_json",
+    "nested",
+    "array_text",
+    "record",
+    "cast_nested",
+    "cast",
+):
     try:
         import_module(f"{__name__}.{_subject}")
     except ModuleNotFoundError as missing:

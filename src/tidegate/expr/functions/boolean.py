@@ -71,7 +71,15 @@ def not_transfer(out: Type, a: Specs) -> Specs:
 
 
 @scalar(
-    "and", (BOOL,), BOOL, variadic=True, lenient=True, sees_errors=True, errors=NEVER, transfer=and_transfer, stable=True
+    "and",
+    (BOOL,),
+    BOOL,
+    variadic=True,
+    lenient=True,
+    sees_errors=True,
+    errors=NEVER,
+    transfer=and_transfer,
+    stable=True,
 )
 def and_(*args: Outcome) -> Outcome:
     """True if all conditions are; False beats an error, an error beats NULL."""
@@ -79,7 +87,15 @@ def and_(*args: Outcome) -> Outcome:
 
 
 @scalar(
-    "or", (BOOL,), BOOL, variadic=True, lenient=True, sees_errors=True, errors=NEVER, transfer=or_transfer, stable=True
+    "or",
+    (BOOL,),
+    BOOL,
+    variadic=True,
+    lenient=True,
+    sees_errors=True,
+    errors=NEVER,
+    transfer=or_transfer,
+    stable=True,
 )
 def or_(*args: Outcome) -> Outcome:
     """True if any condition is; True beats an error, an error beats NULL."""

@@ -32,7 +32,8 @@ def _ends(a: Specs) -> tuple[pa.Array, pa.Array]:
 
 def _may(compare: Callable[[Datum, Datum], pa.Array], a: pa.Array, b: pa.Array) -> np.ndarray:
     """Where the comparison of two ends holds, or one of them is unknown."""
-    return to_bools(pc.fill_null(compare(*fit(a, b)), True))
+    result = compare(*fit(a, b))
+    return to_bools(pc.fill_null(result, True) if result.null_count else result)
 
 
 def _compared(a: Specs, b: Specs, true: np.ndarray, false: np.ndarray) -> Specs:
@@ -124,7 +125,15 @@ def distinct_transfer(out: Type, a: Specs, b: Specs) -> Specs:
     return Specs.boolean(same.false | one_null, same.true | (a.null & b.null), NO, a.error | b.error)
 
 
-@scalar("is distinct from", (ANY_A, ANY_A), BOOL, lenient=True, errors=NEVER, transfer=distinct_transfer, stable=True)
+@scalar(
+    "is distinct from",
+    (ANY_A, ANY_A),
+    BOOL,
+    lenient=True,
+    errors=NEVER,
+    transfer=distinct_transfer,
+    stable=True,
+)
 def is_distinct_from(a: Datum, b: Datum) -> pa.Array:
     """Whether they differ, NULL being equal to NULL."""
     n = length(a, b)

@@ -1,0 +1,305 @@
+"""extract and date_part: one number out of a time.
+
+Years, centuries and the epoch follow the order of times. An hour does not, as it starts over every day; but
+inside one day it does, and it never leaves 0 to 23. So every field is a small table row: how it is read, in
+which *period* it follows the order, and the range it never leaves. Over containers:
+
+    t in 2024-03-10 08:00 .. 2024-03-10 11:30    extract(hour from t) in 8 .. 11    one day: read at both ends
+    t in 2024-03-10 08:00 .. 2024-03-11 01:00    extract(hour from t) in 0 .. 23    two days: any hour
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expr import civil, order
+from tidegate.expr.civil import (
+    MICROS_A_DAY,
+    MICROS_A_MINUTE,
+    MICROS_A_SECOND,
+    MICROS_AN_HOUR,
+    Ints,
+    decimals,
+    masked,
+)
+from tidegate.expr.enclose import constant, inherited, numbers, widest
+from tidegate.expr.function import scalar
+from tidegate.expr.functions.time import micros
+from tidegate.expr.outcome import Datum, Outcome
+from tidegate.expr.span import toward_zero
+from tidegate.expr.specs import NO, Specs, known
+from tidegate.expr.types import DATE, FLOAT8, INTERVAL, NUMERIC, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, Type
+from tidegate.expr.units import by_choice, field_of, refused, unit_error
+
+Read = Callable[[Ints], Ints]
+_EPOCH_JULIAN = 2_440_588
+
+
+@dataclass(frozen=True)
+class Field:
+    """How a field is read off microseconds, and how it follows the order of times."""
+
+    read: Read
+    """Counts 10^-scale."""
+    scale: int = 0
+    period: Read | None = None
+    """Times with the same period keep their order; None: all do."""
+    low: int = 0
+    high: int = 0
+    """The range that the field never leaves, if it has a period; in the same unit as `read`."""
+
+
+def _day(at: Ints) -> Ints:
+    return np.floor_divide(at, MICROS_A_DAY)
+
+
+def _month(at: Ints) -> Ints:
+    return civil.months_of(_day(at))
+
+
+def _year(at: Ints) -> Ints:
+    return np.floor_divide(_month(at), 12) + 1970
+
+
+def _hours(at: Ints) -> Ints:
+    return np.floor_divide(at, MICROS_AN_HOUR)
+
+
+def _minutes(at: Ints) -> Ints:
+    return np.floor_divide(at, MICROS_A_MINUTE)
+
+
+def _iso_year(at: Ints) -> Ints:
+    return civil.iso_year(_day(at))
+
+
+def _iso_week(at: Ints) -> Ints:
+    day = _day(at)
+    week: Ints = np.floor_divide(day - civil.iso_year_start(civil.iso_year(day)), 7) + 1
+    return week
+
+
+def _day_of_month(at: Ints) -> Ints:
+    day = _day(at)
+    return day - civil.first_day(civil.months_of(day)) + 1
+
+
+def _day_of_year(at: Ints) -> Ints:
+    day = _day(at)
+    months = civil.months_of(day)
+    return day - civil.first_day(months - months % 12) + 1
+
+
+def _julian(at: Ints) -> Ints:
+    # In microseconds of days; `_numbers` divides by the length of a day.
+    return at + _EPOCH_JULIAN * MICROS_A_DAY
+
+
+FIELDS = {
+    "microseconds": Field(lambda at: at % MICROS_A_MINUTE, 0, _minutes, 0, MICROS_A_MINUTE - 1),
+    "milliseconds": Field(lambda at: at % MICROS_A_MINUTE, 3, _minutes, 0, MICROS_A_MINUTE - 1),
+    "second": Field(lambda at: at % MICROS_A_MINUTE, 6, _minutes, 0, MICROS_A_MINUTE - 1),
+    "minute": Field(lambda at: _minutes(at) % 60, 0, _hours, 0, 59),
+    "hour": Field(lambda at: _hours(at) % 24, 0, _day, 0, 23),
+    "day": Field(_day_of_month, 0, _month, 1, 31),
+    "month": Field(lambda at: _month(at) % 12 + 1, 0, _year, 1, 12),
+    "quarter": Field(lambda at: _month(at) % 12 // 3 + 1, 0, _year, 1, 4),
+    "week": Field(_iso_week, 0, _iso_year, 1, 53),
+    # 1970-01-01 was a Thursday; the week of `dow` starts on Sunday, the one of `isodow` on Monday.
+    "dow": Field(lambda at: (_day(at) + 4) % 7, 0, lambda at: np.floor_divide(_day(at) + 4, 7), 0, 6),
+    "isodow": Field(lambda at: (_day(at) + 3) % 7 + 1, 0, lambda at: np.floor_divide(_day(at) + 3, 7), 1, 7),
+    "doy": Field(_day_of_year, 0, _year, 1, 366),
+    "isoyear": Field(_iso_year),
+    "year": Field(_year),
+    "decade": Field(lambda at: _year(at) // 10),
+    "century": Field(lambda at: (_year(at) + 99) // 100),
+    "millennium": Field(lambda at: (_year(at) + 999) // 1000),
+    "epoch": Field(lambda at: at, 6),
+    "julian": Field(_julian),
+    "timezone": Field(np.zeros_like),
+    "timezone_hour": Field(np.zeros_like),
+    "timezone_minute": Field(np.zeros_like),
+}
+_ZONE_FIELDS = {"timezone", "timezone_hour", "timezone_minute"}
+_CLOCK_FIELDS = {"microseconds", "milliseconds", "second", "minute", "hour"}
+_BY_TYPE = {
+    TIMESTAMPTZ: set(FIELDS),
+    TIMESTAMP: set(FIELDS) - _ZONE_FIELDS,
+    DATE: set(FIELDS) - _ZONE_FIELDS - _CLOCK_FIELDS,
+    TIME: _CLOCK_FIELDS | {"epoch"},
+}
+
+
+def _numbers(field: str, at: np.ndarray, out: Type) -> pa.Array:
+    """The field's values as numeric or float8."""
+    values, scale = FIELDS[field].read(at), FIELDS[field].scale
+    if field == "julian":
+        return _julian_numbers(values, out)
+    return _scaled(values, scale, out)
+
+
+def _scaled(values: np.ndarray, scale: int, out: Type) -> pa.Array:
+    if not out.is_float:
+        return decimals(values, scale, out.arrow)
+    if scale != 3:
+        return pa.array(values / 10**scale)
+    # Milliseconds as PostgreSQL adds them up, which shows in the last digit.
+    seconds = toward_zero(values, MICROS_A_SECOND)
+    return pa.array(seconds * 1000.0 + (values - seconds * MICROS_A_SECOND) / 1000.0)
+
+
+def _julian_numbers(values: np.ndarray, out: Type) -> pa.Array:
+    day, rest = np.divmod(values, MICROS_A_DAY)
+    if out.is_float:
+        seconds = rest // MICROS_A_SECOND + rest % MICROS_A_SECOND / 1e6
+        return pa.array(day + seconds / 86_400)
+    # rest / 86,400,000,000 in units of 10^-18 is rest * 10^10 / 864, in two steps that fit 64 bits.
+    large = rest * 10**7
+    fraction = large // 864 * 1000 + (large % 864 * 1000 + 432) // 864
+    return pc.add(decimals(day, 0, pa.decimal128(9, 0)), decimals(fraction, 18, pa.decimal128(18, 18))).cast(
+        out.arrow
+    )
+
+
+def _bounds(out: Type, unit: Specs, t: Specs, allowed: set[str]) -> Specs:
+    flags = inherited(unit, t)
+    name = constant(unit)
+    field = None if name is None else field_of(name.as_py())
+    if field is None or field not in allowed:
+        return Specs.anything(
+            out, null=flags["null"], error=flags["error"] | ~flags["empty"], empty=flags["empty"]
+        )
+    n = widest(t)
+    scale = MICROS_A_DAY if t.type == DATE else 1
+    (low, low_known), (high, high_known) = (numbers(b, n) for b in t.bounds())
+    low, high = low * scale, high * scale
+    described = FIELDS[field]
+    if described.period is None:
+        ends = _ends(_numbers(field, low, out), low_known), _ends(_numbers(field, high, out), high_known)
+    else:
+        together = low_known & high_known & (described.period(low) == described.period(high))
+        least, most = (_constant(end, described.scale, out) for end in (described.low, described.high))
+        inside = pa.array(together)
+        ends = (
+            pc.if_else(inside, _numbers(field, low, out), least),
+            pc.if_else(inside, _numbers(field, high, out), most),
+        )
+    exact = t.exact & known(ends[0]) if out.is_float else None
+    return Specs.ranged(out, *ends, exact=exact, nan=NO if out.is_float else None, **flags)
+
+
+def _ends(values: pa.Array, is_known: np.ndarray) -> pa.Array:
+    return values if is_known.all() else pc.if_else(pa.array(is_known), values, pa.scalar(None, values.type))
+
+
+def _constant(value: int, scale: int, out: Type) -> pa.Scalar:
+    return pa.scalar(value / 10**scale if out.is_float else Decimal(value).scaleb(-scale), out.arrow)
+
+
+def _declare(name: str, source: Type, result: Type, read_as: Type) -> None:
+    allowed = _BY_TYPE[read_as]
+
+    def transfer(out: Type, unit: Specs, t: Specs) -> Specs:
+        return _bounds(out, unit, t, allowed)
+
+    def read(text: str, t: pa.Array) -> Outcome:
+        field = field_of(text)
+        if field is None or field not in allowed:
+            return refused(unit_error(text, read_as), len(t), result.arrow)
+        return Outcome(masked(_numbers(field, micros(t), result), t))
+
+    def kernel(unit: Datum, t: Datum) -> Outcome:
+        return by_choice(unit, read, result.arrow, t)
+
+    kernel.__doc__ = f"One field of a {source}: epoch, year, month, day, hour, dow, week …, as {result}."
+    scalar(name, (TEXT, source), result, transfer=transfer, stable=True, exact=not result.is_float)(kernel)
+
+
+for _source in _BY_TYPE:
+    _declare("extract", _source, NUMERIC, _source)
+    # date_part of a date is that of its midnight, so it knows hours; extract does not.
+    _declare("date_part", _source, FLOAT8, TIMESTAMP if _source == DATE else _source)
+
+
+def _interval_field(field: str, i: Datum) -> tuple[np.ndarray, int] | None:
+    """An interval's field, in units of 10^-scale."""
+    months, days, span = order.interval_parts(i)
+    years = toward_zero(months, 12)
+    match field:
+        case "microseconds" | "milliseconds" | "second":
+            rest = span - toward_zero(span, MICROS_A_MINUTE) * MICROS_A_MINUTE
+            return rest, FIELDS[field].scale
+        case "minute":
+            return toward_zero(span - toward_zero(span, MICROS_AN_HOUR) * MICROS_AN_HOUR, MICROS_A_MINUTE), 0
+        case "hour":
+            return toward_zero(span, MICROS_AN_HOUR), 0
+        case "day":
+            return days, 0
+        case "month":
+            return months - years * 12, 0
+        case "quarter":
+            return toward_zero(months - years * 12, 3) + 1, 0
+        case "year" | "decade" | "century" | "millennium":
+            return toward_zero(years, {"year": 1, "decade": 10, "century": 100, "millennium": 1000}[field]), 0
+        case "epoch":
+            # The time part alone; `_epoch` adds the rest, whose microseconds need not fit 64 bits.
+            return span, 6
+        case _:
+            return None
+
+
+def _interval_bounds(out: Type, unit: Specs, i: Specs) -> Specs:
+    """The epoch follows the length of intervals without months (a year counts 365.25 days, 12 months 360)."""
+    flags = inherited(unit, i)
+    name = constant(unit)
+    field = None if name is None else field_of(name.as_py())
+    fine = field is not None and _interval_field(field, pa.scalar((0, 0, 0), INTERVAL.arrow)) is not None
+    if not fine:
+        return Specs.anything(
+            out, null=flags["null"], error=flags["error"] | ~flags["empty"], empty=flags["empty"]
+        )
+    if field != "epoch":
+        return Specs.ranged(out, None, None, nan=NO if out.is_float else None, **flags)
+    n = widest(i, i.never_has_months())
+    ends: list[pa.Array] = []
+    for b in i.bounds():
+        key, is_known = numbers(order.interval_key(b), n)
+        # In floats a sum of days and time rounds otherwise than their length as a whole.
+        slack = (1e-6 + np.abs(key) * 1e-21) * (1 if ends else -1)
+        values = pa.array(key / 1e6 + slack) if out.is_float else decimals(key, 6, out.arrow)
+        ends.append(_ends(values, is_known & i.never_has_months()))
+    return Specs.ranged(out, *ends, nan=NO if out.is_float else None, **flags)
+
+
+def _epoch(i: Datum, out: Type) -> pa.Array:
+    """Seconds; a year has 365.25 days here, and what is left of the months 30 each."""
+    months, days, span = order.interval_parts(i)
+    years = toward_zero(months, 12)
+    parts = years * 31_557_600, (months - years * 12) * 2_592_000, days * 86_400
+    if out.is_float:
+        return pa.array(span / MICROS_A_SECOND + parts[0] + parts[1] + parts[2])
+    whole = decimals(parts[0] + parts[1] + parts[2], 0, pa.decimal128(20, 0))
+    return pc.add(whole, decimals(span, 6, pa.decimal128(20, 6))).cast(out.arrow)
+
+
+def _interval_read(text: str, i: pa.Array, result: Type) -> Outcome:
+    got = _interval_field(field_of(text) or "", i)
+    if got is None:
+        return refused(unit_error(text, INTERVAL), len(i), result.arrow)
+    values, scale = got
+    if field_of(text) == "epoch":
+        return Outcome(masked(_epoch(i, result), i))
+    return Outcome(masked(_scaled(values, scale, result), i))
+
+
+@scalar("extract", (TEXT, INTERVAL), NUMERIC, transfer=_interval_bounds, stable=True)
+@scalar("date_part", (TEXT, INTERVAL), FLOAT8, transfer=_interval_bounds, stable=True, exact=False)
+def interval_part(unit: Datum, i: Datum, out: Type) -> Outcome:
+    """One field of an interval: epoch, year, month, day, hour …, each as it stands in it."""
+    return by_choice(unit, lambda text, given: _interval_read(text, given, out), out.arrow, i)

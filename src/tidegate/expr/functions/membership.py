@@ -1,0 +1,345 @@
+"""`x IN (…)`, `x = ANY(array)`, and the other comparisons with ANY and ALL elements of an array.
+
+`x IN (1, 5, 9)` is one call, `in(x, '{1,5,9}')`. Rows are looked up in a hash table of the constants; over containers the
+constants are sorted once, and for every container the first one that is not below `low` is found by binary search: the
+condition can be true where that one exists and is not above `high`.
+
+| container | low .. high | first constant >= low | can be true |
+|---|---|---|---|
+| 0 | 2 .. 4 | 5 | no: 5 > 4 |
+| 1 | 4 .. 7 | 5 | yes |
+| 2 | 5 .. 5 | 5 | yes, and cannot be false |
+| 3 | 10 .. 20 | none | no |
+
+As everywhere in SQL, a NULL among the elements turns False into NULL, since it might have been the one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expr import order
+from tidegate.expr.function import ANY_A, ARRAY_A, NEVER, scalar
+from tidegate.expr.functions import compare
+from tidegate.expr.outcome import Datum, integers, length, spread, to_numpy
+from tidegate.expr.specs import NO, YES, Specs, fit, known, to_bools
+from tidegate.expr.types import BOOL, Kind, Type
+
+PAIRS = 1 << 20
+"""Pairs of a row and an element that are compared at once."""
+
+Comparison = Callable[[Datum, Datum], pa.Array]
+Transfer = Callable[[Type, Specs, Specs], Specs]
+
+
+def comparison_key(values: Datum) -> Datum:
+    """Values that Arrow's own equality and order treat as ours: one zero, one NaN, intervals by length."""
+    if pa.types.is_interval(values.type):
+        return order.interval_key(values)
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 + 0.0 is 0.0
+        return pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), values.type), values)
+    return values
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _answer(true: np.ndarray, null: np.ndarray) -> pa.Array:
+    return pa.array(true, mask=null & ~true)
+
+
+def _any(op: Comparison, x: pa.Array, arrays: pa.Array) -> pa.Array:
+    """x op ANY(array), row by row: all pairs are compared at once, and gathered by row."""
+    sizes = pc.fill_null(pc.list_value_length(arrays), 0).to_numpy(zero_copy_only=False)
+    row = np.repeat(np.arange(len(arrays)), sizes)
+    answers = op(x.take(pa.array(row)), arrays.flatten())
+    true, null = np.zeros(len(arrays), bool), to_bools(arrays.is_null())
+    true[row[to_bools(answers)]] = True
+    if answers.null_count:
+        null[row[to_bools(answers.is_null())]] = True
+    return _answer(true, null)
+
+
+def _slices(sizes: np.ndarray) -> Iterator[slice]:
+    """Stretches of rows with about `PAIRS` elements."""
+    ends = np.searchsorted(np.cumsum(sizes), np.arange(PAIRS, sizes.sum() + PAIRS, PAIRS)) + 1
+    start = 0
+    for end in (*np.unique(np.minimum(ends, len(sizes))).tolist(), len(sizes)):
+        if end > start:
+            yield slice(start, end)
+        start = end
+
+
+def some_element(op: Comparison, x: Datum, arrays: Datum) -> pa.Array:
+    """x op ANY(array) in pieces that fit memory."""
+    n = length(x, arrays)
+    if isinstance(arrays, pa.Scalar):
+        if not arrays.is_valid:
+            return pa.nulls(n, pa.bool_())
+        sizes = np.full(n, len(arrays.values))
+    else:
+        sizes = pc.fill_null(pc.list_value_length(arrays), 0).to_numpy(zero_copy_only=False)
+    x = spread(x, n)
+    parts = []
+    for piece in _slices(sizes):
+        some = arrays if isinstance(arrays, pa.Scalar) else arrays[piece]
+        parts.append(_any(op, x[piece], spread(some, piece.stop - piece.start)))
+    return pa.concat_arrays(parts) if parts else pa.nulls(0, pa.bool_())
+
+
+def _in_constants(x: pa.Array, values: pa.Array) -> pa.Array:
+    """x IN (constants) by a hash table."""
+    if not len(values):
+        return pa.repeat(pa.scalar(False), len(x))
+    has_null = values.null_count > 0
+    if pa.types.is_decimal(x.type):
+        x, values = order.align(x, values)
+    found = pc.is_in(comparison_key(x), value_set=comparison_key(values.drop_null()), skip_nulls=True)
+    null = pc.invert(found) if has_null else x.is_null()
+    return pc.if_else(null, pa.scalar(None, pa.bool_()), found)
+
+
+# ---------------------------------------------------------------- containers
+
+
+def elements(arrays: Specs) -> Specs:
+    """What an element of the arrays may be, NULL included; of constants as narrow as they are."""
+    assert arrays.type.element is not None
+    type_ = arrays.type.element
+    if arrays.element is not None:
+        return arrays.element
+    constants = constant_elements(arrays)
+    if constants is None:
+        return Specs.anything(type_, empty=NO)
+    null, values = np.array([constants.null_count > 0]), constants.drop_null()
+    if type_.kind is Kind.BOOL:
+        true, false = (
+            np.array([bool(pc.any(pc.equal(values, flag), min_count=0).as_py())]) for flag in (True, False)
+        )
+        return Specs.boolean(true, false, null)
+    if not len(values):
+        return Specs.anything(type_, null=null, empty=YES)
+    if type_.is_nested or type_.kind is Kind.JSONB:
+        return Specs.anything(type_, null=null)
+    return _range_of(type_, values, null)
+
+
+def _range_of(type_: Type, values: pa.Array, null: np.ndarray) -> Specs:
+    nan = months = None
+    if type_.is_float:
+        is_nan = pc.is_nan(values)
+        nan, values = np.array([pc.any(is_nan).as_py()]), values.filter(pc.invert(is_nan))
+        if not len(values):
+            return Specs.ranged(type_, None, None, null=null, nan=nan)
+    if type_.kind is Kind.INTERVAL:
+        months = np.array([bool(order.interval_parts(values)[0].any())])
+    ranks = pc.array_sort_indices(comparison_key(values))
+    low, high = values.take(ranks[:1]), values.take(ranks[-1:])
+    return Specs.ranged(type_, low, high, null=null, nan=nan, months=months)
+
+
+def constant_elements(arrays: Specs) -> pa.Array | None:
+    """The elements, where the array is one and the same constant in all containers."""
+    if arrays.low is None or len(arrays.low) != 1 or not arrays.exact.all() or not arrays.low[0].is_valid:
+        return None
+    return arrays.low[0].values
+
+
+def _search(values: pa.Array, wanted: pa.Array) -> np.ndarray:
+    """For each `wanted` the position of the first of the sorted `values` that is not below it; 0 for null."""
+    if pa.types.is_decimal(values.type) or not hasattr(
+        pc, "search_sorted"
+    ):  # pyarrow 26 has it, not for decimals
+        return _bisect(values, wanted)
+    if pa.types.is_fixed_size_binary(values.type):
+        values, wanted = values.cast(pa.binary()), wanted.cast(pa.binary())
+    found = pc.search_sorted(values, wanted, side="left")
+    return np.asarray(pc.fill_null(found, 0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _bisect(values: pa.Array, wanted: pa.Array) -> np.ndarray:
+    """Binary search of all at once, by our own order: log2(m) comparisons of whole arrays."""
+    low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(values))
+    for _ in range(len(values).bit_length()):
+        middle = (low + high) // 2
+        below = to_bools(order.less(values.take(pa.array(np.minimum(middle, len(values) - 1))), wanted))
+        below &= low < high
+        low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
+    return low
+
+
+def _among(x: Specs, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Where x can be, and where it can be other than, one of the values (not null, not NaN, not none)."""
+    low, high = x.bounds()
+    if pa.types.is_decimal(low.type):
+        low, values = order.align(low, values)
+    values, low, high = (comparison_key(bound) for bound in (values, low, high))
+    values = values.unique().take(pc.array_sort_indices(values.unique()))
+    if pa.types.is_integer(integers(low).type):
+        dense = x.type.is_integer or x.type.kind is Kind.DATE
+        return _among_integers(integers(values), integers(low), integers(high), dense)
+    at = _search(values, low)
+    first = values.take(pa.array(np.where(at < len(values), at, 0)))
+    exists = at < len(values)
+    true = exists & to_bools(pc.fill_null(order.less_equal(*fit(first, high)), True))
+    listed = true & to_bools(order.equal(*fit(first, low)))
+    return true, ~(listed & to_bools(order.equal(*fit(low, high))))
+
+
+def _among_integers(
+    values: pa.Array, low: pa.Array, high: pa.Array, dense: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same for types that are integers inside; `dense` if the constants can fill a range, as 1, 2, 3 fill 1 .. 3.
+
+    Since they are distinct and sorted, they do if as many as the range holds, counted from the first, end at `high`.
+    """
+    limit = np.iinfo(np.int64)
+    sorted_ = values.cast(pa.int64()).to_numpy()
+    least = to_numpy(low.cast(pa.int64()), limit.min)
+    most = to_numpy(high.cast(pa.int64()), limit.max)
+    at = np.searchsorted(sorted_, least)
+    first = sorted_[np.minimum(at, len(sorted_) - 1)]
+    true = (at < len(sorted_)) & (first <= most)
+    # Distances as unsigned numbers, since that of two int64 may wrap; bounds are in order.
+    width = most.view(np.uint64) - least.view(np.uint64)
+    told = true & (width < (len(sorted_) if dense else 1)) & known(low) & known(high)
+    other = np.ones(len(true), bool)
+    narrow = np.flatnonzero(told)
+    if len(narrow):
+        here, size = (np.broadcast_to(part, len(true))[narrow] for part in (at, width))
+        last = here + size.astype(np.int64)
+        ends = sorted_[np.minimum(last, len(sorted_) - 1)]
+        starts, stops = (np.broadcast_to(part, len(true))[narrow] for part in (least, most))
+        full = (last < len(sorted_)) & (sorted_[here] == starts) & (ends == stops)
+        other[narrow[full]] = False
+    return true, other
+
+
+def in_transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
+    """x IN (constants) over containers, by binary search; other arrays by the range of their elements."""
+    constants = constant_elements(arrays)
+    if constants is None or x.type.is_nested or x.type.kind is Kind.BOOL or not len(constants.drop_null()):
+        return any_transfer(compare.equal_transfer)(out, x, arrays)
+    values, may_nan, lists_nan = constants.drop_null(), NO if x.nan is None else x.nan, False
+    if x.type.is_float:
+        nans = pc.is_nan(values)
+        lists_nan, values = bool(pc.any(nans).as_py()), values.filter(pc.invert(nans))
+    true, other = _among(x, values) if len(values) else (NO, YES)
+    true, other = (true | may_nan, other) if lists_nan else (true, other | may_nan)
+    true, other = true & ~x.empty, other & ~x.empty
+    has_null = np.array([constants.null_count > 0])
+    null = x.null | arrays.null | (other & has_null)
+    return Specs.boolean(true, other & ~has_null, null, x.error | arrays.error)
+
+
+def any_transfer(op: Transfer) -> Transfer:
+    """x op ANY(array) over containers, from the range of the elements."""
+
+    def transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
+        one = op(out, x, elements(arrays))
+        assert one.true is not None
+        assert one.false is not None
+        constants = constant_elements(arrays)
+        size = None if constants is None else len(constants)
+        error = x.error | arrays.error
+        some = ~arrays.empty
+        if size == 0:  # even NULL op ANY('{}') is false
+            return Specs.boolean(NO, ~x.empty | x.null, arrays.null, error)
+        # An array of unknown size may be empty, or hold a true and a false one: both answers stay open unless a single
+        # element shows that the answer cannot be true, or that every element would give true.
+        true, false = one.true & some, (one.false | YES if size is None else one.false) & some
+        null = x.null | arrays.null | one.null
+        return Specs.boolean(true, false, null, error)
+
+    return transfer
+
+
+def all_transfer(negated: Transfer) -> Transfer:
+    """x op ALL(array) is NOT x negated-op ANY(array)."""
+
+    def transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
+        some = any_transfer(negated)(out, x, arrays)
+        assert some.true is not None
+        assert some.false is not None
+        return Specs.boolean(some.false, some.true, some.null, some.error)
+
+    return transfer
+
+
+def not_in_transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
+    """x <> ALL(array) is NOT x IN (array)."""
+    found = in_transfer(out, x, arrays)
+    assert found.true is not None
+    assert found.false is not None
+    return Specs.boolean(found.false, found.true, found.null, found.error)
+
+
+# ---------------------------------------------------------------- declarations
+
+
+def is_in(x: Datum, arrays: Datum) -> pa.Array:
+    """Whether the value is among the elements; NULL if it is not and one of them is NULL."""
+    nested = pa.types.is_nested(x.type)
+    if isinstance(arrays, pa.Scalar) and isinstance(x, pa.Array) and arrays.is_valid and not nested:
+        return _in_constants(x, arrays.values)
+    return some_element(order.equal, x, arrays)
+
+
+for _name in ("in", "any ="):
+    scalar(_name, (ANY_A, ARRAY_A), BOOL, lenient=True, errors=NEVER, transfer=in_transfer, stable=True)(
+        is_in
+    )
+
+
+@scalar("all <>", (ANY_A, ARRAY_A), BOOL, lenient=True, errors=NEVER, transfer=not_in_transfer, stable=True)
+def not_in(x: Datum, arrays: Datum) -> pa.Array:
+    """Whether the value is not among the elements; NULL if it is not and one of them is NULL."""
+    return pc.invert(is_in(x, arrays))
+
+
+def _greater(a: Datum, b: Datum) -> pa.Array:
+    return order.less(b, a)
+
+
+def _greater_equal(a: Datum, b: Datum) -> pa.Array:
+    return order.less_equal(b, a)
+
+
+def _not_equal(a: Datum, b: Datum) -> pa.Array:
+    return pc.invert(order.equal(a, b))
+
+
+_ANY: dict[str, tuple[Comparison, Transfer, str]] = {
+    "<>": (_not_equal, compare.not_equal_transfer, "="),
+    "<": (order.less, compare.less_transfer, ">="),
+    "<=": (order.less_equal, compare.less_equal_transfer, ">"),
+    ">": (_greater, compare.greater_transfer, "<="),
+    ">=": (_greater_equal, compare.greater_equal_transfer, "<"),
+}
+
+
+def _declare(name: str, op: Comparison, transfer: Transfer, negated: str) -> None:
+    def some(x: Datum, arrays: Datum) -> pa.Array:
+        return some_element(op, x, arrays)
+
+    def every(x: Datum, arrays: Datum) -> pa.Array:
+        return pc.invert(some_element(op, x, arrays))
+
+    claims = {"lenient": True, "errors": NEVER, "stable": True}
+    scalar(
+        f"any {name}", (ANY_A, ARRAY_A), BOOL, transfer=any_transfer(transfer), **claims,
+        doc=f"Whether `x {name} element` holds for some element of an array.",
+    )(some)  # fmt: skip
+    scalar(
+        f"all {negated}", (ANY_A, ARRAY_A), BOOL, transfer=all_transfer(transfer), **claims,
+        doc=f"Whether `x {negated} element` holds for every element of an array.",
+    )(every)  # fmt: skip
+
+
+for _name, (_op, _transfer, _negated) in _ANY.items():
+    _declare(_name, _op, _transfer, _negated)

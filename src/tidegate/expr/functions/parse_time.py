@@ -1,0 +1,179 @@
+r"""to_timestamp and to_date by a pattern, which becomes a regular expression with a column for each group.
+
+    to_date('05/01/2024', 'DD/MM/YYYY')  →  ^\s*(\d{1,2})[^0-9A-Za-z]*(?:(\d{1,2}) …  →  5, 1, 2024
+
+As in PostgreSQL a separator stands for any separators or none, input may end early (what is missing is 1 or
+0), and what follows the pattern is ignored. Unlike there, a text that does not fit is always an error that
+names the pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expr import civil
+from tidegate.expr.civil import MICROS_A_DAY, MICROS_A_MINUTE, MICROS_A_SECOND, MICROS_AN_HOUR
+from tidegate.expr.function import MODERATE, scalar
+from tidegate.expr.functions.format_time import DAYS, MONTHS
+from tidegate.expr.outcome import Datum, Errors, Outcome, failing, first_error, from_numpy, with_errors
+from tidegate.expr.time_format import Piece, pieces
+from tidegate.expr.types import DATE, TEXT, TIMESTAMPTZ
+from tidegate.expr.units import by_choice, refused
+
+_DIGITS = {
+    "YYYY": 4, "YYY": 3, "YY": 2, "Y": 1, "MM": 2, "DD": 2, "DDD": 3, "HH24": 2, "HH12": 2, "HH": 2, "MI": 2,
+    "SS": 2, "MS": 3, "US": 6, "J": 7, **{f"FF{n}": n for n in range(1, 7)},
+}  # fmt: skip
+_NAMES = {
+    "MONTH": [*MONTHS], "MON": [name[:3] for name in MONTHS],
+    "DAY": [*DAYS], "DY": [name[:3] for name in DAYS],
+}  # fmt: skip
+_IGNORED = {"DAY", "DY"}
+
+
+class _Pattern:
+    """A pattern as a regular expression, and what each of its groups means."""
+
+    def __init__(self, pattern: str) -> None:
+        self.tokens: list[str] = []
+        self.unknown = ""
+        body, depth = "", 0
+        given = pieces(pattern)
+        for i, piece in enumerate(given):
+            part = self._group(piece, i + 1 < len(given) and given[i + 1].token in _DIGITS)
+            body += part if depth == 0 else f"(?:{part}"
+            depth += 1
+        self.regex = rf"(?i)^\s*{body}" + ")?" * (depth - 1)
+
+    def _group(self, piece: Piece, digits_follow: bool) -> str:
+        if not piece.token:
+            letters = "".join(re.escape(c) if c.isalnum() else " " for c in piece.literal)
+            return re.sub(r"(?:\\? )+", r"[^0-9A-Za-z]*", letters)
+        name = f"{piece.token.upper().replace('.', '').lower()}_{len(self.tokens)}"
+        if piece.token in _DIGITS:
+            most = _DIGITS[piece.token]
+            count = f"{{{most}}}" if digits_follow else f"{{1,{most}}}"
+            self.tokens.append(piece.token)
+            return rf"\s*(?P<{name}>\d{count})"
+        spelled = piece.token.upper().replace(".", "")
+        self.tokens.append(spelled)
+        if spelled in _NAMES:
+            return rf"\s*(?P<{name}>{'|'.join(_NAMES[spelled])})"
+        if spelled in ("AM", "PM"):
+            return rf"\s*(?P<{name}>[ap]\.?m\.?)"
+        self.unknown = self.unknown or piece.token
+        return ""
+
+
+_pattern = lru_cache(maxsize=256)(_Pattern)
+
+
+def _fields(found: pa.Array, tokens: list[str]) -> dict[str, np.ndarray]:
+    """The number behind each token; -1 where the input ended before it."""
+    fields = {}
+    for i, token in enumerate(tokens):
+        text = pc.struct_field(found, [i])
+        if token in _NAMES:
+            lowered = pc.utf8_lower(text)
+            value = pc.index_in(lowered, value_set=pa.array([name.lower() for name in _NAMES[token]]))
+            numbers = pc.add(value, 1)
+        elif token in ("AM", "PM"):
+            numbers = pc.starts_with(pc.utf8_lower(text), "p").cast(pa.int64())
+        else:
+            blank = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+            width = 6 if token == "US" or token.startswith("FF") else 3
+            fraction = token in ("MS", "US") or token.startswith("FF")
+            numbers = (pc.utf8_rpad(blank, width, "0") if fraction else blank).cast(pa.int64())
+        fields[token] = pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return fields
+
+
+def _or(fields: dict[str, np.ndarray], n: int, missing: int, *tokens: str) -> np.ndarray:
+    for token in tokens:
+        if token in fields:
+            return np.where(fields[token] < 0, missing, fields[token])
+    return np.full(n, missing, np.int64)
+
+
+def _year(fields: dict[str, np.ndarray], n: int) -> np.ndarray:
+    if "YYYY" in fields:
+        return _or(fields, n, 1, "YYYY")
+    short = _or(fields, n, -1, "YYY", "YY", "Y")
+    if "YYY" in fields:
+        near = np.where(short < 100, short + 2000, np.where(short < 520, short + 2000, short + 1000))
+    else:
+        near = np.where(short < 70, short + 2000, short + 1900)
+    return np.where(short < 0, 1, near)
+
+
+def _assembled(texts: pa.Array, fields: dict[str, np.ndarray]) -> tuple[np.ndarray, Errors]:
+    """Microseconds since 1970, and errors where a field is beyond its range."""
+    n = len(texts)
+    year, month, day = _year(fields, n), _or(fields, n, 1, "MM", "MONTH", "MON"), _or(fields, n, 1, "DD")
+    hour, minute, second = (
+        _or(fields, n, 0, "HH24", "HH12", "HH"),
+        _or(fields, n, 0, "MI"),
+        _or(fields, n, 0, "SS"),
+    )
+    fine = (year >= 1) & (year <= 9999) & (month >= 1) & (month <= 12) & (day >= 1)
+    safe_year, safe_month = np.where(fine, year, 1), np.where(fine, month, 1)
+    days = civil.days_of(safe_year, safe_month, np.where(fine, day, 1))
+    fine &= civil.civil(days)[1] == safe_month
+    if "DDD" in fields:
+        one = np.ones_like(year)
+        days = np.where(fields["DDD"] > 0, civil.days_of(safe_year, one, one) + fields["DDD"] - 1, days)
+    if "J" in fields:
+        days = np.where(fields["J"] >= 0, fields["J"] - 2_440_588, days)
+    half = _or(fields, n, -1, "AM", "PM")
+    fine &= (hour <= 23) & (minute <= 59) & (second <= 59) & ((half < 0) | ((hour >= 1) & (hour <= 12)))
+    hour = np.where(half >= 0, hour % 12 + 12 * half, hour)
+    clock = hour * MICROS_AN_HOUR + minute * MICROS_A_MINUTE + second * MICROS_A_SECOND
+    for token, unit in (("MS", 1000), ("US", 1), *((f"FF{d}", 1) for d in range(1, 7))):
+        clock = clock + _or(fields, n, 0, token) * unit if token in fields else clock
+    message = pc.binary_join_element_wise('date/time field value out of range: "', texts, '"', "")
+    return np.where(fine, days * MICROS_A_DAY + clock, 0), failing(~fine, message)
+
+
+def _read(pattern: str, texts: pa.Array) -> tuple[np.ndarray, Errors] | str:
+    compiled = _pattern(pattern)
+    if compiled.unknown or not compiled.tokens:
+        return f'format "{pattern}" cannot be read: "{compiled.unknown or pattern}" is not supported in input'
+    found = pc.extract_regex(texts, compiled.regex)
+    micros, errors = _assembled(texts, _fields(found, compiled.tokens))
+    unfit = pc.and_(found.is_null(), texts.is_valid())
+    message = pc.binary_join_element_wise('invalid value "', texts, f'" for format "{pattern}"', "")
+    return micros, first_error(failing(unfit, message), errors)
+
+
+@scalar("to_timestamp", (TEXT, TEXT), TIMESTAMPTZ, cost=MODERATE, stable=True)
+def to_timestamp_by_pattern(a: Datum, pattern: Datum) -> Outcome:
+    """The instant (in UTC) that a text gives in the form of a pattern: `YYYY-MM-DD HH24:MI:SS`."""
+
+    def run(p: str, texts: pa.Array) -> Outcome:
+        got = _read(p, texts)
+        if isinstance(got, str):
+            return refused(got, len(texts), TIMESTAMPTZ.arrow)
+        values, outside = civil.timestamps(got[0], TIMESTAMPTZ.arrow, texts)
+        return with_errors(values, first_error(got[1], outside))
+
+    return by_choice(pattern, run, TIMESTAMPTZ.arrow, a)
+
+
+@scalar("to_date", (TEXT, TEXT), DATE, cost=MODERATE, stable=True)
+def to_date_by_pattern(a: Datum, pattern: Datum) -> Outcome:
+    """The date that a text gives in the form of a pattern: `DD/MM/YYYY`."""
+
+    def run(p: str, texts: pa.Array) -> Outcome:
+        got = _read(p, texts)
+        if isinstance(got, str):
+            return refused(got, len(texts), DATE.arrow)
+        days = np.floor_divide(got[0], MICROS_A_DAY)
+        outside = failing((days < civil.FIRST_DAY) | (days > civil.LAST_DAY), "date out of range")
+        return with_errors(from_numpy(days.astype(np.int32), DATE.arrow, texts), first_error(got[1], outside))
+
+    return by_choice(pattern, run, DATE.arrow, a)

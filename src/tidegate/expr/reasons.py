@@ -1,0 +1,246 @@
+"""Why a filter kept or pruned a part: each condition with its verdict and the bounds that decided it.
+
+For `created_at + '30 days' >= mz_now() AND lower(name) = 'x'` over a part with created_at in 2024-01-01 .. 2024-01-05:
+
+    created_at + '30 days' >= mz_now() is false: created_at + '30 days' is 2024-01-31 .. 2024-02-04; mz_now() is >= 2024-03-01
+    lower(name) = 'x' is true, false or NULL: lower(name) is unknown: lower has no trend
+
+A bound that is lost is followed down the expression to the first node that lost it although its arguments had one: that node's
+function, or the statistics of a column, is what stands in the way. `obstacle` answers the same without any part: what in a
+condition keeps it from ever pruning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.expr.build import conjuncts
+from tidegate.expr.function import ANYWHERE
+from tidegate.expr.interpret import Interpretation
+from tidegate.expr.show import show, show_value, text_of
+from tidegate.expr.specs import Specs
+from tidegate.expr.tree import Call, Column, Expr, Literal, Now, walk
+from tidegate.expr.types import Kind, Type
+
+_JUNCTIONS = ("and", "or", "not")
+_TIMES = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.UUID)
+_NULL_TESTS = ("is null",)
+"""Conditions that counts of nulls decide, whatever the bounds."""
+
+
+def reasons(condition: Expr, interpretation: Interpretation, part: int) -> list[str]:
+    """A line for each conjunct: what it may be in the part, and why."""
+    return [_reason(conjunct, interpretation, part) for conjunct in conjuncts(condition)]
+
+
+def _reason(condition: Expr, interpretation: Interpretation, part: int) -> str:
+    specs = interpretation.of(condition)
+    because: dict[str, None] = {}
+    for operand in _operands(condition):
+        because[describe(operand, interpretation, part)] = None
+    if _at(specs.error, part):
+        because[f"may fail: {show(_failing(condition, interpretation, part))}"] = None
+    found = "; ".join(because)
+    return f"{show(condition)} is {_outcomes(specs, part)}" + (f": {found}" if found else "")
+
+
+def _operands(condition: Expr) -> list[Expr]:
+    """What a condition compares: the arguments of its comparisons that are no constants."""
+    if not isinstance(condition, Call):
+        return []
+    if condition.function.name in _JUNCTIONS:
+        return [operand for arg in condition.args for operand in (_operands(arg) or [arg])]
+    return [_without_cast(arg) for arg in condition.args if not isinstance(arg, Literal)]
+
+
+def _without_cast(expr: Expr) -> Expr:
+    """`mz_now()` itself, where it was cast to be compared."""
+    cast = isinstance(expr, Call) and expr.function.name == "cast" and isinstance(expr.args[0], Now)
+    return expr.args[0] if cast and isinstance(expr, Call) else expr
+
+
+def describe(expr: Expr, interpretation: Interpretation, part: int) -> str:
+    """What is known of an expression in a part, in words: `x is 1 .. 5 or NULL`."""
+    specs = interpretation.of(expr)
+    text = f"{show(expr)} is {_words(specs, part)}"
+    if specs.true is None and _lost(specs, part):
+        text += f": {_loss(expr, interpretation, part)}"
+    return text
+
+
+def _outcomes(specs: Specs, part: int) -> str:
+    """Of a condition: what it may be."""
+    assert specs.true is not None
+    assert specs.false is not None
+    flags = {"true": specs.true, "false": specs.false, "NULL": specs.null, "an error": specs.error}
+    words = [word for word, flag in flags.items() if _at(flag, part)]
+    return (
+        " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+        or "nothing: there are no rows"
+    )
+
+
+def _words(specs: Specs, part: int) -> str:
+    if specs.true is not None:
+        return _outcomes(specs, part)
+    words = []
+    if not _at(specs.empty, part):
+        words.append(_range(specs, part))
+        if specs.nan is not None and _at(specs.nan, part) and not _lost(specs, part):
+            words.append("NaN")
+    if _at(specs.null, part):
+        words.append("NULL")
+    return " or ".join(words) or "never a value"
+
+
+def _range(specs: Specs, part: int) -> str:
+    low, high = (_value(bound[part if len(bound) > 1 else 0], specs.type) for bound in specs.bounds())
+    if low == "''":
+        low = None  # every text is at least that
+    if low is None and high is None:
+        return "unknown"
+    if low is None or high is None:
+        return f"<= {high}" if low is None else f">= {low}"
+    return low if low == high else f"{low} .. {high}"
+
+
+def _value(value: pa.Scalar, type_: Type) -> str | None:
+    """A bound for people: times without quotes, midnight and zone; None if there is none."""
+    if not value.is_valid:
+        return None
+    if type_.kind is Kind.MZ_TIMESTAMP:
+        return _moment(value.as_py())
+    if type_.kind in _TIMES:
+        text = text_of(value, type_).removesuffix("+00")
+        return text.removesuffix(" 00:00:00") if type_.kind is not Kind.INTERVAL else text
+    return show_value(value, type_)
+
+
+def _moment(milliseconds: int) -> str:
+    try:
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return str(milliseconds)
+    text = at.replace(tzinfo=None).isoformat(" ", "milliseconds").removesuffix(".000")
+    return text.removesuffix(" 00:00:00")
+
+
+def _at(flags: np.ndarray, part: int) -> bool:
+    return bool(flags[part if len(flags) > 1 else 0])
+
+
+def _lost(specs: Specs, part: int) -> bool:
+    """Whether nothing is known of the values."""
+    if specs.true is not None and specs.false is not None:
+        return _at(specs.true, part) and _at(specs.false, part)
+    if (
+        _at(specs.empty, part)
+        or specs.lanes is not None
+        or specs.fields is not None
+        or specs.element is not None
+    ):
+        return False
+    return _range(specs, part) == "unknown"
+
+
+def _loss(expr: Expr, interpretation: Interpretation, part: int) -> str:
+    """Where the bounds of `expr` were lost: the first node below it that has none though its arguments do."""
+    while isinstance(expr, Call):
+        below = next((arg for arg in expr.args if _lost(interpretation.of(arg), part)), None)
+        if below is None:
+            return _blame(expr)
+        expr = below
+    return "it may be any time" if isinstance(expr, Now) else f"no statistics of {show(expr)}"
+
+
+def _blame(call: Call) -> str:
+    name = _called(call)
+    if call.function.transfer is not None:
+        return f"{name} tells nothing of these arguments"
+    return (
+        f"{name} has no trend" if call.function.trend is None else f"{name} has no trend for these arguments"
+    )
+
+
+def _called(call: Call) -> str:
+    if call.function.name == "cast":
+        return f"the cast from {call.args[0].type} to {call.type}"
+    return call.function.name
+
+
+def _failing(expr: Expr, interpretation: Interpretation, part: int) -> Expr:
+    """The node in `expr` that may fail although its arguments do not."""
+    while isinstance(expr, Call):
+        below = next((arg for arg in expr.args if _at(interpretation.of(arg).error, part)), None)
+        if below is None:
+            break
+        expr = below
+    return expr
+
+
+# ---------------------------------------------------------------- without any part
+
+
+def obstacle(condition: Expr, columns: Sequence[Specs | None] | None = None) -> str | None:
+    """What keeps a condition from ever pruning a part, or None if statistics can decide it.
+
+    `columns`, if given, says of which columns there are statistics at all.
+    """
+    if isinstance(condition, Call):
+        found = (
+            [obstacle(arg, columns) for arg in condition.args]
+            if condition.function.name in _JUNCTIONS
+            else []
+        )
+        if condition.function.name == "and":
+            # One conjunct that is surely False prunes, whatever becomes of the others.
+            return None if None in found else next(iter(found), None)
+        if found:
+            return next((one for one in found if one is not None), None)
+    return _fallible(condition) or _unbounded(condition, columns)
+
+
+def _fallible(expr: Expr) -> str | None:
+    """The function that may fail for any value, so that no part is free of errors."""
+    if not isinstance(expr, Call):
+        return None
+    for arg in expr.args:
+        found = _fallible(arg)
+        if found is not None:
+            return found
+    function = expr.function
+    if all(isinstance(arg, Literal) for arg in expr.args):
+        return None
+    if function.transfer is None:
+        fallible = function.lenient or function.errors is ANYWHERE
+    else:
+        # A cast from text has a rule for text that `->>` made of numbers; of other text the bounds tell nothing.
+        reads = (
+            function.name == "cast" and expr.args[0].type.kind is Kind.TEXT and function.errors is ANYWHERE
+        )
+        fallible = reads and not any(node.type.kind is Kind.JSONB for node in walk(expr.args[0]))
+    return f"{_called(expr)} may fail for any value" if fallible else None
+
+
+def _unbounded(expr: Expr, columns: Sequence[Specs | None] | None) -> str | None:
+    """What loses the bounds, whatever the statistics are."""
+    if isinstance(expr, Column):
+        known = columns is None or (expr.index < len(columns) and columns[expr.index] is not None)
+        return None if known else f"no statistics of {show(expr)}"
+    if not isinstance(expr, Call):
+        return None
+    function, free = expr.function, [i for i, arg in enumerate(expr.args) if not isinstance(arg, Literal)]
+    if function.name not in _NULL_TESTS:
+        for i in free:
+            found = _unbounded(expr.args[i], columns)
+            if found is not None:
+                return found
+    if function.transfer is not None or callable(function.trend) or not free:
+        return None
+    trend = function.trend or ()
+    blind = any((trend[i if i < len(trend) else -1] if trend else None) is None for i in free)
+    return f"{_called(expr)} has no trend" if blind else None

@@ -1,0 +1,91 @@
+"""The units and fields that date_trunc and extract know, and arguments that are nearly always constants.
+
+A unit is a text argument, so in principle every row may have another. `each_choice` gives the distinct ones
+with their rows: one for a constant, and as many steps as there are different units for a column of them,
+never one a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.expr.interval_text import UNITS
+from tidegate.expr.outcome import Datum, Outcome, length, only_where, spread, with_errors
+from tidegate.expr.types import Type
+
+_LONG_NAMES = {
+    "us": "microseconds", "ms": "milliseconds", "s": "second", "min": "minute", "h": "hour",
+    "d": "day", "y": "year",
+}  # fmt: skip
+FIELDS = {spelling: _LONG_NAMES.get(short, short) for spelling, short in UNITS.items()} | {
+    "quarter": "quarter", "qtr": "quarter", "isoyear": "isoyear", "isodow": "isodow", "dow": "dow",
+    "doy": "doy", "epoch": "epoch", "julian": "julian", "jd": "julian", "j": "julian", "timezone": "timezone",
+    "timezone_h": "timezone_hour", "timezone_hour": "timezone_hour", "timezone_m": "timezone_minute",
+    "timezone_minute": "timezone_minute",
+}  # fmt: skip
+"""Every spelling of a field, by its name here."""
+
+SQL_NAMES = {
+    "timestamp": "timestamp without time zone",
+    "timestamptz": "timestamp with time zone",
+    "time": "time without time zone",
+}
+
+
+def field_of(text: str) -> str | None:
+    """The field that a text names, in any case."""
+    return FIELDS.get(text.lower())
+
+
+_FIELDS_ONLY = {"isoyear", "isodow", "dow", "doy", "epoch", "julian"}
+
+
+def unit_error(text: str, type_: Type, truncating: bool = False) -> str:
+    """What PostgreSQL says of a unit that the function does not take for this type."""
+    unknown = field_of(text) is None or (truncating and field_of(text) in _FIELDS_ONLY)
+    verb = "recognized" if unknown else "supported"
+    return f'unit "{text.lower()}" not {verb} for type {SQL_NAMES.get(type_.kind.value, type_.kind.value)}'
+
+
+def each_choice(choice: Datum) -> Iterator[tuple[str | None, pa.Array | None]]:
+    """Each distinct text with the numbers of its rows; rows None: all of them, text None: NULL."""
+    if isinstance(choice, pa.Scalar):
+        yield choice.as_py(), None
+        return
+    encoded = choice.dictionary_encode()
+    texts, which = encoded.dictionary.to_pylist(), encoded.indices
+    if len(texts) == 1 and which.null_count == 0:
+        yield texts[0], None
+        return
+    codes = which.fill_null(-1).to_numpy()
+    for code in np.unique(codes):
+        yield (None if code < 0 else texts[code]), pa.array(np.flatnonzero(codes == code))
+
+
+def by_choice(choice: Datum, run: Callable[..., Outcome], out: pa.DataType, *args: Datum) -> Outcome:
+    """`run(text, *args)` for each distinct text of `choice` over its rows, put together in their order."""
+    n = length(choice, *args)
+    pieces, places = [], []
+    for text, rows in each_choice(choice):
+        if rows is None and text is not None:
+            values, errors = run(text, *(spread(arg, n) for arg in args))
+            return with_errors(values, errors)
+        size = n if rows is None else len(rows)
+        given = [spread(arg, n) if rows is None else spread(arg, n).take(rows) for arg in args]
+        got = Outcome(pa.nulls(size, out)) if text is None else run(text, *given)
+        pieces.append(Outcome(got.values, pa.nulls(size, pa.string()) if got.errors is None else got.errors))
+        places.append(np.arange(n) if rows is None else rows.to_numpy())
+    if not pieces:
+        return Outcome(pa.nulls(0, out))
+    back = pa.array(np.argsort(np.concatenate(places), kind="stable"))
+    values = pa.concat_arrays([values for values, _ in pieces]).take(back)
+    errors = pa.concat_arrays([errors for _, errors in pieces if errors is not None]).take(back)
+    return with_errors(values, only_where(errors, errors.is_valid()))
+
+
+def refused(message: str, n: int, out: pa.DataType) -> Outcome:
+    """A failure of every row."""
+    return Outcome(pa.nulls(n, out), pa.repeat(pa.scalar(message), n))

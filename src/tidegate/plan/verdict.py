@@ -1,0 +1,67 @@
+"""What a plan does with whole parts, told from their statistics: drop them, take them whole, or read them.
+
+    found = verdicts(plan, columns, now=(as_of, until - 1), parts=n)
+    found.verdict        NONE, SOME or ALL for each part, by the predicates together
+    found.may_fail       parts in which some output may fail for some row
+    found.by_condition   each predicate with its own verdicts, for EXPLAIN
+
+NONE promises that no row of the part leaves the plan and none fails; ALL that every row passes the filter.
+The predicates are combined as rows combine them (False beats an error), so one that is surely False drops a
+part that another may fail in.
+
+Outputs are evaluated only for rows that pass. So an output that may fail does not keep a part that no row
+passes, but it does forbid to answer from metadata: `count(*)` over `SELECT 1 / a` must fail if the query
+does. `answerable` says where neither is in the way. A temporal conjunct is an ordinary comparison here,
+`mz_now()` being the range of times that is asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.expr.build import conjunction
+from tidegate.expr.interpret import Interpretation
+from tidegate.expr.specs import Specs, Verdict
+from tidegate.expr.transfer import any_of
+from tidegate.expr.tree import Expr
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.plan.optimise import ordered
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
+    """Of n parts, arrays of length n."""
+
+    verdict: np.ndarray
+    may_fail: np.ndarray
+    by_condition: tuple[tuple[Expr, np.ndarray], ...]
+
+    @property
+    def keep(self) -> np.ndarray:
+        """The parts that must be read, or answered for."""
+        kept: np.ndarray = self.verdict != Verdict.NONE
+        return kept
+
+    @property
+    def answerable(self) -> np.ndarray:
+        """The parts all of whose rows leave, each with success: counts and samples need no filter."""
+        whole: np.ndarray = (self.verdict == Verdict.ALL) & ~self.may_fail
+        return whole
+
+
+def verdicts(
+    mfp: MapFilterProject,
+    columns: Sequence[Specs | None],
+    now: tuple[int | None, int | None] = (None, None),
+    parts: int = 1,
+) -> Verdicts:
+    """Interprets the plan over the Specs of its inputs, `now` being the inclusive range of `mz_now()`."""
+    interpretation = Interpretation(columns, now)
+    conditions = ordered(mfp.conditions)
+    each = tuple((c, np.broadcast_to(interpretation.of(c).verdict(), parts)) for c in conditions)
+    verdict = np.broadcast_to(interpretation.of(conjunction(conditions)).verdict(), parts)
+    errors = any_of([interpretation.of(output).error for output in mfp.outputs])
+    return Verdicts(verdict, np.broadcast_to(errors, parts), each)

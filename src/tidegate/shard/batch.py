@@ -1,0 +1,276 @@
+"""What is appended, checked against the schema before anything is written.
+
+    conform(schema, table)   →   a column of the exact Arrow type for each column of the schema, or an error that says which is wrong
+
+Arrow data comes in its natural forms: large and view and dictionary layouts are made plain, integers and decimals are widened
+or narrowed if every value fits, timestamps of any unit become microseconds if nothing is lost, jsonb is read from text and kept in
+its canonical spelling, a uuid may be text or 16 bytes. What would need a guess is refused: a timestamp without a zone for a
+timestamptz, a float for a numeric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import BindError, EvaluationError, TypeMismatch
+from tidegate.expr.build import cast
+from tidegate.expr.civil import FIRST_DAY, FIRST_MICRO, LAST_DAY, LAST_MICRO, MICROS_A_DAY
+from tidegate.expr.evaluate import evaluate
+from tidegate.expr.order import INTERVAL_LAYOUT, interval_parts
+from tidegate.expr.order import MICROS_A_DAY as DAY
+from tidegate.expr.outcome import integers
+from tidegate.expr.tree import Column
+from tidegate.expr.types import TEXT, Kind, Type
+from tidegate.shard.schema import ColumnDef, Schema
+
+Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[pa.Array]
+"""A table, a mapping of names to arrays or lists, or arrays in the schema's order."""
+LARGEST_DIFF = 2**31 - 1
+"""So that sums of diffs fit 64 bits, however many rows there are."""
+
+_t = pa.types
+
+
+def conform(schema: Schema, rows: Rows) -> list[pa.Array]:
+    """The columns of `rows` in the schema's order and types."""
+    given = _named(schema, rows)
+    extra = [name for name in given if name not in {column.name for column in schema.columns}]
+    if extra:
+        known = ", ".join(column.name for column in schema.columns)
+        raise BindError(f'column "{extra[0]}" is not in the collection', hint=f"there are: {known}")
+    absent = [column.name for column in schema.columns if column.name not in given]
+    if absent:
+        raise BindError(
+            f'column "{absent[0]}" is missing', hint="give every column; NULLs for what is not known"
+        )
+    columns = [_checked(column, _plain(given[column.name], column)) for column in schema.columns]
+    if len({len(column) for column in columns}) > 1:
+        raise BindError(f"the columns have different lengths: {sorted({len(column) for column in columns})}")
+    return columns
+
+
+def conform_diffs(diff: Any, rows: int) -> np.ndarray:
+    """A diff for each row, from one for all or an array."""
+    try:
+        diffs = np.asarray(diff.to_numpy(zero_copy_only=False) if isinstance(diff, pa.Array) else diff)
+    except (ValueError, TypeError, OverflowError):
+        raise TypeMismatch("diff must be an integer, or an array of one for each row") from None
+    if diffs.ndim == 0:
+        diffs = np.full(rows, diffs)
+    if diffs.dtype.kind not in "iu" or diffs.shape != (rows,):
+        raise TypeMismatch(
+            f"diff must be an integer, or an array of {rows} integers",
+            hint=f"given: {diffs.dtype}, {diffs.shape}",
+        )
+    if (
+        rows
+        and not (diffs.astype(object) if diffs.dtype == np.uint64 else np.abs(diffs.astype(np.int64))).max()
+        <= LARGEST_DIFF
+    ):
+        raise EvaluationError(f"a diff is out of range: at most {LARGEST_DIFF} either way")
+    if (diffs == 0).any():
+        raise EvaluationError("a diff is 0", hint="1 appends a row, -1 retracts one")
+    return diffs.astype(np.int64)
+
+
+def _named(schema: Schema, rows: Rows) -> dict[str, Any]:
+    if isinstance(rows, pa.Table | pa.RecordBatch):
+        names = rows.schema.names
+        if len(set(names)) != len(names):
+            raise BindError(f'column "{next(n for n in names if names.count(n) > 1)}" is there twice')
+        return {name: rows.column(name) for name in names}
+    if isinstance(rows, Mapping):
+        return dict(rows)
+    if len(rows) != len(schema.columns):
+        raise BindError(f"{len(rows)} columns are given, the collection has {len(schema.columns)}")
+    return {column.name: array for column, array in zip(schema.columns, rows, strict=True)}
+
+
+def _plain(given: Any, column: ColumnDef) -> pa.Array:
+    """One array, without chunks, dictionaries, runs or extensions."""
+    if not isinstance(given, pa.Array | pa.ChunkedArray):
+        try:
+            given = pa.array(given, None if _reads_text(column.type) else column.type.arrow)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            raise TypeMismatch(
+                f'column "{column.name}" is {column.type}, and was given other values'
+            ) from None
+    if isinstance(given, pa.ChunkedArray):
+        given = given.combine_chunks()
+        given = pa.concat_arrays(given.chunks) if isinstance(given, pa.ChunkedArray) else given
+    if isinstance(given, pa.ExtensionArray):
+        given = given.storage
+    if _t.is_dictionary(given.type):
+        given = given.dictionary_decode()
+    if _t.is_run_end_encoded(given.type):
+        given = pc.run_end_decode(given)
+    return given
+
+
+def _reads_text(type_: Type) -> bool:
+    inner = [type_.element] if type_.element is not None else [t for _, t in type_.fields]
+    return type_.kind is Kind.UUID or any(_reads_text(t) for t in inner)
+
+
+def _checked(column: ColumnDef, array: pa.Array) -> pa.Array:
+    try:
+        array.validate(full=True)
+    except pa.ArrowException:
+        raise TypeMismatch(f'column "{column.name}" holds bytes that are not a valid {array.type}') from None
+    values = _as(array, column.type, column)
+    if not column.nullable and values.null_count:
+        row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
+        raise EvaluationError(
+            f'null value in column "{column.name}" violates not-null constraint',
+            hint=f"in row {row} of the batch",
+        )
+    return values
+
+
+def _as(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
+    """`array` in the Arrow type of `type_`, every value checked."""
+    if _t.is_null(array.type):
+        return pa.nulls(len(array), type_.arrow)
+    if type_.kind is Kind.ARRAY and _is_list(array.type):
+        assert type_.element is not None
+        plain = array.cast(pa.list_(array.type.value_type))
+        sizes = pc.fill_null(pc.list_value_length(plain), 0).to_numpy(zero_copy_only=False)
+        offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+        return pa.ListArray.from_arrays(
+            offsets, _as(plain.flatten(), type_.element, column), mask=plain.is_null()
+        )
+    if type_.kind is Kind.RECORD and _t.is_struct(array.type):
+        return _record(array, type_, column)
+    if not _fits(array.type, type_):
+        raise TypeMismatch(
+            f'column "{column.name}" is {column.type}, and was given {array.type}',
+            hint=_hint(array.type, type_),
+        )
+    if type_.kind in (Kind.JSONB, Kind.UUID) and not _t.is_fixed_size_binary(array.type):
+        text = array.cast(pa.string())
+        values, errors = evaluate(cast(Column(0, TEXT), type_), [text])
+        if errors is not None:
+            raise EvaluationError(errors.drop_null()[0].as_py(), row=_sample(column, text, errors.is_valid()))
+        return values
+    return _in_range(_cast(array, type_, column), type_, column)
+
+
+def _record(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
+    names = [field.name for field in array.type]
+    wanted = [name for name, _ in type_.fields]
+    if sorted(names) != sorted(wanted):
+        raise TypeMismatch(
+            f'column "{column.name}" is {column.type}, and was given fields {", ".join(names)}'
+        )
+    inner = [_as(pc.struct_field(array, [names.index(name)]), t, column) for name, t in type_.fields]
+    return pa.StructArray.from_arrays(inner, fields=list(type_.arrow), mask=array.is_null())
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(_t.is_list(type_) or _t.is_large_list(type_) or _t.is_fixed_size_list(type_))
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return bool(_t.is_string(type_) or _t.is_large_string(type_) or _t.is_string_view(type_))
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    many = (_t.is_binary, _t.is_large_binary, _t.is_binary_view, _t.is_fixed_size_binary)
+    return any(is_one(type_) for is_one in many)
+
+
+def _fits(given: pa.DataType, type_: Type) -> bool:
+    """Whether values of the Arrow type can be kept, each that fits, in a column of the type."""
+    match type_.kind:
+        case Kind.TEXT | Kind.JSONB | Kind.UNKNOWN:
+            return _is_text(given)
+        case Kind.BYTEA:
+            return _is_bytes(given)
+        case Kind.UUID:
+            return _is_text(given) or given == type_.arrow or _t.is_binary(given)
+        case Kind.INT2 | Kind.INT4 | Kind.INT8 | Kind.MZ_TIMESTAMP:
+            return bool(_t.is_integer(given))
+        case Kind.NUMERIC:
+            return bool(_t.is_integer(given) or _t.is_decimal(given))
+        case Kind.FLOAT4 | Kind.FLOAT8:
+            narrow = _t.is_floating(given) and given.bit_width <= type_.arrow.bit_width
+            return bool(_t.is_integer(given) or narrow)
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            zoned = type_.kind is Kind.TIMESTAMPTZ
+            return bool(_t.is_timestamp(given) and (given.tz is not None) == zoned)
+        case Kind.DATE:
+            return bool(_t.is_date(given))
+        case Kind.TIME:
+            return bool(_t.is_time(given))
+        case Kind.BOOL | Kind.INTERVAL:
+            return bool(given == type_.arrow)
+        case _:
+            return False
+
+
+def _hint(given: pa.DataType, type_: Type) -> str:
+    if _t.is_timestamp(given) and type_.kind in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
+        wanted = "with" if type_.kind is Kind.TIMESTAMPTZ else "without"
+        return f"a {type_} is a timestamp {wanted} a time zone"
+    return f"{type_} is kept as Arrow {type_.arrow}"
+
+
+def _cast(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
+    if array.type == type_.arrow:
+        return array
+    try:
+        if _t.is_integer(array.type) and type_.kind is Kind.NUMERIC:
+            array = array.cast(
+                pa.decimal128(20, 0)
+            )  # Arrow asks for 20 digits of a uint64, whatever its values are
+        return array.cast(type_.arrow, safe=True)
+    except pa.ArrowException:
+        message = f'a value of column "{column.name}" ({array.type}) does not fit {type_}'
+        raise EvaluationError(message, hint="too large, or more exact than the type") from None
+
+
+def _in_range(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
+    """`array`, if its values are those that the type has: Arrow's types hold more."""
+    bad: pa.Array | None = None
+    match type_.kind:
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            bad = _outside(array, FIRST_MICRO, LAST_MICRO)
+        case Kind.DATE:
+            bad = _outside(array, FIRST_DAY, LAST_DAY)
+        case Kind.TIME:
+            bad = _outside(array, 0, MICROS_A_DAY - 1)
+        case Kind.TEXT if type_.length is not None:
+            bad = pc.greater(pc.utf8_length(array), type_.length)
+        case Kind.INTERVAL:
+            bad = _odd_intervals(array)
+    if bad is not None and pc.any(bad, min_count=0).as_py():
+        raise EvaluationError(f"value out of range for type {type_}", row=_sample(column, array, bad))
+    return array
+
+
+def _outside(array: pa.Array, low: int, high: int) -> pa.Array:
+    numbers = integers(array)
+    return pc.or_(pc.less(numbers, low), pc.greater(numbers, high))
+
+
+def _odd_intervals(array: pa.Array) -> pa.Array:
+    """Where an interval has a part of a microsecond, or a length that does not fit 64 bits."""
+    if not len(array):
+        return pa.array([], pa.bool_())
+    raw = np.frombuffer(array.buffers()[1], INTERVAL_LAYOUT, count=len(array) + array.offset)[array.offset :]
+    months, days, micros = interval_parts(array)
+    far = np.abs((months * 30 + days).astype(np.float64) * DAY + micros) >= 2.0**63
+    return pc.and_(array.is_valid(), pa.array((raw["nanos"] % 1000 != 0) | far))
+
+
+def _sample(column: ColumnDef, array: pa.Array, bad: pa.Array) -> dict[str, object]:
+    row = int(np.flatnonzero(pc.fill_null(bad, False).to_numpy(zero_copy_only=False))[0])
+    try:
+        return {column.name: array[row].as_py()}
+    except (ValueError, OverflowError):
+        return {column.name: str(integers(array)[row])}  # Python has no such date

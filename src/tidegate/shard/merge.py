@@ -1,0 +1,198 @@
+"""Updates brought together: identical rows added up, sorted runs merged as they stream.
+
+    Block     some updates: columns, and each row's time and diff
+
+    merge(runs, prefix)     windows of all runs' updates, such that rows that are equal in the first columns of the
+                            order are in the same window; memory holds one block of each run
+    summed(block)           identical rows made one, their diffs added; what adds up to nothing is gone
+    settled(block)          the rows that are there: an error if one is there less than no times
+
+How a window is found. Each run holds a sorted block; nothing that a run has not shown yet comes before the last row it has
+shown. So all rows before the least of these last rows are complete, and leave together:
+
+    run 1   a a b c | …       last c
+    run 2   b d d   | …       last d         everything before c leaves: a a b, b
+
+Rows that are equal to the bound stay, since the run may go on with more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import CorruptError
+from tidegate.shard.rowkey import ambiguous, exact_keys, join_keys, row_keys, time_key
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some updates."""
+
+    columns: list[pa.Array]
+    times: np.ndarray
+    diffs: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.diffs)
+
+    def take(self, rows: np.ndarray) -> Block:
+        """These rows: positions, or a mask."""
+        at = np.flatnonzero(rows) if rows.dtype == bool else rows
+        index = pa.array(at)
+        return Block([column.take(index) for column in self.columns], self.times[at], self.diffs[at])
+
+    def slice(self, start: int, stop: int) -> Block:
+        """Rows `start` to `stop`, nothing copied."""
+        columns = [column.slice(start, stop - start) for column in self.columns]
+        return Block(columns, self.times[start:stop], self.diffs[start:stop])
+
+
+def concat(blocks: Sequence[Block]) -> Block:
+    """One block of all rows; there must be a block."""
+    if len(blocks) == 1:
+        return blocks[0]
+    columns = [pa.concat_arrays(pieces) for pieces in zip(*(block.columns for block in blocks), strict=True)]
+    times, diffs = ([getattr(block, name) for block in blocks] for name in ("times", "diffs"))
+    return Block(columns, np.concatenate(times), np.concatenate(diffs))
+
+
+def in_order(block: Block, order: Sequence[int]) -> Block:
+    """The rows sorted by the columns at these positions, then by time."""
+    keys = row_keys([block.columns[i] for i in order], len(block))
+    keys = join_keys(keys, time_key(block.times))
+    return block.take(pc.sort_indices(keys).to_numpy())
+
+
+def summed(block: Block, *, by_time: bool) -> Block:
+    """Identical rows (of the same time, if asked for) made one, in the order of the first of each; zeros are dropped."""
+    if not len(block):
+        return block
+    keys = exact_keys(block.columns, len(block))
+    if by_time:
+        keys = join_keys(keys, time_key(block.times))
+    group, first, sums = _groups(keys, block.diffs)
+    if len(first) == len(group):
+        return block.take(block.diffs != 0) if (block.diffs == 0).any() else block
+    alive = sums != 0
+    return replace(block.take(first[alive]), diffs=sums[alive])
+
+
+def _groups(keys: pa.Array, diffs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each row's group, each group's first row, each group's sum of diffs; groups in the order of their first rows."""
+    group = keys.dictionary_encode().indices.to_numpy()
+    count = int(group.max()) + 1
+    first = np.zeros(count, np.int64)
+    first[group[::-1]] = np.arange(len(group))[::-1]
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, group, diffs)
+    return group, first, sums
+
+
+def settled(block: Block, names: Sequence[str]) -> Block:
+    """The rows that are there, each with how often; `names` are for the error if one is there less than no times."""
+    block = summed(block, by_time=False)
+    if not (block.diffs < 0).any():
+        return block
+    if not ambiguous(block.columns):
+        raise _negative(block, int(np.flatnonzero(block.diffs < 0)[0]), names)
+    # -0 was put in and 0 taken out: they are equal, so the one takes away the other.
+    group, first, sums = _groups(row_keys(block.columns, len(block)), block.diffs)
+    if (sums < 0).any():
+        raise _negative(block, int(first[sums < 0][0]), names)
+    left = _offset(group, block.diffs)
+    return replace(block, diffs=left).take(left != 0)
+
+
+def _offset(group: np.ndarray, diffs: np.ndarray) -> np.ndarray:
+    """Diffs with what is negative taken from others of the group, the last ones first; rare, so one by one."""
+    left = diffs.copy()
+    for number in np.unique(group[diffs < 0]):
+        members = np.flatnonzero(group == number)
+        debt = -int(left[members][left[members] < 0].sum())
+        left[members[left[members] < 0]] = 0
+        for row in members[::-1]:
+            paid = min(debt, int(left[row]))
+            left[row] -= paid
+            debt -= paid
+    return left
+
+
+def _negative(block: Block, row: int, names: Sequence[str]) -> CorruptError:
+    values = (
+        f"{name} = {column[row].as_py()!r}"[:80] for name, column in zip(names, block.columns, strict=True)
+    )
+    return CorruptError(
+        f"a row is there {int(block.diffs[row])} times: {', '.join(list(values)[:20]) or '(no columns)'}",
+        hint="it was retracted more often than it was appended",
+    )
+
+
+def repeated(block: Block) -> list[pa.Array]:
+    """The columns with each row as often as it is there."""
+    if (block.diffs == 1).all():
+        return block.columns
+    at = pa.array(np.repeat(np.arange(len(block)), block.diffs))
+    return [column.take(at) for column in block.columns]
+
+
+class _Run:
+    """A sorted stream of blocks, and the rows of it that have not left yet."""
+
+    def __init__(self, blocks: Iterator[Block], prefix: Sequence[int]) -> None:
+        self._blocks, self._prefix = blocks, prefix
+        self.pending: Block | None = None
+        self.keys: pa.Array = pa.array([], pa.large_binary())
+        self.open = True
+
+    def fill(self) -> None:
+        """Reads on until the pending rows are not all equal: a window needs a row before the last."""
+        while self.open and (not len(self.keys) or self.keys[0] == self.keys[-1]):
+            block = next(self._blocks, None)
+            if block is None:
+                self.open = False
+            elif len(block):
+                keys = row_keys([block.columns[i] for i in self._prefix], len(block))
+                self.pending = block if self.pending is None else concat([self.pending, block])
+                self.keys = keys if not len(self.keys) else pa.concat_arrays([self.keys, keys])
+
+    def leave(self, bound: bytes | None) -> Block | None:
+        """The pending rows before `bound`, or all of them, which are pending no longer."""
+        if self.pending is None:
+            return None
+        at = len(self.keys) if bound is None else _position(self.keys, bound)
+        gone, rest = self.pending.slice(0, at), self.pending.slice(at, len(self.keys))
+        self.pending, self.keys = (rest if len(rest) else None), self.keys.slice(at)
+        return gone if len(gone) else None
+
+
+def _position(keys: pa.Array, bound: bytes) -> int:
+    """How many of the sorted keys are less than `bound`."""
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) // 2
+        if keys[middle].as_py() < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def merge(runs: Sequence[Iterator[Block]], prefix: Sequence[int]) -> Iterator[Block]:
+    """Windows of the runs' updates, each run being sorted by the columns at `prefix`; see the module's docstring.
+
+    Windows come in order; inside a window the rows do not.
+    """
+    waiting = [_Run(blocks, prefix) for blocks in runs]
+    while waiting:
+        for run in waiting:
+            run.fill()
+        bound = min((run.keys[-1].as_py() for run in waiting if run.open), default=None)
+        window = [block for run in waiting if (block := run.leave(bound)) is not None]
+        if window:
+            yield concat(window)
+        waiting = [run for run in waiting if run.open or run.pending is not None]

@@ -1,0 +1,110 @@
+"""The updates of a part, batch by batch, whatever version of the schema it was written with.
+
+The whole part is fetched and its digest compared before a row of it is used. Where many parts are merged at once that would be
+too much memory: `ranged` verifies the part in pieces first, and then fetches what each batch needs.
+
+**The state's word on time goes.** A part whose `first` and `last` are the same holds that time in all its rows, whatever
+stands in the file's `_time`: an append that lost its race is given a later time without being written again. Only parts that
+compaction made of several times need the column.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate.errors import CorruptError
+from tidegate.shard.change import Part
+from tidegate.shard.machine import Machine
+from tidegate.shard.merge import Block
+from tidegate.shard.part import field_ids, from_storage
+from tidegate.shard.schema import HIDDEN, Schema
+from tidegate.shard.seal import verify, verify_pieces
+from tidegate.store.blob import missing
+
+PIECE = 8 << 20
+"""Bytes of a part that are verified at once."""
+
+
+def blocks(
+    machine: Machine, part: Part, schema: Schema, wanted: Sequence[int], rows: int, *, ranged: bool = False
+) -> Iterator[Block]:
+    """The part's updates with the columns of the wanted ids; columns that it lacks are NULL."""
+    source = (
+        _ranged(machine, part) if ranged and part.size > PIECE else pa.BufferReader(_whole(machine, part))
+    )
+    types = {column.id: column.type for column in schema.columns}
+    try:
+        file = pq.ParquetFile(source, page_checksum_verification=True)
+        there = field_ids(file.schema_arrow)
+        names = [there[id_] for id_ in wanted if id_ in there]
+        hidden = ["_diff"] if part.first == part.last else ["_time", "_diff"]
+        for batch in file.iter_batches(batch_size=rows, columns=[*names, *hidden]):
+            columns = [
+                from_storage(batch.column(there[id_]), types[id_])
+                if id_ in there
+                else pa.nulls(len(batch), types[id_].arrow)
+                for id_ in wanted
+            ]
+            yield Block(columns, _times(part, batch), batch.column("_diff").to_numpy())
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptError(
+            f"{part.name} cannot be read as Parquet: {str(error).partition(chr(10))[0]}"
+        ) from None
+
+
+assert HIDDEN[:2] == ("_time", "_diff")
+
+
+def _times(part: Part, batch: pa.RecordBatch) -> np.ndarray:
+    if part.first == part.last:
+        return np.full(len(batch), part.first, np.int64)
+    times: np.ndarray = batch.column("_time").to_numpy()
+    return times
+
+
+def _whole(machine: Machine, part: Part) -> bytes:
+    data = machine.attempt(lambda: machine.blob.get(part.name))
+    if data is None:
+        raise missing(part.name)
+    return verify(part.name, data, part.digest)
+
+
+def _ranged(machine: Machine, part: Part) -> Any:
+    def fetch(start: int, length: int) -> bytes:
+        return machine.attempt(lambda: machine.blob.get_ranges(part.name, [(start, length)]))[0]
+
+    starts = range(0, part.size, PIECE)
+    verify_pieces(part.name, (fetch(at, min(PIECE, part.size - at)) for at in starts), part.digest)
+    return pa.PythonFile(_Ranges(fetch, part.size), mode="r")
+
+
+class _Ranges(io.RawIOBase):
+    """A file of which only what is read is fetched."""
+
+    def __init__(self, fetch: Callable[[int, int], bytes], size: int) -> None:
+        self._fetch, self._size, self._at = fetch, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        rest = self._size - self._at
+        data = self._fetch(self._at, rest if size is None or size < 0 else min(size, rest))
+        self._at += len(data)
+        return data

@@ -1,0 +1,391 @@
+"""A query and a catalog → one MapFilterProject over one collection, with its order and limits.
+
+    WITH recent AS (SELECT * FROM orders WHERE at > '2024-01-01')
+    SELECT id, price * 2 AS double FROM recent r WHERE r.price > 5 ORDER BY at DESC LIMIT 10
+
+    source  orders (id int8, price numeric(10,2), at timestamptz)
+    mfp     Map (#1 * 2)  Filter (#2 > '2024-01-01'…) AND (#1 > 5)  Project (#0, #3, #2)
+    names   id, double                              (the third column is only there to sort by)
+    order   column 2, descending; limit 10
+
+Subqueries in FROM, common table expressions and views are composed into the plan of what they read: a select
+adds a filter, maps and a projection to it. What cannot be part of such a plan (joins, grouping, windows, set
+operations, a LIMIT that is not at the top) is a `PlanError` that names it and points at it. `expression`
+binds a single scalar expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+import pyarrow as pa
+
+from tidegate.errors import BindError, LimitError, PlanError, Position, TidegateError
+from tidegate.expr import build
+from tidegate.expr.evaluate import evaluate
+from tidegate.expr.tree import Column, Expr
+from tidegate.expr.types import INT8, TEXT, TIMESTAMPTZ, UNKNOWN, Kind, Type
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.sql import grammar
+from tidegate.sql.catalog import Catalog, View
+from tidegate.sql.express import Binder, beyond
+from tidegate.sql.label import label
+from tidegate.sql.scope import Scope
+from tidegate.sql.syntax import (
+    Alias,
+    CommonTable,
+    Constant,
+    Derived,
+    From,
+    Ident,
+    Item,
+    Join,
+    Name,
+    Node,
+    Ordering,
+    Query,
+    Select,
+    SetOperation,
+    Span,
+    Star,
+    Table,
+    TableFunction,
+    Values,
+)
+
+_SCHEMAS = ((), ("public",), ("tidegate", "public"), ("materialize", "public"))
+
+
+@dataclass(frozen=True)
+class OrderKey:
+    """Sort by column `column` of what leaves the plan."""
+
+    column: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class BoundQuery:
+    """What a query means. The plan's first `len(names)` columns are the result; others are only to sort by.
+
+    `source` is None for a SELECT without FROM: the plan then maps one row without columns.
+    """
+
+    source: str | None
+    mfp: MapFilterProject
+    names: tuple[str, ...]
+    order_by: tuple[OrderKey, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types of the result's columns."""
+        return self.mfp.types[: len(self.names)]
+
+
+def expression(sql: str, columns: Sequence[tuple[str, Type]], now_ms: int | None = None) -> Expr:
+    """One scalar expression over columns: `expression("price * 2", [("price", INT8)])`."""
+    bound = Binder(sql, Scope.of(columns), now_ms).bind(grammar.whole_expression(sql))
+    return _known(bound)
+
+
+def query(parsed: Query | str, catalog: Catalog, now_ms: int | None = None) -> BoundQuery:
+    """A query that is asked once; `now_ms` is the value of now()."""
+    return _bind(parsed, _Tables(catalog, now_ms))
+
+
+def transform(parsed: Query | str, catalog: Catalog) -> BoundQuery:
+    """A query that is maintained: no now(), no order or limit, and only functions that are stable."""
+    parsed = grammar.select(parsed) if isinstance(parsed, str) else parsed
+    for construct, node in (("LIMIT", parsed.limit), ("OFFSET", parsed.offset)):
+        if node is not None:
+            raise _beyond(construct, parsed.sql, node.at)
+    if parsed.order_by:
+        raise _beyond("ORDER BY", parsed.sql, parsed.order_by[0].value.at)
+    return _bind(parsed, _Tables(catalog, None, lasting=True))
+
+
+def as_of(node: Node, sql: str, now_ms: int | None = None) -> int:
+    """The time that AS OF names, in milliseconds: a number, or a timestamp."""
+    binder = Binder(sql, Scope(()), now_ms)
+    bound = binder.bind(node)
+    if bound.type == UNKNOWN or bound.type.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
+        micros = _constant(bound, TIMESTAMPTZ, binder, node, "AS OF")
+        return int(micros.cast(pa.int64()).as_py()) // 1000
+    if not bound.type.is_number:
+        raise BindError(f"AS OF wants a time, not {bound.type}", position=binder.position(node.at))
+    return int(_constant(bound, INT8, binder, node, "AS OF").as_py())
+
+
+def _bind(parsed: Query | str, tables: _Tables) -> BoundQuery:
+    parsed = grammar.select(parsed) if isinstance(parsed, str) else parsed
+    try:
+        return _Queries(parsed.sql, tables).query(parsed)
+    except RecursionError:
+        hint = "views and subqueries can be nested some hundred levels deep"
+        raise LimitError(
+            "the query is nested too deep", hint=hint, position=parsed.position(parsed.at)
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Reduced:
+    """What stands in FROM, as a plan over one collection."""
+
+    source: str | None
+    mfp: MapFilterProject
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """What names in FROM mean: common tables (or why they cannot be part of a plan), then the catalog."""
+
+    catalog: Catalog
+    now_ms: int | None
+    lasting: bool = False
+    common: Mapping[str, _Reduced | PlanError] | None = None
+    views: tuple[str, ...] = ()
+    """Those that are being opened, to find one that contains itself."""
+
+
+class _Queries:
+    """Binds the queries of one SQL text."""
+
+    def __init__(self, sql: str, tables: _Tables) -> None:
+        self.sql = sql
+        self.tables = tables
+
+    def query(self, parsed: Query) -> BoundQuery:
+        """A whole query."""
+        if parsed.recursive is not None:
+            raise _beyond("WITH RECURSIVE", self.sql, parsed.recursive)
+        inner = self
+        for table in parsed.tables:
+            inner = inner._with(table)
+        match parsed.body:
+            case Select():
+                bound = inner._select(parsed.body, parsed.order_by)
+            case Values():
+                bound = inner._values(parsed.body)
+            case SetOperation(name, _, _, at):
+                raise _beyond(name, self.sql, at)
+            case Query() as nested if parsed.order_by or parsed.limit or parsed.offset:
+                everything = (Item(Star((), nested.at), None),)
+                outer = Select(everything, Derived(nested, None, nested.at), None, (), nested.at)
+                bound = inner._select(outer, parsed.order_by)
+            case Query() as nested:
+                return inner.query(nested)
+            case _:
+                assert_never(parsed.body)
+        limit, offset = inner._count(parsed.limit, "LIMIT"), inner._count(parsed.offset, "OFFSET") or 0
+        return replace(bound, limit=limit, offset=offset)
+
+    def _with(self, table: CommonTable) -> _Queries:
+        """With one more common table; one that nobody reads may be beyond a plan."""
+        common = dict(self.tables.common or {})
+        try:
+            found = self._reduced(table.query, f'the common table "{table.name.text}"')
+            common[table.name.text] = self._renamed(found, Alias(table.name, table.columns))
+        except PlanError as error:
+            common[table.name.text] = error
+        return _Queries(self.sql, replace(self.tables, common=common))
+
+    def _values(self, values: Values) -> BoundQuery:
+        if len(values.rows) > 1:
+            raise _beyond("VALUES with several rows", self.sql, values.at)
+        items = tuple(Item(value, Ident(f"column{i}", value.at)) for i, value in enumerate(values.rows[0], 1))
+        return self._select(Select(items, None, None, (), values.at), ())
+
+    def _count(self, node: Node | None, clause: str) -> int | None:
+        """The number in LIMIT or OFFSET."""
+        if node is None:
+            return None
+        binder = Binder(self.sql, Scope(()), self.tables.now_ms)
+        value = _constant(binder.bind(node), INT8, binder, node, clause)
+        if value.is_valid and value.as_py() < 0:
+            raise BindError(f"{clause} must not be negative", position=binder.position(node.at))
+        return None if not value.is_valid else int(value.as_py())
+
+    # ---------------------------------------------------------------- SELECT
+
+    def _select(self, select: Select, order_by: tuple[Ordering, ...]) -> BoundQuery:
+        for construct, at in select.beyond:
+            raise _beyond(construct, self.sql, at)
+        reduced, scope = self._from(select.source)
+        binder = Binder(self.sql, scope, self.tables.now_ms, lasting=self.tables.lasting)
+        mfp = reduced.mfp
+        if select.where is not None:
+            mfp = mfp.filter(binder.condition(select.where, "WHERE"))
+        outputs = [output for item in select.items for output in self._item(item, binder)]
+        names = tuple(name for name, _ in outputs)
+        leaving = [expr for _, expr in outputs]
+        keys = tuple(self._key(ordering, binder, names, leaving) for ordering in order_by)
+        place: dict[Expr, int] = {}
+        maps: list[Expr] = []
+        for expr in leaving:
+            if isinstance(expr, Column):
+                place[expr] = expr.index
+            elif expr not in place:
+                place[expr] = len(scope.columns) + len(maps)
+                maps.append(expr)
+        return BoundQuery(reduced.source, mfp.map(*maps).project([place[e] for e in leaving]), names, keys)
+
+    def _item(self, item: Item, binder: Binder) -> list[tuple[str, Expr]]:
+        """The columns that an entry of the select list gives."""
+        value = item.value
+        if not isinstance(value, Star):
+            return [(item.alias.text if item.alias else label(value), _known(binder.bind(value)))]
+        if item.alias is not None:
+            raise BindError(
+                "* gives many columns, which one name cannot name", position=binder.position(item.alias.at)
+            )
+        if value.args:
+            whole = binder.bind(value.args[0])
+            if whole.type.kind is not Kind.RECORD:
+                raise BindError(
+                    f"only a record has fields, and this is {whole.type}", position=binder.position(value.at)
+                )
+            return [(name, build.field(whole, name)) for name, _ in whole.type.fields]
+        try:
+            places = binder.scope.places(value.qualifier[-1].text if value.qualifier else None)
+        except TidegateError as error:
+            error.position = binder.position(value.at)
+            raise
+        if not binder.scope.columns:
+            raise BindError(
+                "* has no columns to stand for: a FROM is missing", position=binder.position(value.at)
+            )
+        return [(binder.scope.columns[i][1], binder.scope.column(i)) for i in places]
+
+    def _key(
+        self, ordering: Ordering, binder: Binder, names: tuple[str, ...], leaving: list[Expr]
+    ) -> OrderKey:
+        """An entry of ORDER BY: an output by name or number, else an expression over the input."""
+        node = ordering.value
+        column = self._output(node, binder, names, leaving)
+        if column is None:
+            bound = _known(binder.bind(node))
+            if bound not in leaving:
+                leaving.append(bound)
+            column = leaving.index(bound)
+        return OrderKey(column, ordering.descending, ordering.nulls_first)
+
+    def _output(self, node: Node, binder: Binder, names: tuple[str, ...], leaving: list[Expr]) -> int | None:
+        if isinstance(node, Constant) and node.kind == "number":
+            if node.text.isdigit() and len(node.text) < 9 and 1 <= int(node.text) <= len(names):
+                return int(node.text) - 1
+            raise BindError(
+                f"ORDER BY {node.text}: there are {len(names)} columns", position=binder.position(node.at)
+            )
+        if not isinstance(node, Name) or len(node.parts) > 1:
+            return None
+        found = [i for i, name in enumerate(names) if name == node.parts[0].text]
+        if len({leaving[i] for i in found}) > 1:
+            raise BindError(
+                f'ORDER BY "{node.parts[0].text}" is ambiguous', position=binder.position(node.at)
+            )
+        return found[0] if found else None
+
+    # ---------------------------------------------------------------- FROM
+
+    def _from(self, source: From | None) -> tuple[_Reduced, Scope]:
+        """What stands in FROM, and the names that it brings."""
+        match source:
+            case None:
+                return _Reduced(None, MapFilterProject.identity(()), ()), Scope(())
+            case Table():
+                reduced = self._named(source)
+                table: str | None = source.name[-1].text
+            case Derived():
+                reduced, table = self._reduced(source.query, "a subquery"), None
+            case TableFunction(_, _, at):
+                raise _beyond("a table function in FROM", self.sql, at)
+            case Join(kind, _, _, _, _, at):
+                raise _beyond(f"a {kind}", self.sql, at)
+            case _:
+                assert_never(source)
+        if source.alias is not None:
+            reduced, table = self._renamed(reduced, source.alias), source.alias.name.text
+        return reduced, Scope.of(zip(reduced.names, reduced.mfp.types, strict=True), table)
+
+    def _reduced(self, parsed: Query, what: str) -> _Reduced:
+        """A query inside another: its order is forgotten, its limits are refused."""
+        bound = self.query(parsed)
+        if bound.limit is not None or bound.offset:
+            node = parsed.limit or parsed.offset
+            raise _beyond(f"LIMIT in {what}", self.sql, parsed.at if node is None else node.at)
+        return _Reduced(bound.source, bound.mfp.project(range(len(bound.names))), bound.names)
+
+    def _renamed(self, reduced: _Reduced, alias: Alias) -> _Reduced:
+        """With the column names that an alias gives to the first columns."""
+        if len(alias.columns) > len(reduced.names):
+            have, given = len(reduced.names), len(alias.columns)
+            message = f'"{alias.name.text}" has {have} columns, and {given} names are given'
+            raise BindError(message, position=Position(self.sql, *alias.columns[have].at))
+        names = tuple(column.text for column in alias.columns)
+        return replace(reduced, names=names + reduced.names[len(names) :])
+
+    def _named(self, table: Table) -> _Reduced:
+        """A common table, a collection or a view."""
+        *schema, name = (part.text for part in table.name)
+        common = (self.tables.common or {}).get(name) if not schema else None
+        if isinstance(common, PlanError):
+            raise common
+        if common is not None:
+            return common
+        entry = self.tables.catalog.relation(name) if tuple(schema) in _SCHEMAS else None
+        if entry is None:
+            shown = ".".join((*schema, name))
+            raise BindError(
+                f'there is no collection or view "{shown}"',
+                hint="SHOW TABLES, SHOW SOURCES and SHOW VIEWS list them",
+                position=Position(self.sql, *table.at),
+            )
+        if isinstance(entry, View):
+            return self._view(name, entry, table.at)
+        types = [type_ for _, type_ in entry.columns]
+        return _Reduced(
+            entry.name, MapFilterProject.identity(types), tuple(column for column, _ in entry.columns)
+        )
+
+    def _view(self, name: str, view: View, at: Span) -> _Reduced:
+        """A view's query, bound in its own text: it sees none of the common tables around it."""
+        if name in self.tables.views:
+            raise BindError(f'view "{name}" reads itself', position=Position(self.sql, *at))
+        tables = replace(self.tables, common=None, views=(*self.tables.views, name))
+        try:
+            reduced = _Queries(view.sql, tables)._reduced(grammar.select(view.sql), "a view")
+        except TidegateError as error:
+            if not error.message.startswith("in view "):
+                error.message = f'in view "{name}": {error.message}'
+            raise
+        return replace(reduced, names=view.columns + reduced.names[len(view.columns) :])
+
+
+def _known(expr: Expr) -> Expr:
+    """A bare string or NULL that nothing gave a type is text."""
+    return build.coerce(expr, TEXT) if expr.type == UNKNOWN else expr
+
+
+def _beyond(construct: str, sql: str, at: Span) -> PlanError:
+    error = beyond(construct)
+    error.position = Position(sql, *at)
+    return error
+
+
+def _constant(expr: Expr, target: Type, binder: Binder, node: Node, clause: str) -> pa.Scalar:
+    """The value of an expression that reads no columns, as `target`."""
+    try:
+        outcome = evaluate(build.cast(expr, target), [], 1)
+    except TidegateError as error:
+        error.message = f"{clause}: {error.message}"
+        error.position = binder.position(node.at)
+        raise
+    if outcome.errors is not None and outcome.errors[0].is_valid:
+        raise BindError(f"{clause}: {outcome.errors[0].as_py()}", position=binder.position(node.at))
+    return outcome.values[0]

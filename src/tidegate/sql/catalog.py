@@ -1,0 +1,54 @@
+"""What binding must know of the world: which collections and views there are, and nothing else.
+
+    class Mine:
+        def relation(self, name):
+            return Relation("t", (("id", INT8), ("at", TIMESTAMPTZ))) if name == "t" else None
+
+Tests, transforms (whose only collection is the raw source) and the database each bring their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from tidegate.expr.types import Type
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A collection: its name, and its columns in order."""
+
+    name: str
+    columns: tuple[tuple[str, Type], ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """A view: the text of its query, and the names of its columns if they were given others."""
+
+    sql: str
+    columns: tuple[str, ...] = ()
+
+
+Entry: TypeAlias = Relation | View
+
+
+class Catalog(Protocol):
+    """Whoever knows what names in FROM mean."""
+
+    def relation(self, name: str) -> Entry | None:
+        """The collection or view of that name; None if there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Names:
+    """A catalog that is a dictionary."""
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+    def relation(self, name: str) -> Entry | None:
+        """The entry of that name."""
+        return self.entries.get(name)

@@ -1,0 +1,301 @@
+"""An expression's syntax → a typed expression: names get columns, operators overloads, strings their types.
+
+    price * 2 > '10'      over orders (id int8, price numeric(10,2))
+    Call(>, (Call(*, (Column(1), 2)), 10::numeric))
+
+The tree is walked from its leaves with a loop, so a text as deep as it likes cannot exhaust the interpreter's
+stack; the limit on nesting is the expression's own (`tree.Call`). Overloads and implicit casts are chosen by
+`expr.build`, by name: a function that is declared is known here. An error gets the place of what is to blame:
+the string that cannot be read, else the operator or function.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import assert_never
+
+import tidegate.expr.functions  # noqa: F401  # fills the registry
+from tidegate.errors import BindError, PlanError, Position, TidegateError, TypeMismatch
+from tidegate.expr import build
+from tidegate.expr.function import REGISTRY
+from tidegate.expr.tree import Call, Expr, Literal, Now, children
+from tidegate.expr.types import BOOL, DATE, NAMES, TEXT, TIMESTAMP, TIMESTAMPTZ, Kind, Type
+from tidegate.sql import literal
+from tidegate.sql.lex import Token
+from tidegate.sql.scope import Scope
+from tidegate.sql.syntax import (
+    Apply,
+    Beyond,
+    Case,
+    Cast,
+    Constant,
+    Default,
+    Field,
+    In,
+    Items,
+    Junction,
+    Name,
+    Node,
+    Quantified,
+    Span,
+    Star,
+    walk,
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOMENTS = {
+    "now": TIMESTAMPTZ,
+    "current_timestamp": TIMESTAMPTZ,
+    "transaction_timestamp": TIMESTAMPTZ,
+    "statement_timestamp": TIMESTAMPTZ,
+    "localtimestamp": TIMESTAMP,
+    "current_date": DATE,
+}
+_ALIASES = {
+    "@": "abs",
+    "char_length": "length",
+    "character_length": "length",
+    "pow": "power",
+    "ceiling": "ceil",
+    "btrim": "trim",
+    "trim": "btrim",
+    "json_typeof": "jsonb_typeof",
+    "json_array_length": "jsonb_array_length",
+    "json_build_object": "jsonb_build_object",
+    "json_build_array": "jsonb_build_array",
+    "json_strip_nulls": "jsonb_strip_nulls",
+    "to_json": "to_jsonb",
+    "array_cat": "||",
+    "textlen": "length",
+}
+"""Other names of a function, for where the name itself is not declared."""
+_ONLY_SYNTAX = frozenset(
+    (
+        "and",
+        "or",
+        "not",
+        "case",
+        "cast",
+        "in",
+        "field",
+        "array",
+        "row",
+        "subscript",
+        "slice",
+        "slice to",
+        "slice from",
+    )
+)
+"""Declared for the grammar's use: `"case"(x)` is no function."""
+
+
+class Binder:
+    """Binds expressions of one SQL text over one scope.
+
+    `now_ms` is what now() gives, in milliseconds since 1970; None where an expression outlives the statement,
+    and now() is refused.
+    """
+
+    def __init__(self, sql: str, scope: Scope, now_ms: int | None, *, lasting: bool = False) -> None:
+        """`lasting` is for transforms: what they compute must never change, so all functions are stable."""
+        self.sql = sql
+        self.scope = scope
+        self.now_ms = now_ms
+        self.lasting = lasting
+        self._known: dict[int, Expr] = {}
+
+    def position(self, at: Span) -> Position:
+        """A place in the text."""
+        return Position(self.sql, at.start, at.end)
+
+    def bind(self, root: Node) -> Expr:
+        """The typed expression; a bare string or NULL keeps the type `unknown`."""
+        known = self._known = {}
+        for node in walk(root):
+            args = tuple(known[id(arg)] for arg in node.args)
+            try:
+                known[id(node)] = made = self._one(node, args)
+                if self.lasting:
+                    _check_stable(made)
+            except TidegateError as error:
+                if error.position is None:
+                    error.position = self.position(self._blame(node, args))
+                raise
+        return known[id(root)]
+
+    def condition(self, root: Node, clause: str) -> Expr:
+        """An expression that must be a condition."""
+        bound = self.bind(root)
+        try:
+            return build.coerce(bound, BOOL)
+        except TidegateError as error:
+            error.message = f"{clause} wants a condition, and this is of type {bound.type}"
+            error.hint = None
+            error.position = self.position(root.at)
+            raise
+
+    def _one(self, node: Node, args: tuple[Expr, ...]) -> Expr:
+        """The meaning of one node, given that of its arguments."""
+        match node:
+            case Apply():
+                return self._apply(node, args)
+            case Name():
+                return self.scope.find(node.parts)
+            case Constant():
+                return _constant(node)
+            case Cast():
+                return build.cast(args[0], node.type)
+            case Junction():
+                return build.conjunction(args) if node.name == "and" else build.disjunction(args)
+            case In():
+                return self._in(node, args[0], args[1:])
+            case Case():
+                return build.case(list(zip(args[:-1:2], args[1:-1:2], strict=True)), args[-1])
+            case Quantified():
+                return build.call(f"{node.quantifier} {node.operator}", *args)
+            case Field():
+                return build.field(args[0], node.name.text)
+            case Items():
+                # An empty array is of whatever type its surroundings want, just as the string '{}'.
+                return build.call(node.kind, *args) if args or node.kind == "row" else build.text("{}")
+            case Star():
+                raise BindError("* stands only in a select list, or in count(*)")
+            case Default():
+                raise BindError("DEFAULT stands only in VALUES and in SET")
+            case Beyond():
+                raise beyond(node.construct)
+            case _:
+                assert_never(node)
+
+    def _apply(self, node: Apply, args: tuple[Expr, ...]) -> Expr:
+        name = node.name
+        if name == "mz_now" and not args:
+            return Now()
+        if name in _MOMENTS and not args:
+            return self._moment(name, f"{name}()" if node.is_function else name)
+        if name == "-" and len(args) == 1 and isinstance(args[0], Literal):
+            return literal.negated(args[0]) or build.call(name, *args)
+        if name == "is unknown":
+            return build.call("is null", build.coerce(args[0], BOOL))
+        if node.is_function:
+            return self._function(name, args)
+        if name in ("=", "<>") and all(isinstance(arg, Items) and arg.kind == "row" for arg in node.args):
+            return self._compare_rows(name, node.args)
+        return build.call(name if REGISTRY.overloads(name) else _ALIASES.get(name, name), *args)
+
+    def _function(self, name: str, args: tuple[Expr, ...]) -> Expr:
+        if not REGISTRY.overloads(name) or name in _ONLY_SYNTAX:
+            if name in NAMES and len(args) == 1:  # date(x), text(x): a cast, as PostgreSQL has it
+                return build.cast(args[0], NAMES[name])
+            if REGISTRY.overloads(_ALIASES.get(name, "")):
+                return build.call(_ALIASES[name], *args)
+            if name in _ONLY_SYNTAX:
+                raise BindError(f"function {name} does not exist")
+        return build.call(name, *args)
+
+    def _moment(self, name: str, written: str) -> Expr:
+        if self.now_ms is None:
+            raise PlanError(
+                f"{written} has no fixed value in an expression that is kept",
+                construct=written,
+                hint="use mz_now(), the time at which the collection is read",
+            )
+        at = _EPOCH + timedelta(milliseconds=self.now_ms)
+        type_ = _MOMENTS[name]
+        value = at if type_ == TIMESTAMPTZ else at.replace(tzinfo=None) if type_ == TIMESTAMP else at.date()
+        return build.literal(value, type_)
+
+    def _in(self, node: In, x: Expr, others: tuple[Expr, ...]) -> Expr:
+        """Constants as one call with one array; the rest compared one by one."""
+        literals = [other for other in others if isinstance(other, Literal)]
+        head, *tail = node.args
+        parts: list[Expr] = []
+        for item, other in zip(tail, others, strict=True):
+            if isinstance(head, Items) and isinstance(item, Items):
+                parts.append(self._compare_rows("=", (head, item)))
+            elif not isinstance(other, Literal):
+                parts.append(build.call("=", x, other))
+        if len(node.constants) + len(literals) == 1:
+            parts.insert(0, build.call("=", x, literals[0] if literals else _spelled(node.constants[0])))
+        elif node.constants or literals:
+            try:
+                parts.insert(0, build.call("in", x, literal.constant_list(x.type, node.constants, literals)))
+            except literal.ConstantError as error:
+                token = node.constants[error.index]
+                raise BindError(error.message, position=Position(self.sql, token.start, token.end)) from None
+        return build.disjunction(parts)
+
+    def _compare_rows(self, name: str, rows: tuple[Node, ...]) -> Expr:
+        """`(a, b) = (c, d)`: each pair has a common type of its own; NULL does not hide a difference."""
+        left, right = ([self._known[id(value)] for value in row.args] for row in rows)
+        if len(left) != len(right):
+            raise TypeMismatch(f"rows of {len(left)} and {len(right)} values cannot be compared")
+        pairs = [build.call(name, a, b) for a, b in zip(left, right, strict=True)]
+        return build.conjunction(pairs) if name == "=" else build.disjunction(pairs)
+
+    def _blame(self, node: Node, args: tuple[Expr, ...]) -> Span:
+        """The place to point at: a constant that cannot be read as what is wanted, else the node itself."""
+        if isinstance(node, Cast) and isinstance(node.args[0], Constant):
+            return node.args[0].at
+        for child, arg, target in zip(node.args, args, _targets(node, args), strict=False):
+            try:
+                build.coerce(arg, target)
+            except TidegateError:
+                return child.at
+        return node.at
+
+
+def _targets(node: Node, args: tuple[Expr, ...]) -> list[Type]:
+    """The types that a node wants its arguments to have, as far as they can be told."""
+    types = [arg.type for arg in args]
+    if isinstance(node, Case):
+        common = build.common_type([*types[1:-1:2], types[-1]]) or TEXT
+        return [common if i % 2 or i == len(args) - 1 else BOOL for i in range(len(args))]
+    if not isinstance(node, Apply | Quantified):
+        return []
+    name = node.name if isinstance(node, Apply) else f"{node.quantifier} {node.operator}"
+    try:
+        return build.resolve(name, types)[1]
+    except TidegateError:
+        return []
+
+
+def _check_stable(expr: Expr) -> None:
+    """Refuses a function, or a cast put around its arguments, whose results are not promised for ever."""
+    for part in (expr, *children(expr)):
+        if isinstance(part, Call) and not part.function.stable:
+            raise PlanError(
+                f"{part.function.signature} may change its results in a later version",
+                construct=part.function.name,
+                hint="a transform must give the same rows for ever: only stable functions may stand in it",
+            )
+
+
+def assigned(expr: Expr, target: Type) -> Expr:
+    """`expr` as the value of a column: numbers and times may be narrowed, anything may become text."""
+    same = (expr.type.is_number and target.is_number) or {expr.type.kind, target.kind} <= {
+        Kind.DATE,
+        Kind.TIMESTAMP,
+        Kind.TIMESTAMPTZ,
+    }
+    narrowed = same or target.kind is Kind.TEXT or expr.type.kind is target.kind
+    return build.cast(expr, target) if narrowed else build.coerce(expr, target)
+
+
+def beyond(construct: str) -> PlanError:
+    """The refusal of what is more than map, filter and project."""
+    return PlanError(
+        f"{construct} cannot be done row by row",
+        construct=construct,
+        hint="only map, filter and project can: expressions of one row, WHERE, and a choice of columns",
+    )
+
+
+def _constant(node: Constant) -> Literal:
+    if node.kind == "bool":
+        return build.literal(node.text == "true", BOOL)
+    return build.null() if node.kind == "null" else _spelled(node)
+
+
+def _spelled(constant: Constant | Token) -> Literal:
+    return build.text(constant.text) if constant.kind == "string" else literal.number(constant.text)

@@ -1,0 +1,352 @@
+"""The grammar of statements, by recursive descent over tokens: text in, frozen dataclasses out.
+
+    statements("CREATE TABLE t (id int8); SELECT * FROM t")     [CreateTable(…), Query(…)]
+
+Each function here reads what follows a statement's first words, which are looked up in one table. Every
+refusal says what was expected and points at what was found. A text that nests too deep is a LimitError,
+whoever notices: our own count, or the interpreter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from tidegate.errors import ParseError, Position, UnsupportedError
+from tidegate.sql import syntax
+from tidegate.sql.cursor import Cursor, is_name
+from tidegate.sql.scalar import expression
+from tidegate.sql.select import STARTS, query
+from tidegate.sql.source import cluster_by, create_connection, create_source, keep_statistics, options, value
+from tidegate.sql.statement import (
+    AddColumn,
+    AlterSource,
+    ColumnDef,
+    CreateTable,
+    CreateView,
+    Delete,
+    Drop,
+    DropColumn,
+    Explain,
+    Insert,
+    Query,
+    Set,
+    Show,
+    Statement,
+    Update,
+)
+from tidegate.sql.syntax import Default, Ident, Node
+from tidegate.sql.typename import type_name
+
+
+def statements(sql: str) -> list[Statement]:
+    """All statements of a text, which stand apart by semicolons."""
+    c = Cursor(sql)
+    found: list[Statement] = []
+    try:
+        while True:
+            while c.eat(";"):
+                pass
+            if c.at_end():
+                return found
+            found.append(_statement(c))
+            if not c.at_end() and not c.sees(";"):
+                raise c.fail("; or the end of the statement")
+    except RecursionError:
+        raise c.too_deep() from None
+
+
+def statement(sql: str) -> Statement:
+    """The one statement of a text."""
+    found = statements(sql)
+    if len(found) != 1:
+        raise ParseError(f"expected one statement, found {len(found)}", position=Position(sql, 0, 0))
+    return found[0]
+
+
+def select(sql: str) -> syntax.Query:
+    """The query that a text is: of a view, of a transform, of a test."""
+    found = statement(sql)
+    if not isinstance(found, Query) or found.as_of is not None:
+        raise ParseError("expected a SELECT", position=Position(sql, 0, len(sql)))
+    return found.query
+
+
+def whole_expression(sql: str) -> Node:
+    """The expression that a text is."""
+    c = Cursor(sql)
+    try:
+        found = expression(c)
+    except RecursionError:
+        raise c.too_deep() from None
+    if not c.at_end():
+        raise c.fail("an operator or the end")
+    return found
+
+
+def _statement(c: Cursor) -> Statement:
+    if c.token.kind in ("word", "op") and c.token.text in STARTS:
+        return _query(c)
+    for words, read in _STATEMENTS.items():
+        if c.eat(*words):
+            return read(c)
+    after = _after_first_word(c.token.text)
+    if after and c.token.kind == "word":
+        c.next()
+        raise c.fail(after)
+    raise c.fail(
+        "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, EXPLAIN, SHOW or SET",
+        hint="every collection is kept: there are no transactions to BEGIN"
+        if c.token.text in _TRANSACTIONS
+        else None,
+    )
+
+
+_TRANSACTIONS = ("begin", "commit", "rollback", "start", "abort")
+
+
+def _after_first_word(word: str) -> str:
+    """What may follow CREATE, DROP, ALTER, …"""
+    known = [words[1] for words in _STATEMENTS if words[0] == word and len(words) > 1]
+    return ", ".join(dict.fromkeys(one.upper() for one in known))
+
+
+def _query(c: Cursor) -> Query:
+    found = query(c)
+    as_of: Node | None = None
+    if c.eat("as", "of"):
+        as_of = expression(c)
+    return Query(found, as_of)
+
+
+def _explain(c: Cursor) -> Explain:
+    c.enter()  # EXPLAIN EXPLAIN EXPLAIN … is refused further down, but must not exhaust the stack on its way
+    analyze = c.eat("analyze")
+    pushdown = c.eat("filter", "pushdown")
+    if pushdown or c.eat("plan"):
+        c.eat("for")
+    if c.sees("explain"):
+        raise c.fail("a statement to explain")
+    inner = _statement(c)
+    c.leave()
+    return Explain(inner, pushdown, analyze)
+
+
+# ---------------------------------------------------------------- tables and views
+
+
+def _create_table(c: Cursor) -> CreateTable:
+    if_not_exists = c.eat("if", "not", "exists")
+    name = _own_name(c, "the table's name")
+    c.expect("(")
+    columns = c.listed(lambda: _column(c), trailing=True)
+    c.expect(")", of="a comma")
+    _no_duplicates(c, tuple(column.name for column in columns))
+    found: dict[str, Any] = {}
+    while True:
+        at = c.span()
+        if c.sees("cluster"):
+            more = cluster_by(c)
+        elif c.sees("keep"):
+            more = keep_statistics(c)
+        elif c.eat("with"):
+            more = {"options": options(c)}
+        else:
+            return CreateTable(c.sql, name, columns, if_not_exists=if_not_exists, **found)
+        if more.keys() & found.keys():
+            raise ParseError("this clause is given twice", position=Position(c.sql, *at))
+        found |= more
+
+
+def _column(c: Cursor) -> ColumnDef:
+    if c.token.text in _CONSTRAINTS and c.token.kind == "word":
+        raise _no_constraint(c)
+    name = c.name("a column's name")
+    type_ = type_name(c)
+    nullable, default = True, None
+    while True:
+        if c.eat("not", "null"):
+            nullable = False
+        elif c.eat("null"):
+            nullable = True
+        elif c.eat("default"):
+            default = expression(c, 6)
+        elif c.token.kind == "word" and c.token.text in _CONSTRAINTS:
+            raise _no_constraint(c)
+        else:
+            return ColumnDef(name, type_, nullable, default)
+
+
+_CONSTRAINTS = ("primary", "unique", "check", "references", "constraint", "foreign", "generated", "exclude")
+
+
+def _no_constraint(c: Cursor) -> UnsupportedError:
+    word = c.token.text.upper()
+    hint = "a collection is a multiset of rows; CLUSTER BY (…) says how they are sorted"
+    return UnsupportedError(
+        f"{word} is not supported: only NOT NULL and DEFAULT are",
+        hint=hint,
+        position=Position(c.sql, *c.span()),
+    )
+
+
+def _no_duplicates(c: Cursor, names: tuple[Ident, ...]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.text in seen:
+            raise ParseError(f'column "{name.text}" is given twice', position=Position(c.sql, *name.at))
+        seen.add(name.text)
+
+
+def _own_name(c: Cursor, what: str) -> Ident:
+    """A name without a schema: `public.` in front of it means nothing more and is left out."""
+    parts = c.qualified(what)
+    if len(parts) > 2 or (len(parts) == 2 and parts[0].text != "public"):
+        raise UnsupportedError(
+            "there are no schemas: names have one part", position=Position(c.sql, *parts[0].at)
+        )
+    return parts[-1]
+
+
+def _create_view(c: Cursor, or_replace: bool = False) -> CreateView:
+    if_not_exists = c.eat("if", "not", "exists")
+    name = _own_name(c, "the view's name")
+    columns: tuple[Ident, ...] = ()
+    if c.eat("("):
+        columns = c.listed(lambda: c.name("a column's name"))
+        c.expect(")", of="a comma")
+        _no_duplicates(c, columns)
+    c.expect("as")
+    return CreateView(name, columns, query(c), or_replace, if_not_exists)
+
+
+def _dropping(kind: Literal["table", "view", "source", "connection"]) -> Callable[[Cursor], Drop]:
+    def drop(c: Cursor) -> Drop:
+        if_exists = c.eat("if", "exists")
+        names = c.listed(lambda: _own_name(c, f"the {kind}'s name"))
+        cascade = c.eat_any("cascade", "restrict") == "cascade"
+        return Drop(c.sql, kind, names, if_exists, cascade)
+
+    return drop
+
+
+def _alter_table(c: Cursor) -> AddColumn | DropColumn:
+    if_exists = c.eat("if", "exists")
+    table = _own_name(c, "the table's name")
+    if c.eat("add"):
+        c.eat("column")
+        if_not_exists = c.eat("if", "not", "exists")
+        return AddColumn(c.sql, table, _column(c), if_exists, if_not_exists)
+    if c.eat("drop"):
+        c.eat("column")
+        if_column_exists = c.eat("if", "exists")
+        return DropColumn(c.sql, table, c.name("a column's name"), if_exists, if_column_exists)
+    raise c.fail("ADD COLUMN or DROP COLUMN")
+
+
+def _alter_source(c: Cursor) -> AlterSource:
+    if_exists = c.eat("if", "exists")
+    name = _own_name(c, "the source's name")
+    if c.eat("pause"):
+        return AlterSource(c.sql, name, "pause", if_exists)
+    if c.eat("resume"):
+        return AlterSource(c.sql, name, "resume", if_exists)
+    raise c.fail("PAUSE or RESUME")
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _insert(c: Cursor) -> Insert:
+    table = _own_name(c, "the table's name")
+    columns: tuple[Ident, ...] = ()
+    if c.sees("(") and is_name(c.ahead(1)):
+        c.next()
+        columns = c.listed(lambda: c.name("a column's name"))
+        c.expect(")", of="a comma")
+        _no_duplicates(c, columns)
+    if c.eat("default", "values"):
+        return Insert(c.sql, table, columns, None)
+    if c.token.text not in STARTS:
+        raise c.fail("VALUES, SELECT or a list of columns")
+    return Insert(c.sql, table, columns, query(c))
+
+
+def _delete(c: Cursor) -> Delete:
+    table = _own_name(c, "the table's name")
+    alias = _row_alias(c)
+    return Delete(c.sql, table, alias, expression(c) if c.eat("where") else None)
+
+
+def _update(c: Cursor) -> Update:
+    table = _own_name(c, "the table's name")
+    alias = _row_alias(c)
+    c.expect("set")
+    assignments = c.listed(lambda: _assignment(c))
+    _no_duplicates(c, tuple(name for name, _ in assignments))
+    return Update(c.sql, table, alias, assignments, expression(c) if c.eat("where") else None)
+
+
+def _row_alias(c: Cursor) -> Ident | None:
+    if c.eat("as") or (is_name(c.token) and c.token.text != "set"):
+        return c.name("an alias")
+    return None
+
+
+def _assignment(c: Cursor) -> tuple[Ident, Node]:
+    name = c.name("a column's name")
+    c.expect("=")
+    at = c.span()
+    return name, Default(at) if c.eat("default") else expression(c)
+
+
+# ---------------------------------------------------------------- SHOW and SET
+
+
+def _show(c: Cursor) -> Show:
+    if c.eat("columns"):
+        if not c.eat_any("from", "in"):
+            raise c.fail("FROM")
+        return Show("columns", _own_name(c, "a collection's name"))
+    if c.eat("create"):
+        kind = c.eat_any("table", "view", "source", "connection")
+        if kind is None:
+            raise c.fail("TABLE, VIEW, SOURCE or CONNECTION")
+        return Show(f"create {kind}", _own_name(c, f"the {kind}'s name"))
+    what = c.eat_any("all", "tables", "views", "sources", "connections") or c.name("what to show").text
+    return Show(what, None, c.string("a pattern in quotes") if c.eat("like") else None)
+
+
+def _set(c: Cursor) -> Set:
+    c.eat_any("session", "local")
+    name = c.name("a setting's name")
+    if not c.eat_any("=", "to"):
+        raise c.fail("= or TO")
+    return Set(c.sql, name, None if c.eat("default") else value(c))
+
+
+def _reset(c: Cursor) -> Set:
+    return Set(c.sql, c.name("a setting's name"), None)
+
+
+_STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
+    ("explain",): _explain,
+    ("create", "table"): _create_table,
+    ("create", "view"): _create_view,
+    ("create", "or", "replace", "view"): lambda c: _create_view(c, or_replace=True),
+    ("create", "connection"): create_connection,
+    ("create", "source"): create_source,
+    ("drop", "table"): _dropping("table"),
+    ("drop", "view"): _dropping("view"),
+    ("drop", "source"): _dropping("source"),
+    ("drop", "connection"): _dropping("connection"),
+    ("alter", "table"): _alter_table,
+    ("alter", "source"): _alter_source,
+    ("insert", "into"): _insert,
+    ("delete", "from"): _delete,
+    ("update",): _update,
+    ("show",): _show,
+    ("set",): _set,
+    ("reset",): _reset,
+}
+"""By their first words."""

@@ -1,0 +1,63 @@
+"""The name of an output column that was given none, as PostgreSQL would call it.
+
+    SELECT price, lower(name), at::date, (payload->>'ts')::numeric, a + b FROM t
+           price, lower,       at,       numeric,                   ?column?
+
+Checked against PostgreSQL 15; two columns may well have the same name.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tidegate.sql.syntax import (
+    Apply,
+    Beyond,
+    Case,
+    Cast,
+    Constant,
+    Default,
+    Field,
+    In,
+    Items,
+    Junction,
+    Name,
+    Node,
+    Quantified,
+    Star,
+)
+
+NAMELESS = "?column?"
+_SPELLED = {"strpos": "position"}
+
+
+def label(node: Node) -> str:
+    """The name of a column that is `node`; casts, subscripts and ELSE take that of what is inside them."""
+    weak: str | None = None  # what to fall back on if there is none inside
+    while True:
+        match node:
+            case Cast():
+                weak, node = weak or node.type.kind.value, node.args[0]
+            case Case():
+                weak, node = weak or "case", node.args[-1]
+            case Apply() if node.name.startswith(("subscript", "slice")):
+                node = node.args[0]
+            case Name():
+                return node.parts[-1].text
+            case Field():
+                return node.name.text
+            case Apply(name) if node.is_function:
+                return name
+            case Apply(name) if _is_word(name):
+                return _SPELLED.get(name, name)
+            case Items():
+                return weak or node.kind
+            case Beyond() | Apply() | Constant() | Star() | Default() | Junction() | In() | Quantified():
+                return weak or NAMELESS
+            case _:
+                assert_never(node)
+
+
+def _is_word(name: str) -> bool:
+    """Whether something that is not written as a call is named like one: extract, timezone, current_date."""
+    return name.replace("_", "").isalpha() and name not in ("not", "like", "ilike")

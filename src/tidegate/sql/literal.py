@@ -1,0 +1,111 @@
+"""Constants: the text of a number → a typed value, and many constants at once → an Arrow array.
+
+    number("42")        int4          number("1.50")     numeric(3,2)
+    number("3e9")       numeric(10,0) number("1e300")    float8: no numeric has 301 digits
+    number("3000000000") int8
+
+A decimal keeps the scale it is written with, so `price * 1.10` is exact. A list of constants (`x IN (…)`, a
+column of VALUES) is converted in one go: strings by one run of the cast that reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Context, Decimal, Inexact
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.errors import BindError, TypeMismatch
+from tidegate.expr.build import coerce, common_type, literal
+from tidegate.expr.evaluate import evaluate
+from tidegate.expr.function import REGISTRY
+from tidegate.expr.tree import Call, Column, Literal
+from tidegate.expr.types import FLOAT8, INT4, INT8, MAX_PRECISION, TEXT, UNKNOWN, Kind, Type, array, numeric
+from tidegate.sql.lex import Token
+
+_EXACT = Context(prec=MAX_PRECISION + 1, traps=[Inexact])
+
+
+def number(text: str) -> Literal:
+    """The constant that `text` spells: the first of int4, int8, numeric to hold it; float8 for `1e300`."""
+    value, type_ = _number(text)
+    return literal(value, type_)
+
+
+def _number(text: str) -> tuple[Any, Type]:
+    if text.isdigit() and len(text) <= MAX_PRECISION:
+        whole = int(text)
+        if whole < 2**31:
+            return whole, INT4
+        return (whole, INT8) if whole < 2**63 else (Decimal(text), numeric(len(str(whole)), 0))
+    mantissa, _, exponent = text.lower().partition("e")
+    before, _, after = mantissa.partition(".")
+    power = int(exponent) if 0 < len(exponent) < 7 else 0 if not exponent else None
+    digits = (before + after).lstrip("0")
+    if power is not None:
+        scale = max(0, len(after) - power)
+        whole_digits = max(0, len(digits) - (len(after) - power)) if digits else 0
+        if scale + whole_digits <= MAX_PRECISION:
+            value = Decimal(text).quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+            return value, numeric(max(1, scale + whole_digits), scale)
+    if exponent and 0 < float(text) < float("inf"):
+        return float(text), FLOAT8
+    raise BindError(f"a number has at most {MAX_PRECISION} digits", hint="write it as 1e300 to have a float8")
+
+
+def negated(constant: Literal) -> Literal | None:
+    """-constant, for a number; None if it is no number."""
+    if constant.is_null or not constant.type.is_number:
+        return None
+    return literal(-constant.value.as_py(), constant.type)
+
+
+class ConstantError(Exception):
+    """Constant number `index` of a list cannot be read as the list's type; never leaves this package."""
+
+    def __init__(self, index: int, message: str) -> None:
+        super().__init__(message)
+        self.index = index
+        self.message = message
+
+
+def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Literal]) -> Literal:
+    """All constants as one array literal, of the type that they have in common with `beside`."""
+    spelled = [(None, UNKNOWN) if one.kind == "string" else _number(one.text) for one in constants]
+    types = list(dict.fromkeys([beside, *(type_ for _, type_ in spelled), *(other.type for other in others)]))
+    common = common_type(types)
+    if common is None:
+        raise TypeMismatch(
+            f"these types cannot be compared: {', '.join(str(t) for t in types if t != UNKNOWN)}"
+        )
+    parts = [
+        read_strings([(i, one.text) for i, one in enumerate(constants) if one.kind == "string"], common),
+        _numbers([value for value, type_ in spelled if type_ != UNKNOWN], common),
+        pa.array([coerce(other, common).value for other in others], common.arrow),  # type: ignore[union-attr]  # a constant stays one
+    ]
+    values = pa.concat_arrays(parts)
+    return Literal(pa.ListArray.from_arrays([0, len(values)], values)[0], array(common))
+
+
+def _numbers(values: list[Any], target: Type) -> pa.Array:
+    if target.is_float:
+        values = [float(value) for value in values]
+    elif target.kind is Kind.NUMERIC:
+        values = [Decimal(value) for value in values]
+    return pa.array(values, target.arrow)
+
+
+def read_strings(texts: Sequence[tuple[int, str]], target: Type) -> pa.Array:
+    """Strings as `target`, by the cast that reads them."""
+    values = pa.array([text for _, text in texts], pa.string())
+    if target == TEXT or not texts:
+        return values if target == TEXT else pa.array([], target.arrow)
+    function = REGISTRY.cast(Kind.TEXT, target.kind)
+    if function is None:
+        raise TypeMismatch(f"a string cannot be read as {target}")
+    outcome = evaluate(Call(function, (Column(0, TEXT),), target), [values])
+    if outcome.errors is not None:
+        bad = next(i for i, message in enumerate(outcome.errors) if message.is_valid)
+        raise ConstantError(texts[bad][0], outcome.errors[bad].as_py())
+    return outcome.values

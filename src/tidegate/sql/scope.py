@@ -1,0 +1,102 @@
+"""What names mean: the columns that an expression may read, by table and by name.
+
+    FROM orders o          o.id, id → column 0;  o.price, price → column 1;  orders.id is no longer there
+
+An unqualified name must be found exactly once. What is not found is answered with the nearest names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from tidegate.errors import BindError
+from tidegate.expr.tree import Column
+from tidegate.expr.types import Type
+from tidegate.sql.syntax import Ident
+
+LONG = 200
+"""Characters of a name beyond which no nearest one is looked for."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The columns in reach; column i of the row is `columns[i]`, a table's name (or None) and its own."""
+
+    columns: tuple[tuple[str | None, str, Type], ...]
+    _places: dict[str, list[int]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        places: dict[str, list[int]] = {}
+        for place, (_, name, _) in enumerate(self.columns):
+            places.setdefault(name, []).append(place)
+        object.__setattr__(self, "_places", places)
+
+    @staticmethod
+    def of(columns: Iterable[tuple[str, Type]], table: str | None = None) -> Scope:
+        """The columns of one table."""
+        return Scope(tuple((table, name, type_) for name, type_ in columns))
+
+    def column(self, place: int) -> Column:
+        """Column `place` as an expression."""
+        _, name, type_ = self.columns[place]
+        return Column(place, type_, name)
+
+    def find(self, parts: Sequence[Ident]) -> Column:
+        """The column that a name means."""
+        name, table = parts[-1].text, parts[-2].text if len(parts) > 1 else None
+        if table is not None:
+            self._check_table(table, name)
+        found = [i for i in self._places.get(name, ()) if table is None or self.columns[i][0] == table]
+        if len(found) == 1:
+            return self.column(found[0])
+        if found:
+            tables = sorted({f"{self.columns[i][0]}.{name}" for i in found if self.columns[i][0]})
+            hint = (
+                f"write {' or '.join(tables)}"
+                if len(tables) > 1
+                else "give the columns different names with AS"
+            )
+            raise BindError(f'column "{name}" is ambiguous', hint=hint)
+        raise BindError(f'column "{name}" does not exist', hint=self._hint(name, table))
+
+    def places(self, table: str | None) -> list[int]:
+        """The columns that `*` or `table.*` stands for."""
+        if table is not None:
+            self._check_table(table)
+        return [i for i, (owner, _, _) in enumerate(self.columns) if table is None or owner == table]
+
+    def _check_table(self, table: str, name: str = "*") -> None:
+        tables = {owner for owner, _, _ in self.columns}
+        if table in tables:
+            return
+        known = sorted(name for name in tables if name)
+        if table in self._places:
+            raise BindError(
+                f'there is no table "{table}" in FROM',
+                hint=f"for a field of the record write ({_quoted(table)}).{_quoted(name)}",
+            )
+        hint = f"in FROM there is {', '.join(known)}" if known else "there is no FROM"
+        raise BindError(f'there is no table "{table}" in FROM', hint=hint)
+
+    def _hint(self, name: str, table: str | None) -> str | None:
+        names = [known for owner, known, _ in self.columns if table is None or owner == table]
+        folded = {known.lower(): known for known in reversed(names)}
+        # Nearness takes time quadratic in the length, and a name may be as long as the statement that a
+        # program made.
+        close = (
+            [folded[one] for one in get_close_matches(name.lower(), folded, n=3)] if len(name) < LONG else []
+        )
+        if close:
+            return f"did you mean {' or '.join(_quoted(one) for one in close)}?"
+        if not names:
+            return "there are no columns here: a FROM is missing"
+        more = f", and {len(names) - 12} more" if len(names) > 12 else ""
+        return f"there is {', '.join(map(_quoted, names[:12]))}{more}"
+
+
+def _quoted(name: str) -> str:
+    """A name as it must be written in SQL."""
+    plain = name.isidentifier() and name == name.lower()
+    return name if plain else '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,310 @@
+"""The grammar of sources: CREATE CONNECTION and CREATE SOURCE, as Materialize spells them.
+
+    CREATE SOURCE orders_30d
+    FROM KAFKA CONNECTION k (TOPIC 'orders')
+    FORMAT AVRO USING CONFLUENT SCHEMA REGISTRY CONNECTION csr
+    INCLUDE INGESTION TIMESTAMP AS ingest_ts
+    TRANSFORM USING (SELECT * FROM orders_30d WHERE mz_now() <= ingest_ts + '30 days')
+
+The clauses behind FROM may come in any order, each once. A transform is a query in parentheses, kept as a
+tree and as the user's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+from tidegate.errors import ParseError, Position
+from tidegate.sql import syntax
+from tidegate.sql.cursor import Cursor
+from tidegate.sql.select import query
+from tidegate.sql.statement import (
+    CreateConnection,
+    CreateSource,
+    Format,
+    FormatKind,
+    Include,
+    Option,
+    Subsource,
+    Value,
+)
+from tidegate.sql.syntax import Ident
+
+_CONNECTIONS = ("kafka", "postgres", "confluent", "aws", "ssh")
+_INCLUDES = (
+    "key",
+    "partition",
+    "offset",
+    "timestamp",
+    "headers",
+    "header",
+    "ingestion timestamp",
+    "file",
+    "line",
+)
+_FORMATS = ("bytes", "text", "json", "csv", "avro", "parquet")
+
+
+def create_connection(c: Cursor) -> CreateConnection:
+    """What follows CREATE CONNECTION."""
+    if_not_exists = c.eat("if", "not", "exists")
+    name = c.name("the connection's name")
+    c.expect("to")
+    kind = c.eat_any(*_CONNECTIONS)
+    if kind is None:
+        raise c.fail("KAFKA, POSTGRES, CONFLUENT SCHEMA REGISTRY, AWS or SSH TUNNEL")
+    for more in {"confluent": ("schema", "registry"), "ssh": ("tunnel",)}.get(kind, ()):
+        c.expect(more)
+        kind += f" {more}"
+    return CreateConnection(c.sql, name, kind, options(c), if_not_exists)
+
+
+def options(c: Cursor) -> tuple[Option, ...]:
+    """`(NAME value, …)`; none if no parenthesis comes."""
+    if not c.eat("("):
+        return ()
+    if c.eat(")"):
+        return ()
+    found = c.listed(lambda: _option(c), trailing=True)
+    c.expect(")", of="a comma")
+    return found
+
+
+def _option(c: Cursor) -> Option:
+    """Words are the name; a value that is a word is the last of them, unless `=` says where it starts."""
+    start = c.token
+    words: list[str] = []
+    while c.token.kind == "word":
+        words.append(c.next().text)
+    if not words:
+        raise c.fail("an option's name")
+    at = c.since(start.start)
+    if c.eat("="):
+        return Option(" ".join(words), value(c), at)
+    if c.token.kind in ("string", "number", "quoted") or c.sees("(") or c.sees("-"):
+        return Option(" ".join(words), value(c), at)
+    if len(words) == 1:
+        return Option(words[0], value=True, at=at)
+    return Option(" ".join(words[:-1]), _word(words[-1]), at)
+
+
+def _word(word: str) -> Value:
+    return {"true": True, "on": True, "false": False, "off": False}.get(word, word)
+
+
+def value(c: Cursor) -> Value:
+    """The value of an option: a string, number, word, TRUE or FALSE, or a list of these in parentheses."""
+    if c.eat("("):
+        c.enter()
+        values = () if c.sees(")") else c.listed(lambda: value(c))
+        c.expect(")", of="a comma")
+        c.leave()
+        return values
+    sign = -1 if c.eat("-") else 1
+    token = c.token
+    if token.kind == "number":
+        c.next()
+        return sign * (
+            int(token.text) if token.text.isdigit() and len(token.text) < 19 else float(token.text)
+        )
+    if token.kind == "end" or token.kind == "op" or sign < 0:
+        raise c.fail("a string, a number or a word")
+    c.next()
+    return _word(token.text) if token.kind == "word" else token.text
+
+
+# ---------------------------------------------------------------- CREATE SOURCE
+
+
+def create_source(c: Cursor) -> CreateSource:
+    """What follows CREATE SOURCE."""
+    if_not_exists = c.eat("if", "not", "exists")
+    name = c.name("the source's name")
+    if c.eat("in", "cluster"):
+        c.name("the cluster's name")
+    c.expect("from")
+    source = replace(_origin(c, name), if_not_exists=if_not_exists)
+    seen: set[str] = set()
+    while c.token.kind == "word" and c.token.text in _CLAUSES:
+        clause, at = c.token.text, c.span()
+        found = _CLAUSES[clause](c)
+        key = "format" if clause in ("key", "format") else clause
+        if key in seen:
+            raise ParseError(f"{clause.upper()} is given twice", position=Position(c.sql, *at))
+        seen.add(key)
+        source = replace(source, **found)
+    return source
+
+
+def _origin(c: Cursor, name: Ident) -> CreateSource:
+    if c.eat("kafka"):
+        c.expect("connection")
+        return CreateSource(c.sql, name, "kafka", c.name("the connection's name"), None, options(c))
+    if c.eat("postgres"):
+        c.expect("connection")
+        return CreateSource(c.sql, name, "postgres", c.name("the connection's name"), None, options(c))
+    if c.eat("files"):
+        path = c.string("a path in quotes, such as 'dir/*.json'")
+        return CreateSource(c.sql, name, "files", None, path, options(c))
+    if c.eat("generator") or c.eat("load", "generator"):
+        return CreateSource(c.sql, name, "generator", c.name("the generator's name"), None, options(c))
+    raise c.fail("KAFKA, FILES, POSTGRES or GENERATOR")
+
+
+def _formats(c: Cursor) -> dict[str, Any]:
+    if c.eat("key"):
+        c.expect("format")
+        key = _format(c)
+        c.expect("value", "format")
+        return {"key_format": key, "format": _format(c)}
+    c.expect("format")
+    return {"format": _format(c)}
+
+
+def _format(c: Cursor) -> Format:
+    start = c.token
+    kind = c.eat_any(*_FORMATS)
+    if kind is None:
+        raise c.fail("BYTES, TEXT, JSON, CSV, AVRO or PARQUET")
+    details = {"csv": _csv, "avro": _avro}.get(kind)
+    found = details(c) if details else options(c)
+    return Format(cast("FormatKind", kind), found, c.since(start.start))
+
+
+def _csv(c: Cursor) -> tuple[Option, ...]:
+    """[WITH HEADER [(names)] | WITH n COLUMNS] [DELIMITED BY ','] [(options)]."""
+    found: list[Option] = []
+    while True:
+        at = c.span()
+        if c.sees("with", "header"):
+            c.i += 2
+            names: Value = True
+            if c.sees("("):
+                c.next()
+                names = tuple(name.text for name in c.listed(lambda: c.name("a column's name")))
+                c.expect(")", of="a comma")
+            found.append(Option("header", names, at))
+        elif c.sees("with") and c.ahead(1).kind == "number":
+            c.next()
+            found.append(Option("columns", c.integer("a number of columns"), at))
+            c.expect("columns")
+        elif c.eat("delimited", "by"):
+            found.append(Option("delimiter", c.string("a delimiter in quotes"), at))
+        else:
+            return (*found, *options(c))
+
+
+def _avro(c: Cursor) -> tuple[Option, ...]:
+    """USING SCHEMA '…', or CONFLUENT SCHEMA REGISTRY (CONNECTION name | 'url'); files bring their own."""
+    if not c.eat("using"):
+        return options(c)
+    at = c.span()
+    if c.eat("schema"):
+        return (Option("schema", c.string("a schema in quotes"), at), *options(c))
+    c.expect("confluent", of="SCHEMA")
+    c.expect("schema", "registry")
+    if c.token.kind == "string":
+        return (Option("url", c.next().text, at), *options(c))
+    c.expect("connection", of="a URL in quotes")
+    return (Option("registry", c.name("the connection's name").text, at), *options(c))
+
+
+def _include(c: Cursor) -> dict[str, Any]:
+    c.expect("include")
+    return {"include": c.listed(lambda: _included(c))}
+
+
+def _included(c: Cursor) -> Include:
+    start = c.token
+    what = "ingestion timestamp" if c.eat("ingestion", "timestamp") else c.eat_any(*_INCLUDES)
+    if what is None:
+        raise c.fail(
+            "KEY, PARTITION, OFFSET, TIMESTAMP, HEADERS, HEADER 'name', INGESTION TIMESTAMP, FILE or LINE"
+        )
+    argument = c.string("a header's name in quotes") if what == "header" else None
+    alias = c.label("a column's name") if c.eat("as") else None
+    return Include(what, alias, argument, c.since(start.start))
+
+
+def _envelope(c: Cursor) -> dict[str, Any]:
+    c.expect("envelope")
+    found = c.eat_any("none", "upsert", "debezium")
+    if found is None:
+        raise c.fail("NONE, UPSERT or DEBEZIUM")
+    return {"envelope": found}
+
+
+def _transform(c: Cursor) -> dict[str, Any]:
+    c.expect("transform")
+    before = c.eat("before", "envelope")
+    return {"transform": using(c), "transform_before_envelope": before}
+
+
+def using(c: Cursor) -> syntax.Query:
+    """USING (query)."""
+    c.expect("using")
+    c.expect("(")
+    found = query(c)
+    c.expect(")")
+    return found
+
+
+def _for(c: Cursor) -> dict[str, Any]:
+    c.expect("for")
+    if c.eat("all", "tables"):
+        return {"all_tables": True}
+    c.expect("tables", of="ALL TABLES")
+    c.expect("(")
+    tables = c.listed(lambda: _subsource(c), trailing=True)
+    c.expect(")", of="a comma")
+    return {"tables": tables}
+
+
+def _subsource(c: Cursor) -> Subsource:
+    """`table [AS name] [TRANSFORM USING (query)] [AS name]`: the seeds put the name last."""
+    table = c.qualified("a table's name")
+    alias = c.name("a name") if c.eat("as") else None
+    transform = using(c) if c.eat("transform") else None
+    if alias is None and c.eat("as"):
+        alias = c.name("a name")
+    return Subsource(table, alias, transform)
+
+
+def cluster_by(c: Cursor) -> dict[str, Any]:
+    """CLUSTER BY (a, b)."""
+    c.expect("cluster", "by")
+    c.expect("(")
+    names = c.listed(lambda: c.name("a column's name"))
+    c.expect(")", of="a comma")
+    return {"cluster_by": names}
+
+
+def keep_statistics(c: Cursor) -> dict[str, Any]:
+    """KEEP STATISTICS (a, payload.ts)."""
+    c.expect("keep", "statistics")
+    c.expect("(")
+    paths = c.listed(lambda: c.qualified("a column's name"))
+    c.expect(")", of="a comma")
+    return {"keep_statistics": paths}
+
+
+def _with(c: Cursor) -> dict[str, Any]:
+    c.expect("with")
+    if not c.sees("("):
+        raise c.fail('"("')
+    return {"with_options": options(c)}
+
+
+_CLAUSES: dict[str, Callable[[Cursor], dict[str, Any]]] = {
+    "key": _formats,
+    "format": _formats,
+    "include": _include,
+    "envelope": _envelope,
+    "transform": _transform,
+    "for": _for,
+    "cluster": cluster_by,
+    "keep": keep_statistics,
+    "with": _with,
+}

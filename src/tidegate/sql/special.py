@@ -1,0 +1,273 @@
+"""Function calls, and expressions with a grammar of their own: CASE, CAST, EXTRACT, SUBSTRING, TRIM, ….
+
+Each becomes a plain call of a declared function: `EXTRACT(year FROM at)` is `extract('year', at)`,
+`POSITION(x IN y)` is `strpos(y, x)`, `TRIM(LEADING 'x' FROM y)` is `ltrim(y, 'x')`. Calls that look at more
+than one row (aggregates, window functions, functions that return rows) are told here by their names or their
+clauses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tidegate.errors import Position, UnsupportedError
+from tidegate.sql.cursor import Cursor, words
+from tidegate.sql.syntax import Apply, Beyond, Case, Cast, Constant, Ident, Node, Span
+from tidegate.sql.typename import type_name
+
+Parse: TypeAlias = Callable[..., Node]
+"""The grammar of expressions, handed in by `scalar.py`, which calls what stands here."""
+
+AGGREGATES = words(
+    "array_agg avg bit_and bit_or bool_and bool_or corr count covar_pop covar_samp every json_agg "
+    "json_object_agg jsonb_agg jsonb_object_agg list_agg map_agg max min mode percentile_cont "
+    "percentile_disc regr_count regr_slope stddev stddev_pop stddev_samp string_agg sum var_pop var_samp "
+    "variance"
+)
+WINDOWS = words(
+    "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number"
+)
+TABLES = words(
+    "generate_series json_array_elements json_array_elements_text jsonb_array_elements "
+    "jsonb_array_elements_text jsonb_each jsonb_each_text jsonb_object_keys jsonb_to_recordset "
+    "regexp_matches regexp_split_to_table string_to_table unnest"
+)
+_SCHEMAS = (("pg_catalog",), ("mz_catalog",), ("mz_internal",))
+
+
+def call(c: Cursor, name: tuple[Ident, ...], expression: Parse) -> Node:
+    """`name(…)` with everything that may follow."""
+    at, last = Span(name[0].at.start, name[-1].at.end), name[-1].text
+    if len(name) > 1 and tuple(part.text for part in name[:-1]) not in _SCHEMAS:
+        raise UnsupportedError("functions have no schema here", position=Position(c.sql, *at))
+    c.expect("(")
+    many = c.eat("distinct")
+    if not many:
+        c.eat("all")
+    args: list[Node] = []
+    if c.eat("*"):
+        many = True
+    elif not c.sees(")"):
+        _check_plain(c)
+        args.append(expression(c))  # a plain loop: every frame counts in f(f(f(…)))
+        while c.eat(","):
+            _check_plain(c)
+            args.append(expression(c))
+    if c.eat("order", "by"):
+        many = True
+        c.listed(lambda: ordering(c, expression))
+    c.expect(")", of="a comma")
+    many = _clauses(c, expression) or many
+    if c.eat("over"):
+        _over(c)
+        return Beyond(f"the window function {last}", at)
+    if many or last in AGGREGATES:
+        return Beyond(f"the aggregate {last}", at)
+    if last in WINDOWS:
+        raise c.fail("OVER", hint=f"{last} is a window function")
+    return (
+        Beyond(f"the table function {last}", at)
+        if last in TABLES
+        else Apply(last, tuple(args), at, is_function=True)
+    )
+
+
+def _check_plain(c: Cursor) -> None:
+    """Refuses `VARIADIC x` and `name => x`."""
+    if c.token.kind == "word" and (c.sees("variadic") or c.ahead(1).text in ("=>", ":=")):
+        raise UnsupportedError(
+            "arguments are given by position here, without a name", position=Position(c.sql, *c.span())
+        )
+
+
+def ordering(c: Cursor, expression: Parse) -> tuple[Node, bool, bool]:
+    """An entry of ORDER BY: the value, whether descending, whether nulls come first."""
+    value = expression(c)
+    descending = c.eat("desc")
+    if not descending:
+        c.eat("asc")
+    nulls_first = descending  # NULL counts as greatest
+    if c.eat("nulls"):
+        found = c.eat_any("first", "last")
+        if found is None:
+            raise c.fail("FIRST or LAST")
+        nulls_first = found == "first"
+    return value, descending, nulls_first
+
+
+def _clauses(c: Cursor, expression: Parse) -> bool:
+    """WITHIN GROUP and FILTER behind a call; whether there were any."""
+    found = False
+    if c.eat("within"):
+        found = True
+        c.expect("group", "(", "order", "by")
+        c.listed(lambda: ordering(c, expression))
+        c.expect(")")
+    if c.sees("filter", "("):
+        found = True
+        c.expect("filter", "(", "where")
+        expression(c)
+        c.expect(")")
+    return found
+
+
+def _over(c: Cursor) -> None:
+    """A window's name or definition, which nobody here looks into."""
+    if not c.sees("("):
+        c.name("a window's name or (")
+        return
+    skip_parentheses(c)
+
+
+def skip_parentheses(c: Cursor) -> None:
+    """Takes an opening parenthesis and all up to the one that closes it."""
+    c.expect("(")
+    depth = 1
+    while depth:
+        token = c.next()
+        if token.kind == "end":
+            raise c.fail('")"')
+        if token.kind == "op":
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+
+
+def case(c: Cursor, expression: Parse) -> Node:
+    """Both forms of CASE; `CASE x WHEN a THEN …` compares x = a."""
+    at = c.expect("case")
+    operand = None if c.sees("when") else expression(c)
+    args: list[Node] = []
+    while c.sees("when"):
+        place = c.expect("when")
+        condition = expression(c)
+        args.append(condition if operand is None else Apply("=", (operand, condition), place))
+        c.expect("then", of="an operator")
+        args.append(expression(c))
+    if not args:
+        raise c.fail("WHEN")
+    args.append(expression(c) if c.eat("else") else Constant("null", "null", at))
+    c.expect("end", of="WHEN, ELSE")
+    return Case(tuple(args), at)
+
+
+# ---------------------------------------------------------------- calls with a grammar of their own
+
+
+def _cast(c: Cursor, expression: Parse) -> Node | None:
+    at = c.expect("cast")
+    c.expect("(")
+    value = expression(c)
+    c.expect("as", of="an operator")
+    type_ = type_name(c)
+    c.expect(")")
+    return Cast((value,), type_, at)
+
+
+def _extract(c: Cursor, expression: Parse) -> Node | None:
+    if not c.sees("(", skip=1):
+        return None
+    at = c.expect("extract")
+    c.expect("(")
+    token = c.next()
+    if token.kind not in ("word", "string", "quoted"):
+        raise c.fail("a field such as year or epoch", token)
+    field = Constant("string", token.text, Span(token.start, token.end))
+    if not c.eat(","):
+        c.expect("from")
+    value = expression(c)
+    c.expect(")", of="an operator")
+    return Apply("extract", (field, value), at)
+
+
+def _substring(c: Cursor, expression: Parse) -> Node | None:
+    """SUBSTRING(s FROM 2 FOR 3), SUBSTRING(s FOR 3), SUBSTRING(s FROM 'pattern'), substring(s, 2, 3)."""
+    if not c.sees("(", skip=1):
+        return None
+    at = c.expect(c.token.text)
+    c.expect("(")
+    args = [expression(c)]
+    if c.eat("from"):
+        args.append(expression(c))
+        if c.eat("for"):
+            args.append(expression(c))
+    elif c.eat("for"):
+        args += [Constant("number", "1", at), expression(c)]
+    while c.eat(","):
+        args.append(expression(c))
+    c.expect(")", of="FROM, FOR, a comma")
+    return Apply("substring", tuple(args), at)
+
+
+def _position(c: Cursor, expression: Parse) -> Node | None:
+    if not c.sees("(", skip=1):
+        return None
+    at = c.expect("position")
+    c.expect("(")
+    # IN binds tighter than all but other operators: PostgreSQL reads only those on both sides here.
+    what = expression(c, 7)
+    if c.eat(","):
+        args: tuple[Node, ...] = (what, expression(c))
+    else:
+        c.expect("in")
+        args = (expression(c, 7), what)
+    c.expect(")", of="an operator")
+    return Apply("strpos", args, at)
+
+
+def _trim(c: Cursor, expression: Parse) -> Node | None:
+    """TRIM([BOTH | LEADING | TRAILING] [characters] FROM text), trim(text), trim(text, characters)."""
+    if not c.sees("(", skip=1):
+        return None
+    at = c.expect("trim")
+    c.expect("(")
+    side = {"leading": "ltrim", "trailing": "rtrim"}.get(
+        c.eat_any("both", "leading", "trailing") or "both", "btrim"
+    )
+    if c.eat("from"):
+        args = [expression(c)]
+    else:
+        args = [expression(c)]
+        if c.eat("from"):
+            args = [expression(c), *args]
+    while c.eat(","):
+        args.append(expression(c))
+    c.expect(")", of="FROM, a comma")
+    return Apply(side, tuple(args), at)
+
+
+def _overlay(c: Cursor, expression: Parse) -> Node | None:
+    """OVERLAY(text PLACING other FROM 2 FOR 3)."""
+    if not c.sees("(", skip=1):
+        return None
+    at = c.expect("overlay")
+    c.expect("(")
+    args = [expression(c)]
+    while c.eat_any("placing", "from", "for", ","):
+        args.append(expression(c))
+    c.expect(")", of="PLACING, FROM, FOR")
+    return Apply("overlay", tuple(args), at)
+
+
+def _moment(c: Cursor, _: Parse) -> Node | None:
+    """CURRENT_TIMESTAMP and its kin, which are called without parentheses."""
+    token = c.next()
+    if c.sees("("):
+        raise UnsupportedError(
+            f"{token.text} takes no precision here", position=Position(c.sql, token.start, token.end)
+        )
+    return Apply(token.text, (), Span(token.start, token.end))
+
+
+SPECIAL: dict[str, Callable[[Cursor, Parse], Node | None]] = {
+    "cast": _cast,
+    "extract": _extract,
+    "substring": _substring,
+    "substr": _substring,
+    "position": _position,
+    "trim": _trim,
+    "overlay": _overlay,
+    **dict.fromkeys(
+        ("current_date", "current_timestamp", "localtimestamp", "current_time", "localtime"), _moment
+    ),
+}
+"""By the word that they start with; each gives None if the word turns out to be a plain name."""

@@ -1,0 +1,250 @@
+"""Statements: what a user can ask for, one frozen dataclass each.
+
+    CREATE TABLE t (id int8, at timestamptz) CLUSTER BY (at)
+    CreateTable(name="t", columns=(ColumnDef("id", INT8), ColumnDef("at", TIMESTAMPTZ)), cluster_by=("at",),
+    …)
+
+They say what was written, and nothing of what it means: no name has been looked up, no default chosen.
+Queries and expressions inside are syntax trees with their places (`syntax.py`), and die at binding; what must
+last (a transform, a view) lasts as the user's own text, `query.text`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tidegate.expr.types import Type
+from tidegate.sql import syntax
+from tidegate.sql.syntax import Ident, Node, Span
+
+Value: TypeAlias = "str | int | float | bool | tuple[Value, ...]"
+
+
+@dataclass(frozen=True)
+class Option:
+    """`NAME value` in parentheses, as in `(BROKER 'host:9092', START OFFSET 10)`; the name in lower case."""
+
+    name: str
+    value: Value
+    at: Span
+
+
+@dataclass(frozen=True)
+class Query:
+    """A SELECT, perhaps AS OF a time."""
+
+    query: syntax.Query
+    as_of: Node | None = None
+
+
+@dataclass(frozen=True)
+class Explain:
+    """EXPLAIN [ANALYZE] [FILTER PUSHDOWN] statement."""
+
+    statement: Statement
+    filter_pushdown: bool = False
+    analyze: bool = False
+
+
+@dataclass(frozen=True)
+class ColumnDef:
+    """A column of CREATE TABLE or ADD COLUMN."""
+
+    name: Ident
+    type: Type
+    nullable: bool = True
+    default: Node | None = None
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """CREATE TABLE; `keep_statistics` are paths such as (payload, ts)."""
+
+    sql: str
+    name: Ident
+    columns: tuple[ColumnDef, ...]
+    cluster_by: tuple[Ident, ...] = ()
+    keep_statistics: tuple[tuple[Ident, ...], ...] = ()
+    options: tuple[Option, ...] = ()
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AddColumn:
+    """ALTER TABLE … ADD COLUMN."""
+
+    sql: str
+    table: Ident
+    column: ColumnDef
+    if_exists: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropColumn:
+    """ALTER TABLE … DROP COLUMN."""
+
+    sql: str
+    table: Ident
+    column: Ident
+    if_exists: bool = False
+    if_column_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """CREATE VIEW."""
+
+    name: Ident
+    columns: tuple[Ident, ...]
+    query: syntax.Query
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class Drop:
+    """DROP TABLE, VIEW, SOURCE or CONNECTION."""
+
+    sql: str
+    kind: Literal["table", "view", "source", "connection"]
+    names: tuple[Ident, ...]
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class Insert:
+    """INSERT INTO t [(columns)] query; None for DEFAULT VALUES."""
+
+    sql: str
+    table: Ident
+    columns: tuple[Ident, ...]
+    query: syntax.Query | None
+
+
+@dataclass(frozen=True)
+class Delete:
+    """DELETE FROM t [WHERE …]."""
+
+    sql: str
+    table: Ident
+    alias: Ident | None
+    where: Node | None
+
+
+@dataclass(frozen=True)
+class Update:
+    """UPDATE t SET column = value, … [WHERE …]."""
+
+    sql: str
+    table: Ident
+    alias: Ident | None
+    assignments: tuple[tuple[Ident, Node], ...]
+    where: Node | None
+
+
+@dataclass(frozen=True)
+class Show:
+    """SHOW TABLES, SHOW COLUMNS FROM t, SHOW CREATE SOURCE s, SHOW knob: what, in lower case, and of what."""
+
+    what: str
+    name: Ident | None = None
+    like: str | None = None
+
+
+@dataclass(frozen=True)
+class Set:
+    """SET name = value; None is RESET, and SET … TO DEFAULT."""
+
+    sql: str
+    name: Ident
+    value: Value | None
+
+
+# ---------------------------------------------------------------- sources
+
+
+@dataclass(frozen=True)
+class CreateConnection:
+    """CREATE CONNECTION k TO KAFKA (…)."""
+
+    sql: str
+    name: Ident
+    kind: str
+    options: tuple[Option, ...]
+    if_not_exists: bool = False
+
+
+FormatKind: TypeAlias = Literal["bytes", "text", "json", "csv", "avro", "parquet"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """FORMAT …: the kind, and what is said of it (`header`, `columns`, `delimiter`, `schema`, `registry`)."""
+
+    kind: FormatKind
+    options: tuple[Option, ...]
+    at: Span
+
+
+@dataclass(frozen=True)
+class Include:
+    """INCLUDE what [AS name]: `key`, `offset`, `ingestion timestamp`, …; HEADER has an argument."""
+
+    what: str
+    alias: Ident | None
+    argument: str | None
+    at: Span
+
+
+@dataclass(frozen=True)
+class Subsource:
+    """One entry of FOR TABLES: the upstream table, how it is transformed, and what it is called here."""
+
+    table: tuple[Ident, ...]
+    alias: Ident | None
+    transform: syntax.Query | None
+
+
+@dataclass(frozen=True)
+class CreateSource:
+    """CREATE SOURCE: where from, how it is decoded, what is done to it on the way."""
+
+    sql: str
+    name: Ident
+    kind: Literal["kafka", "files", "postgres", "generator"]
+    of: Ident | None
+    """The connection, or the generator's name."""
+    path: str | None = None
+    """FILES: the pattern."""
+    options: tuple[Option, ...] = ()
+    key_format: Format | None = None
+    format: Format | None = None
+    include: tuple[Include, ...] = ()
+    envelope: Literal["none", "upsert", "debezium"] | None = None
+    transform: syntax.Query | None = None
+    transform_before_envelope: bool = False
+    tables: tuple[Subsource, ...] = ()
+    all_tables: bool = False
+    cluster_by: tuple[Ident, ...] = ()
+    keep_statistics: tuple[tuple[Ident, ...], ...] = ()
+    with_options: tuple[Option, ...] = ()
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AlterSource:
+    """ALTER SOURCE s PAUSE or RESUME."""
+
+    sql: str
+    name: Ident
+    action: Literal["pause", "resume"]
+    if_exists: bool = False
+
+
+Statement: TypeAlias = (
+    Query | Explain | CreateTable | AddColumn | DropColumn | CreateView | Drop | Insert | Delete | Update |
+    Show | Set | CreateConnection | CreateSource | AlterSource
+)  # fmt: skip

@@ -1,0 +1,330 @@
+"""The syntax tree: what a query or an expression says, before any name has a meaning.
+
+    WHERE price * 2 > 10          Apply(">", (Apply("*", (Name(price), Number(2))), Number(10)))
+
+Every node keeps the place that an error about it points at: an operator's own sign, a function's name, the
+whole of a name or a constant. Sugar is gone (`x BETWEEN a AND b` is `x >= a AND x <= b`, `INTERVAL '1' DAY`
+is `'1 day'::interval`); what PostgreSQL's grammar decides (precedence, `NOT a = b`) is decided. Children
+stand in `args`, so one loop walks any tree, however deep: nothing here or in binding recurses along an
+expression.
+
+Nodes are compared by identity: a node is a place in a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+from tidegate.errors import Position
+from tidegate.expr.types import Type
+from tidegate.sql.lex import Token
+
+
+class Span(NamedTuple):
+    """A stretch `[start, end)` of the text that is being read."""
+
+    start: int
+    end: int
+
+
+class Ident(NamedTuple):
+    """A name as it is meant (folded unless quoted), and where it stands."""
+
+    text: str
+    at: Span
+
+
+# ---------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name:
+    """A column, perhaps qualified: `price`, `orders.price`."""
+
+    parts: tuple[Ident, ...]
+    at: Span
+    args: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Star:
+    """`*`, `t.*`, or with an argument `(record).*`: the columns or fields, in a select list only."""
+
+    qualifier: tuple[Ident, ...]
+    at: Span
+    args: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A string, a number as it is written, TRUE, FALSE or NULL."""
+
+    kind: Literal["string", "number", "bool", "null"]
+    text: str
+    at: Span
+    args: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Default:
+    """`DEFAULT`, in VALUES and in UPDATE only."""
+
+    at: Span
+    args: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apply:
+    """An operator, a function or a test by the name that it is declared with: `+`, `lower`, `is null`."""
+
+    name: str
+    args: tuple[Node, ...]
+    at: Span
+    is_function: bool = False
+    """Written as `name(…)`: only these may be aggregates or casts such as `date(x)`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Junction:
+    """Conditions joined by AND or by OR, any number of them."""
+
+    name: Literal["and", "or"]
+    args: tuple[Node, ...]
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """`CASE WHEN c THEN v … ELSE e END`: args are c, v, c, v, …, e."""
+
+    args: tuple[Node, ...]
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cast:
+    """`x::type`, `CAST(x AS type)` or `type 'text'`."""
+
+    args: tuple[Node, ...]
+    type: Type
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class In:
+    """`x IN (a, b, …)`: args are x and those of a, b, … that are more than a constant.
+
+    The constants stand apart as their tokens, so that ten thousand of them are not ten thousand nodes to make
+    and to walk.
+    """
+
+    args: tuple[Node, ...]
+    constants: tuple[Token, ...]
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantified:
+    """`x op ANY (array)` or `x op ALL (array)`: args are x and the array."""
+
+    operator: str
+    quantifier: Literal["any", "all"]
+    args: tuple[Node, ...]
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """`(record).name`."""
+
+    name: Ident
+    args: tuple[Node, ...]
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Items:
+    """`ARRAY[…]`, `ROW(…)` or `(a, b)`."""
+
+    kind: Literal["array", "row"]
+    args: tuple[Node, ...]
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beyond:
+    """What an expression over one row cannot hold, as people call it: a subquery, a window function."""
+
+    construct: str
+    at: Span
+    query: Query | None = None
+    args: tuple[Node, ...] = ()
+
+
+Node: TypeAlias = (
+    Name
+    | Star
+    | Constant
+    | Default
+    | Apply
+    | Junction
+    | Case
+    | Cast
+    | In
+    | Quantified
+    | Field
+    | Items
+    | Beyond
+)
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """Every node once, arguments before what uses them; nodes that are shared come once."""
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready or not node.args:
+            if id(node) not in seen:
+                seen.add(id(node))
+                yield node
+        elif id(node) not in seen:
+            stack.append((node, True))
+            stack.extend((arg, False) for arg in reversed(node.args))
+
+
+# ---------------------------------------------------------------- queries
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """One entry of a select list."""
+
+    value: Node
+    alias: Ident | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ordering:
+    """One entry of ORDER BY; PostgreSQL puts nulls last, and first when descending, unless told."""
+
+    value: Node
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alias:
+    """`AS t (a, b)`."""
+
+    name: Ident
+    columns: tuple[Ident, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A collection or view in FROM, by name."""
+
+    name: tuple[Ident, ...]
+    alias: Alias | None
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derived:
+    """A query in FROM."""
+
+    query: Query
+    alias: Alias | None
+    at: Span
+    lateral: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableFunction:
+    """A function in FROM, such as generate_series."""
+
+    call: Node
+    alias: Alias | None
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Join:
+    """Two things in FROM; `kind` as it was written, a comma being a CROSS JOIN."""
+
+    kind: str
+    left: From
+    right: From
+    on: Node | None
+    using: tuple[Ident, ...]
+    at: Span
+
+
+From: TypeAlias = Table | Derived | TableFunction | Join
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Select:
+    """SELECT … FROM … WHERE …; `beyond` are the clauses that do more than map, filter and project."""
+
+    items: tuple[Item, ...]
+    source: From | None
+    where: Node | None
+    beyond: tuple[tuple[str, Span], ...]
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Values:
+    """VALUES (…), (…)."""
+
+    rows: tuple[tuple[Node, ...], ...]
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetOperation:
+    """UNION, INTERSECT or EXCEPT of two queries."""
+
+    name: str
+    left: Body
+    right: Body
+    at: Span
+
+
+Body: TypeAlias = "Select | Values | SetOperation | Query"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommonTable:
+    """One entry of WITH."""
+
+    name: Ident
+    columns: tuple[Ident, ...]
+    query: Query
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """A whole query, in its text: `sql[start:end]` is what the user wrote, and all places refer to `sql`."""
+
+    sql: str
+    at: Span
+    tables: tuple[CommonTable, ...]
+    recursive: Span | None
+    body: Body
+    order_by: tuple[Ordering, ...]
+    limit: Node | None
+    offset: Node | None
+
+    @property
+    def text(self) -> str:
+        """The user's own words: the durable form of a transform and of a view."""
+        return self.sql[self.at.start : self.at.end]
+
+    def position(self, at: Span) -> Position:
+        """A place in the text, for an error."""
+        return Position(self.sql, at.start, at.end)

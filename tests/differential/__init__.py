@@ -1,0 +1,1 @@
+"""Evaluation compared with a real PostgreSQL."""

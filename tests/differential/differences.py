@@ -1,0 +1,250 @@
+"""Where Tidegate differs from PostgreSQL on purpose: a function each, its docstring the reason. docs/sql.md
+lists the same.
+
+A row that does not come out equal is no failure if one of them explains it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from tests.differential.postgres import parsed
+from tidegate.expr.types import Kind, Type
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a comparison that did not come out equal."""
+
+    sql: str
+    type: Type
+    types: Sequence[Type]
+    args: Sequence[Any]
+    ours: Any
+    theirs: Any
+    our_error: str | None
+    their_error: str | None
+
+    @property
+    def texts(self) -> list[str]:
+        """The arguments that are texts."""
+        return [a for a in self.args if isinstance(a, str)]
+
+    @property
+    def both_texts(self) -> bool:
+        """Whether both sides gave a text."""
+        return isinstance(self.ours, str) and isinstance(self.theirs, str)
+
+    def only_ours_fails(self, *starts: str) -> bool:
+        """Whether PostgreSQL gave a value, and we a message that starts so."""
+        return self.their_error is None and self.our_error is not None and self.our_error.startswith(starts)
+
+    def only_theirs_fails(self, part: str = "") -> bool:
+        """Whether we gave a value, and PostgreSQL a message with that part."""
+        return self.our_error is None and self.their_error is not None and part in self.their_error
+
+
+def calendar(row: Row) -> bool:
+    """Times lie in the years 1 to 9999; PostgreSQL goes from 4713 BC to 294276 AD, and has infinity."""
+    return row.only_ours_fails("timestamp", "date", "time") and "out of range" in str(row.our_error)
+
+
+def time_of_day(row: Row) -> bool:
+    """24:00:00 is no time of day; PostgreSQL takes it for one."""
+    return row.type.kind is Kind.TIME and row.theirs == 86_400_000_000
+
+
+def digits(row: Row) -> bool:
+    """A numeric has 38 digits at most (18 after the point, unless declared), and is never NaN or infinite."""
+    if row.type.kind is not Kind.NUMERIC or row.our_error is None or row.theirs is None:
+        return "numeric field overflow" in str(row.our_error) and row.their_error is None
+    assert row.type.precision is not None
+    assert row.type.scale is not None
+    return not row.theirs.is_finite() or abs(row.theirs) >= 10 ** (row.type.precision - row.type.scale)
+
+
+def scale(row: Row) -> bool:
+    """The scale of a numeric is its type's; the text of a numeric(38, 18) has no trailing zeros."""
+    if not row.both_texts or not any(
+        Kind.NUMERIC in (t.kind, t.element and t.element.kind) for t in row.types
+    ):
+        return False
+    return sorted(re.sub(r"[0.]", "", row.ours)) == sorted(re.sub(r"[0.]", "", row.theirs))
+
+
+def floating_numerics(row: Row) -> bool:
+    """Roots, logarithms and powers of numerics are computed in double precision: some 12 digits are right."""
+    names = ("sqrt(", "cbrt(", "ln(", "log(", "log10(", "exp(", "pow(", "power(", " ^ ")
+    if not isinstance(row.ours, Decimal) or not isinstance(row.theirs, Decimal):
+        return False
+    near = abs(row.ours - row.theirs) <= abs(row.theirs) * Decimal("1e-11") + Decimal("1e-16")
+    return near and any(name in row.sql for name in names)
+
+
+def underflow(row: Row) -> bool:
+    """A float too small to be told from zero is zero, not an error."""
+    small = row.only_theirs_fails("underflow") or row.only_theirs_fails("is out of range for type")
+    return small and row.ours == 0
+
+
+def hexadecimal(row: Row) -> bool:
+    """Hexadecimal numbers are not read from text."""
+    return row.only_ours_fails("invalid input syntax") and any("0x" in text.lower() for text in row.texts)
+
+
+def interval_range(row: Row) -> bool:
+    """An interval is at most 2^63 microseconds long, a month being 30 days."""
+    return row.only_ours_fails("interval out of range")
+
+
+def interval_carry(row: Row) -> bool:
+    """Hours beyond 292 years are carried into days, since the time part of an interval is kept in
+    nanoseconds.
+    """
+    if row.type.kind is not Kind.INTERVAL or row.ours is None or row.theirs is None:
+        return False
+    lengths = [(m * 30 + d) * 86_400_000_000 + u for m, d, u in (row.ours, row.theirs)]
+    return abs(row.theirs[2]) >= 2**53 and lengths[0] == lengths[1]
+
+
+def interval_parts(row: Row) -> bool:
+    """A product of an interval is an error if it is too long; PostgreSQL's also if one part alone is."""
+    return row.only_theirs_fails("interval out of range")
+
+
+def time_of_a_timestamp(row: Row) -> bool:
+    """A time is read from the text of any timestamp; PostgreSQL refuses one with a zone behind it."""
+    return row.type.kind is Kind.TIME and row.only_theirs_fails("invalid input syntax for type time")
+
+
+def interval_point(row: Row) -> bool:
+    """A lone point is no interval; PostgreSQL reads it as zero."""
+    return row.only_ours_fails('invalid input syntax for type interval: "."')
+
+
+def punctuation(row: Row) -> bool:
+    """Quotes around a date are not skipped; PostgreSQL skips most punctuation."""
+    return row.only_ours_fails("invalid input syntax for type") and "quote_literal(" in row.sql
+
+
+def zones(row: Row) -> bool:
+    """A zone is a name of the tz database or an offset; PostgreSQL also reads POSIX rules, as 'ABC1'."""
+    return row.only_ours_fails("time zone ")
+
+
+def zone_of_an_interval(row: Row) -> bool:
+    """An interval as a zone is taken whole; PostgreSQL wraps it to 32 bits of seconds."""
+    long = any(
+        t.kind is Kind.INTERVAL and a is not None and abs(a[2]) >= 2**31 * 10**9
+        for t, a in zip(row.types, row.args, strict=True)
+    )
+    return long and ("timezone(" in row.sql or "TIME ZONE" in row.sql)
+
+
+def empty_format(row: Row) -> bool:
+    """to_char with an empty format gives an empty text; PostgreSQL gives NULL."""
+    return "to_char(" in row.sql and row.ours == "" and row.theirs is None
+
+
+def reading_by_format(row: Row) -> bool:
+    """to_date and to_timestamp read fewer formats, and what is not given is the year 1, not 0."""
+    return bool(re.search(r"to_(date|timestamp)\(.+,", row.sql))
+
+
+def interval_format(row: Row) -> bool:
+    """to_char refuses patterns that an interval has no answer to, as the week; PostgreSQL answers some."""
+    return row.only_ours_fails("invalid format specification for an interval value")
+
+
+def jsonb_order(row: Row) -> bool:
+    """jsonb is ordered by its canonical text, as are bounds of parts; PostgreSQL orders by kind and size."""
+    words = (" < ", " <= ", " > ", " >= ", "greatest", "least", "BETWEEN")
+    json = any(Kind.JSONB in (t.kind, t.element and t.element.kind) for t in row.types)
+    return json and any(word in row.sql for word in words)
+
+
+def jsonb_text(row: Row) -> bool:
+    """The text of jsonb is canonical: no spaces, and no trailing zeros in numbers."""
+    if not row.both_texts:
+        return False
+    try:
+        return bool(parsed(row.ours) == parsed(row.theirs))
+    except ValueError:  # cut by varchar(n)
+        return row.type.length is not None and any(t.kind is Kind.JSONB for t in row.types)
+
+
+def jsonb_index(row: Row) -> bool:
+    """An index into a JSON scalar gives NULL; PostgreSQL gives the scalar itself for 0 and -1."""
+    at = any(type(a) is int and a in (0, -1) for a in row.args) or re.search(r"'(0|-1)'", row.sql)
+    return row.ours is None and row.our_error is None and bool(at) and ("->" in row.sql or "#>" in row.sql)
+
+
+def subscripts(row: Row) -> bool:
+    """A subscript is an int8, and one beyond the array gives NULL; PostgreSQL's is an int4, and fails beyond."""
+    return row.only_theirs_fails("integer out of range") and "[" in row.sql
+
+
+def array_bounds(row: Row) -> bool:
+    """Arrays start at 1: a text with other bounds, as [0:1]={1,2}, is not read."""
+    return row.our_error is not None and any(text.startswith("[") for text in row.texts)
+
+
+def dimensions(row: Row) -> bool:
+    """An array of arrays is a type of its own, int4[][]; PostgreSQL reads '{{1},{2}}' as an int4[]."""
+    return row.our_error is not None and any("{{" in text for text in row.texts)
+
+
+def like_escape(row: Row) -> bool:
+    """A LIKE pattern that ends with its escape always fails; in PostgreSQL only if matching gets that far."""
+    return row.only_ours_fails("LIKE pattern must not end with escape character")
+
+
+def escape_of_null(row: Row) -> bool:
+    """LIKE of NULL is NULL whatever the escape; PostgreSQL looks at the escape first."""
+    return row.ours is None and row.only_theirs_fails("invalid escape string")
+
+
+def regex_flavour(row: Row) -> bool:
+    """Regular expressions are RE2's: PostgreSQL's options b, e, m, n, p, q, w, x are not all known."""
+    return row.only_ours_fails("invalid regular expression option")
+
+
+def regex_folding(row: Row) -> bool:
+    """Without regard to case, ſ is an s and K (Kelvin) a k; PostgreSQL folds one letter at a time."""
+    return "~*" in row.sql and any(letter in text for letter in "ſK" for text in row.texts)
+
+
+def length_limit(row: Row) -> bool:
+    """A text that a function makes has at most 64 MiB; PostgreSQL's limit is 1 GiB."""
+    return row.only_ours_fails("requested length too large")
+
+
+def right_overflow(row: Row) -> bool:
+    """right(x, -2147483648) is empty; PostgreSQL's overflows and gives all of x."""
+    return "right(" in row.sql and -(2**31) in row.args
+
+
+def commutative_junctions(row: Row) -> bool:
+    """False AND an error is False, and True OR an error is True, in whatever order they are written."""
+    return row.only_theirs_fails() and (" AND " in row.sql or " OR " in row.sql)
+
+
+DIFFERENCES: tuple[Callable[[Row], bool], ...] = (
+    calendar, time_of_day, digits, scale, floating_numerics, underflow, hexadecimal, interval_range,
+    interval_carry,
+    interval_point, punctuation, zones, zone_of_an_interval, empty_format, reading_by_format,
+    interval_format, jsonb_order, jsonb_text,
+    jsonb_index,
+    subscripts, array_bounds, dimensions, like_escape, escape_of_null, regex_flavour, regex_folding,
+    length_limit,
+    right_overflow, commutative_junctions,
+)  # fmt: skip
+
+
+def on_purpose(row: Row) -> str | None:
+    """The name of the difference on purpose that a row shows, if it does."""
+    return next((explains.__name__ for explains in DIFFERENCES if explains(row)), None)

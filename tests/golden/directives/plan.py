@@ -1,0 +1,73 @@
+"""`plan`: the MapFilterProject of a query, optimised, and what becomes of it.
+
+    plan                       the plan and the columns it demands
+    plan decompose             safe, expiration and final, as TRANSFORM USING runs it
+    plan extract               what does not depend on time, and the rest
+    plan take cheap|exact      what a source takes that does what is cheap, or cannot fail; what it leaves
+    plan partition a b         what is done with columns a and b, and what waits for the others
+
+Tables: x (a text, b int4), orders (id int8, item text, price numeric(10,2), created_at timestamptz, ingest_ts
+timestamptz, payload jsonb), sales_staff (data bytea).
+"""
+
+import tidegate.expr.functions  # noqa: F401  # fills the registry
+from tests.golden.runner import directive
+from tidegate.expr.function import CHEAP
+from tidegate.expr.tree import Call, Expr, walk
+from tidegate.expr.types import BYTEA, INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.plan.optimise import may_fail
+from tidegate.plan.temporal import decompose, only_stable
+from tidegate.sql.bind import query
+from tidegate.sql.catalog import Names, Relation
+
+TABLES: dict[str, tuple[tuple[str, Type], ...]] = {
+    "x": (("a", TEXT), ("b", INT4)),
+    "orders": (
+        ("id", INT8), ("item", TEXT), ("price", numeric(10, 2)), ("created_at", TIMESTAMPTZ),
+        ("ingest_ts", TIMESTAMPTZ), ("payload", JSONB),
+    ),
+    "sales_staff": (("data", BYTEA),),
+}  # fmt: skip
+
+
+@directive("plan")
+def plan(args: str, lines: list[str]) -> str:
+    catalog = Names({name: Relation(name, columns) for name, columns in TABLES.items()})
+    bound = query("\n".join(lines), catalog)
+    names = [name for name, _ in TABLES[bound.source or "x"]]
+    mfp = bound.mfp.optimise()
+    match args.split():
+        case []:
+            return f"{mfp.show()}\ndemand {_columns(names, mfp.demand())}"
+        case ["decompose"]:
+            only_stable(mfp)
+            return _titled(decompose(mfp)._asdict())
+        case ["extract"]:
+            return _titled(dict(zip(("first", "then"), mfp.extract_temporal(), strict=True)))
+        case ["take", kind]:
+            return _titled(mfp.take(_cheap if kind == "cheap" else lambda e: not may_fail(e))._asdict())
+        case ["partition", *columns]:
+            first, before, later, after = mfp.partition(names.index(column) for column in columns)
+            return "\n".join([
+                f"read {_columns(names, first)}", *_block("before", before),
+                f"read {_columns(names, later)}", *_block("after", after),
+            ])  # fmt: skip
+        case _:
+            raise ValueError(args)
+
+
+def _cheap(expr: Expr) -> bool:
+    return all(node.function.cost is CHEAP for node in walk(expr) if isinstance(node, Call))
+
+
+def _columns(names: list[str], columns: frozenset[int] | tuple[int, ...]) -> str:
+    return ", ".join(names[column] for column in sorted(columns)) or "nothing"
+
+
+def _titled(plans: dict[str, MapFilterProject]) -> str:
+    return "\n".join(line for title, mfp in plans.items() for line in _block(title, mfp))
+
+
+def _block(title: str, mfp: MapFilterProject) -> list[str]:
+    return [f"{title}:", *("  " + line for line in mfp.show().split("\n"))]
