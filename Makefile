@@ -53,7 +53,7 @@ prove: setup postgres ## laws and golden files with many more random cases (SEED
 
 docs: setup ## docs/sql.md from the registry of functions
 	@mkdir -p docs
-	$(BIN)/python -m tidegate.expr.document > docs/sql.md.new
+	PYTHONPATH=. $(BIN)/python docs/generate.py > docs/sql.md.new
 	@mv docs/sql.md.new docs/sql.md
 
 clean: ## removes .venv and every cache

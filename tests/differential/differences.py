@@ -79,10 +79,17 @@ def scale(row: Row) -> bool:
 def floating_numerics(row: Row) -> bool:
     """Roots, logarithms and powers of numerics are computed in double precision: some 12 digits are right."""
     names = ("sqrt(", "cbrt(", "ln(", "log(", "log10(", "exp(", "pow(", "power(", " ^ ")
+    if row.our_error == "division by zero" and "log(" in row.sql:  # of a base that float8 cannot tell from 1
+        return True
     if not isinstance(row.ours, Decimal) or not isinstance(row.theirs, Decimal):
         return False
     near = abs(row.ours - row.theirs) <= abs(row.theirs) * Decimal("1e-11") + Decimal("1e-16")
     return near and any(name in row.sql for name in names)
+
+
+def sign_of_nan(row: Row) -> bool:
+    """sign(NaN) is NaN; PostgreSQL's is 0."""
+    return "sign(" in row.sql and row.theirs == 0 and row.ours != row.ours
 
 
 def underflow(row: Row) -> bool:
@@ -122,8 +129,8 @@ def time_of_a_timestamp(row: Row) -> bool:
 
 
 def interval_point(row: Row) -> bool:
-    """A lone point is no interval; PostgreSQL reads it as zero."""
-    return row.only_ours_fails('invalid input syntax for type interval: "."')
+    """A point without digits is no interval; PostgreSQL reads it as zero, whatever punctuation follows."""
+    return row.only_ours_fails('invalid input syntax for type interval: ".')
 
 
 def punctuation(row: Row) -> bool:
@@ -158,6 +165,11 @@ def reading_by_format(row: Row) -> bool:
 def interval_format(row: Row) -> bool:
     """to_char refuses patterns that an interval has no answer to, as the week; PostgreSQL answers some."""
     return row.only_ours_fails("invalid format specification for an interval value")
+
+
+def interval_hour(row: Row) -> bool:
+    """to_char shows HH12 of -24 hours as 12; PostgreSQL shows 012."""
+    return "to_char(" in row.sql and row.both_texts and row.theirs.replace("012", "12") == row.ours
 
 
 def jsonb_order(row: Row) -> bool:
@@ -228,20 +240,25 @@ def right_overflow(row: Row) -> bool:
     return "right(" in row.sql and -(2**31) in row.args
 
 
+def overlay_overflow(row: Row) -> bool:
+    """overlay beyond the end of a text appends; PostgreSQL fails where the position overflows an int4."""
+    return "overlay(" in row.sql and row.only_theirs_fails("integer out of range")
+
+
 def commutative_junctions(row: Row) -> bool:
     """False AND an error is False, and True OR an error is True, in whatever order they are written."""
     return row.only_theirs_fails() and (" AND " in row.sql or " OR " in row.sql)
 
 
 DIFFERENCES: tuple[Callable[[Row], bool], ...] = (
-    calendar, time_of_day, digits, scale, floating_numerics, underflow, hexadecimal, interval_range,
-    interval_carry,
-    interval_point, punctuation, zones, zone_of_an_interval, empty_format, reading_by_format,
-    interval_format, jsonb_order, jsonb_text,
-    jsonb_index,
-    subscripts, array_bounds, dimensions, like_escape, escape_of_null, regex_flavour, regex_folding,
-    length_limit,
-    right_overflow, commutative_junctions,
+    calendar, time_of_day, time_of_a_timestamp, punctuation, zones, zone_of_an_interval,
+    empty_format, interval_format, interval_hour, reading_by_format,
+    interval_range, interval_carry, interval_parts, interval_point,
+    digits, scale, floating_numerics, sign_of_nan, underflow, hexadecimal,
+    jsonb_order, jsonb_text, jsonb_index,
+    subscripts, array_bounds, dimensions,
+    like_escape, escape_of_null, regex_flavour, regex_folding, length_limit, right_overflow, overlay_overflow,
+    commutative_junctions,
 )  # fmt: skip
 
 

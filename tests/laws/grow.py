@@ -104,7 +104,9 @@ class Grower:
         names = self.words.get(type_.kind, {})
         if not names:
             return None
-        weights = np.array([OFTEN.get(name, 1) for name in names], float)
+        weights = np.array(
+            [6 if planted(f[0].function) else OFTEN.get(n, 1) for n, f in names.items()], float
+        )
         name = self.rng.choice(list(names), p=weights / weights.sum())
         fitting = [i for i in names[name] if not type_.is_nested or i.out == type_]
         return fitting[int(self.rng.integers(len(fitting)))] if fitting else None

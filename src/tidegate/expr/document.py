@@ -40,19 +40,53 @@ DIFFERENCES = """\
 
 Semantics are PostgreSQL's, except for what is listed here.
 
+Decided:
+
 - AND and OR do not depend on order: for AND, False beats an error, an error beats NULL. CASE, COALESCE are lazy.
-- Text is ordered and compared by code point.
-- `numeric` without precision is `numeric(38,18)`; overflow is an error; there is no numeric NaN or infinity.
-- Dates and timestamps lie in the years 1 to 9999; there is no infinity.
-- The session's time zone is UTC.
-- jsonb is canonical text: keys by length, then bytes; trailing zeros of numbers are dropped; ordered by that text.
-- Arrays of arrays are arrays whose elements are arrays: `a[1]` of an `int8[][]` is an `int8[]` (PostgreSQL gives NULL),
-  rows may differ in size, and subscripts always start at 1: `'[2:3]={1,2}'` is refused.
-- `a[:j]` and `a[i:]` count from 1 and to the end; a NULL in a subscript gives NULL.
-- `ROW(1, NULL) = ROW(1, NULL)` compares records as stored ones are compared: NULL fields are equal, and greatest.
+- Text is ordered and compared by code point. The session's time zone is UTC.
+- `mz_now()` is milliseconds since 1970, and is compared exactly in the unit of the other side.
+
+Numbers:
+
+- `numeric` without precision is `numeric(38,18)`; integers become `numeric(5|10|19, 0)`, and literals keep the digits they have.
+  `+` and `-` keep the greater scale; `*` has the sum of both, cut where more than 38 digits would be needed, but never below the
+  greater one (at most 18); `/` has 18 or more. Overflow is an error.
 - `greatest`, `least`, `coalesce` and CASE over numerics give a numeric with the most digits that any argument has, before and
-  after the point.
+  after the point. `round(x, n)` keeps the type of x.
+- A literal has at most 38 digits; `1e300` is a float8. Casting to mz_timestamp rounds down.
+
+Text:
+
+- Regular expressions run on RE2: no back references, no lookaround; of alternatives the first wins, not the longest; an empty match
+  right behind another match is none; `\\y`, `\\m`, `\\M` see ASCII words. What RE2 cannot do is an error of the row.
+- An optional group of `regexp_match` that took no part, but could match nothing, is '' and not NULL.
+- `concat(true)` is 'true'. `convert_from` and `convert_to` know UTF8 and LATIN1. `upper` and `lower` follow Unicode.
+
+Times:
+
+- `date + 'a string'` reads the string as an interval; `timestamp - 'a string'` as a timestamp, as in PostgreSQL: write
+  `INTERVAL '30 days'` there.
+- `now`, `today`, `epoch` and the like are not read from text. Zones are those of the tz database that comes with Tidegate.
+- Only a result can leave the calendar, not a step on the way to it.
+
+JSON:
+
+- jsonb is canonical text: keys by length, then bytes; trailing zeros of numbers are dropped; ordered by that text. Nesting goes
+  to 400 levels, and an exponent may stand for 1,000 zeros.
+- There are no casts to jsonb but from text: use `to_jsonb`. An odd number of arguments of `jsonb_build_object` is an error of
+  the row.
+
+Arrays and records:
+
+- Arrays of arrays are arrays whose elements are arrays: `a[1]` of an `int8[][]` is an `int8[]` (PostgreSQL gives NULL),
+  rows may differ in size, and subscripts always start at 1. `a[:j]` and `a[i:]` count from 1 and to the end.
+- `ROW(1, NULL) = ROW(1, NULL)` compares records as stored ones are compared: NULL fields are equal, and greatest.
 - `cardinality` of an array of arrays counts the innermost elements; `array_position` takes no start.
+
+SQL:
+
+- `==` is `=`, a select list may end with a comma, a subquery in FROM needs no alias, and `(r).x` is how a field is read.
+- Not supported, each with a clear error: `$1`, `U&''`, `x''`, SIMILAR TO, named arguments, collations other than "C".
 """
 
 

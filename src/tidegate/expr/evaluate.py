@@ -86,7 +86,9 @@ class Evaluation:
         function = call.function
         types = [arg.type for arg in call.args]
         if function.sees_errors:
-            return function.run([Outcome(spread(v, self.rows), e) for v, e in given], call.type, types)
+            if not function.sees_scalars or all(isinstance(v, pa.Scalar) for v, _ in given):
+                given = [Outcome(spread(v, self.rows), e) for v, e in given]
+            return function.run(given, call.type, types)
         inherited = first_error(*(e for _, e in given))
         args = [v for v, _ in given]
         if all(isinstance(arg, pa.Scalar) for arg in args):

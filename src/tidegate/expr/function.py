@@ -160,6 +160,8 @@ class Function:
     """Intervals: False if the result has a months part only where an argument has one, as for `ts - ts` and `i + i`."""
     lenient: bool = False
     sees_errors: bool = False
+    sees_scalars: bool = False
+    """With `sees_errors`: constants come as scalars, as they do to other kernels; one argument at least is an array."""
     transfer: Callable[..., Specs] | None = None
     cost: Cost = Cost.CHEAP
     stable: bool = False

@@ -76,6 +76,8 @@ _INTEGER = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+\Z")
 _POINTER_INTEGER = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
 _SEEMS_REAL = r'^(?:-?[0-9]+[.eE]|[\[{]|".*\\u00[01])'
 _NOT_SURE = rf"{LONG_REAL}|{HUGE_REAL}|\\u00[01]"
+_MAY_BE_REAL = np.zeros(256, bool)
+_MAY_BE_REAL[list(b'-0123456789[{"')] = True
 _MISSING = object()
 
 
@@ -192,8 +194,11 @@ def _extracted(documents: pa.Array, wanted: Sequence[Wanted]) -> list[pa.Array]:
     function = "json_extract_string" if only_text else "json_extract"
     # No document holds a zero byte, and DuckDB's SQL cannot spell one.
     asked = sql_list(path.replace("\0", "\ufffd") for path in firsts)
-    found = duck(f"{function}(j, {asked})", pa.list_(pa.string()), j=documents)
-    parts = {path: pc.list_element(found, i) for i, path in enumerate(firsts)}
+    if len(firsts) == 1:
+        parts = {firsts[0]: duck(f"{function}(j, {asked[1:-1]})", pa.string(), j=documents)}
+    else:
+        found = duck(f"{function}(j, {asked})", pa.list_(pa.string()), j=documents)
+        parts = {path: pc.list_element(found, i) for i, path in enumerate(firsts)}
     results = []
     for w, plan in zip(wanted, plans, strict=True):
         if any("\0" in path for segment in plan for path in segment):
@@ -234,7 +239,11 @@ def mended(
     """`results`, read again where what DuckDB gave may be rounded, or is escaped in another way."""
     doubtful = np.zeros(len(documents), bool)
     for result in results:
-        doubtful |= to_bools(pc.match_substring_regex(result, _SEEMS_REAL))
+        # Most results are plain words, which their first letter tells.
+        rows = np.flatnonzero(_MAY_BE_REAL[first_letters(result)])
+        if len(rows):
+            some = result if len(rows) == len(result) else result.take(pa.array(rows))
+            doubtful[rows] |= to_bools(pc.match_substring_regex(some, _SEEMS_REAL))
     rows = not_sure(documents, np.flatnonzero(doubtful))
     if not len(rows):
         return results

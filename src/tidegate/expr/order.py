@@ -145,11 +145,10 @@ def _float_less(a: Datum, b: Datum) -> pa.Array:
 
 
 def _has_nan(a: Datum) -> bool:
-    """Whether a NaN may be there: a sum is one if any of its terms is (and for ∞ - ∞, which only costs time)."""
+    """Whether a NaN is there, or stands where the array is null; for numpy it is the greatest number, as for us."""
     if isinstance(a, pa.Scalar):
         return bool(a.is_valid and math.isnan(a.as_py()))
-    with np.errstate(all="ignore"):
-        return bool(np.isnan(np.sum(raw_numbers(a))))
+    return len(a) > 0 and bool(np.isnan(raw_numbers(a).max()))
 
 
 def _bools(array: pa.Array) -> np.ndarray:

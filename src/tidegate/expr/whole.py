@@ -1,8 +1,7 @@
 """Decimals rounded down to 64-bit integers, exactly.
 
 Arrow 26 divides large decimals wrongly: it gives 9223372036854775806 for the floor of
-9223372036854775807.999999999999999999. So the 128 bits are divided here, as four digits of
-32 bits by a power of ten below 2^30 at a time: the remainder and the next digit always fit 64 bits.
+9223372036854775807.999999999999999999. So the 128 bits are divided by `limbs.py`.
 
 >>> import pyarrow as pa
 >>> from decimal import Decimal
@@ -15,7 +14,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-_CHUNK = 9
+from tidegate.expr.limbs import over_power, two_words
+
 _LOW = np.uint64(0xFFFF_FFFF)
 _HALF = np.uint64(32)
 
@@ -34,18 +34,9 @@ def floors(array: pa.Array, minus: int = 0) -> tuple[np.ndarray, np.ndarray]:
     negative = high.view(np.int64) < 0
     # For x < 0, floor(x / d) = ~floor(~x / d), and ~x is not negative.
     low, high = np.where(negative, ~low, low), np.where(negative, ~high, high)
-    for start in range(0, array.type.scale, _CHUNK):
-        low, high = _divided(low, high, 10 ** min(_CHUNK, array.type.scale - start))
+    low, high, _ = two_words(
+        over_power([low & _LOW, low >> _HALF, high & _LOW, high >> _HALF], array.type.scale)
+    )
     large = (high != 0) | (low >> np.uint64(63) != 0)
     whole = np.where(large, np.uint64(0), low).view(np.int64)
     return np.where(negative & ~large, ~whole, whole), large
-
-
-def _divided(low: np.ndarray, high: np.ndarray, divisor: int) -> tuple[np.ndarray, np.ndarray]:
-    by, rest = np.uint64(divisor), np.zeros_like(low)
-    digits = []
-    for digit in (high >> _HALF, high & _LOW, low >> _HALF, low & _LOW):
-        value = (rest << _HALF) | digit
-        digits.append(value // by)
-        rest = value % by
-    return (digits[2] << _HALF) | digits[3], (digits[0] << _HALF) | digits[1]

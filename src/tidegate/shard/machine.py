@@ -131,6 +131,10 @@ class Machine:
             raise IndeterminateError(
                 f"{self.key}: the store does not say whether the change was made: {error}"
             ) from None
+        if found and found[0].number != number:
+            raise IndeterminateError(
+                f"{self.key}: the log was cut off before it could be seen whether the change was made"
+            )
         return bool(found) and decode(f"{self.key}#{number}", found[0].data).token == token
 
     def _open(self) -> State:

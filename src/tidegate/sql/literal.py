@@ -58,7 +58,9 @@ def negated(constant: Literal) -> Literal | None:
     """-constant, for a number; None if it is no number."""
     if constant.is_null or not constant.type.is_number:
         return None
-    return literal(-constant.value.as_py(), constant.type)
+    value = constant.value.as_py()
+    # -value would round a Decimal to the 28 digits of Python's default context.
+    return literal(value.copy_negate() if isinstance(value, Decimal) else -value, constant.type)
 
 
 class ConstantError(Exception):

@@ -11,6 +11,7 @@ for _subject in (
     "number",
     "maths",
     "numeric",
+    "numeric_maths",
     "cast_number",
     "read_number",
     "write_number",

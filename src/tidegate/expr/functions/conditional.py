@@ -130,13 +130,15 @@ def coalesce_transfer(out: Type, *args: Specs) -> Specs:
 
 
 @scalar(
-    "coalesce", (ANY_A,), _common, variadic=True, lenient=True, sees_errors=True, errors=NEVER,
+    "coalesce", (ANY_A,), _common, variadic=True, lenient=True, sees_errors=True, sees_scalars=True, errors=NEVER,
     transfer=coalesce_transfer, stable=True,
 )  # fmt: skip
 def coalesce(*args: Outcome, out: Type) -> Outcome:
     """The first argument that is not NULL; later ones are not looked at, and may fail."""
-    if all(arg.errors is None for arg in args):
-        return Outcome(pc.coalesce(*(rescaled(arg.values, out.arrow) for arg in args)))
+    n = length(*(arg.values for arg in args))
+    if all(arg.errors is None for arg in args) and not pa.types.is_decimal(out.arrow):
+        return Outcome(pc.coalesce(*(arg.values for arg in args)))
+    args = tuple(Outcome(spread(values, n), errors) for values, errors in args)
     errors = args[0].errors
     values = rescaled(args[0].values, out.arrow)
     for arg in args[1:]:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.function import AT_ENDS, NEVER, UP, Errors, TrendClaim, scalar, where
+from tidegate.expr.function import AT_ENDS, NEVER, UP, Errors, scalar
 from tidegate.expr.functions.bounded import absolute_transfer, finite, guarded, loosened
 from tidegate.expr.functions.number import in_range, limits, out_of_range
 from tidegate.expr.outcome import (
@@ -28,6 +28,7 @@ from tidegate.expr.outcome import (
     first_error,
     from_numpy,
     length,
+    raw_numbers,
     to_numpy,
     with_errors,
 )
@@ -86,14 +87,8 @@ def trunc(a: pa.Array) -> pa.Array:
 
 
 def sign(a: pa.Array) -> pa.Array:
-    """-1, 0 or 1; 0 for NaN."""
-    x = to_numpy(a)
-    return from_numpy((x > 0).astype(x.dtype) - (x < 0), a.type, a)
-
-
-def _sign_trend(a: Specs) -> TrendClaim:
-    assert a.nan is not None
-    return (where(UP, ~a.nan),)
+    """-1, 0 or 1; NaN for NaN."""
+    return from_numpy(np.sign(to_numpy(a)), a.type, a)
 
 
 for _names, _kernel in (
@@ -105,15 +100,15 @@ for _names, _kernel in (
     for _name in _names:
         scalar(_name, (FLOAT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(_kernel)
         scalar(_name, (INT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(of_integer(_kernel))
-scalar("sign", (FLOAT8,), FLOAT8, trend=_sign_trend, errors=NEVER, stable=True)(sign)
+scalar("sign", (FLOAT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(sign)
 scalar("sign", (INT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(of_integer(sign))
 
 
 def sqrt(a: pa.Array) -> Outcome:
     """The square root; an error for negative numbers."""
     values = pc.sqrt(a)
-    least = pc.min(a).as_py()
-    if least is None or least >= 0:
+    # NaN is least for numpy, and where the array is null anything may stand: both only cost the closer look.
+    if not len(a) or raw_numbers(a).min() >= 0:
         return Outcome(values)
     return with_errors(
         values, failing(pc.less(a, pa.scalar(0, a.type)), "cannot take square root of a negative number")
@@ -190,7 +185,9 @@ def power(a: Datum, b: Datum) -> Outcome:
     broken = (x < 0) & np.isfinite(y) & (np.trunc(y) != y)
     complex_ = failing(broken, "a negative number raised to a non-integer power yields a complex result")
     undefined = failing((x == 0) & (y < 0), "zero raised to a negative power is undefined")
-    values, errors = with_errors(pc.power(a, b), first_error(complex_, undefined))
+    # 1 ^ NaN and NaN ^ 0 are 1, for signalling NaNs too, which the machine's power passes on.
+    raised = np.where((x == 1) | (y == 0), 1, np.power(x, y))
+    values, errors = with_errors(from_numpy(raised, pa.float64(), a, b), first_error(complex_, undefined))
     values, overflow = in_range(values, x, y)
     return with_errors(values, first_error(errors, overflow))
 
@@ -221,7 +218,9 @@ def _angle(name: str, kernel: Callable[[Any], Any], doc: str, limit: float = mat
         with np.errstate(all="ignore"):
             values = from_numpy(kernel(x), a.type, a)
         outside = (np.abs(x) > limit) | (np.isinf(x) if name not in ("atan", "radians", "degrees") else False)
-        return with_errors(values, failing(outside, "input is out of range"))
+        errors = failing(outside, "input is out of range")
+        values, overflow = in_range(values, x)
+        return with_errors(values, first_error(errors, overflow))
 
     scalar(name, (FLOAT8,), FLOAT8, doc=doc, **_FLOAT)(angle)
 

@@ -8,30 +8,24 @@ A numeric's scale is part of its type, so the result's type says beforehand how 
 | `*` | s1 + s2, less where 38 digits do not hold that, see `product_type` | half away from zero |
 | `/` | 18, or max(s1, s2) if greater and there is room | half away from zero |
 | `%` | max(s1, s2) | never |
-| sqrt ln log exp power | 18, from 15 digits of double precision | |
 
 So a plain `numeric`, which is numeric(38,18), stays one under `+ - * / %`, `price * 2` has the scale of
 price, and 0.1 * 0.1 is 0.01 exactly. What does not fit fails with "numeric field overflow"; nothing is
-silently cut.
+silently cut. Roots, logarithms and powers are in `numeric_maths.py`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr import order
-from tidegate.expr.function import AT_ENDS, DOWN, EITHER, NEVER, UP, Errors, scalar
-from tidegate.expr.functions import maths
+from tidegate.expr.function import AT_ENDS, DOWN, EITHER, NEVER, UP, scalar
 from tidegate.expr.functions.bounded import absolute_transfer, guarded, nought, one_sided
 from tidegate.expr.functions.decimals import Mode, product, rescaled, rounded, total
 from tidegate.expr.functions.division import quotient, remainder, whole_quotient
-from tidegate.expr.functions.float_digits import decimal_to_float, float_to_decimal
-from tidegate.expr.functions.number import float_divide, same_type
+from tidegate.expr.functions.number import same_type
 from tidegate.expr.outcome import Datum, Outcome, first_error, length, spread, to_numpy, with_errors
 from tidegate.expr.specs import Specs
 from tidegate.expr.types import DEFAULT_SCALE, INT4, MAX_PRECISION, NUMERIC, Type, numeric
@@ -202,9 +196,10 @@ def _to_digits(name: str, mode: Mode, doc: str) -> None:
             return rounded(a, n.as_py() or 0, out.arrow, mode) if n.is_valid else _nothing(a, out)
         return _by_digits(spread(a, length(a, n)), n, out, mode)
 
-    scalar(name, (NUMERIC, INT4), rounded_type, trend=(UP, None), errors=AT_ENDS, stable=True, doc=doc)(
-        with_digits
-    )
+    # Only for one number of digits: the corners -2147483648 and 2147483647 give 0 and the number itself, while 0
+    # in between may round it up beyond 38 digits.
+    claims = guarded(with_digits, (UP, UP), lambda _, n: n.exact)
+    scalar(name, (NUMERIC, INT4), rounded_type, stable=True, doc=doc, **claims)(with_digits)
 
 
 def _nothing(a: pa.Array, out: Type) -> Outcome:
@@ -225,36 +220,3 @@ def _by_digits(a: pa.Array, n: pa.Array, out: Type, mode: Mode) -> Outcome:
 
 _to_digits("round", Mode.HALF_AWAY, "Rounded to so many digits after the point, halves away from zero.")
 _to_digits("trunc", Mode.TRUNC, "Cut to so many digits after the point, towards zero.")
-
-
-# ---------------------------------------------------------------- by way of double precision
-
-
-def _through_float(
-    name: str, kernel: Callable[..., Outcome], params: int = 1, fails: Errors = Errors.ANYWHERE, **claims: Any
-) -> None:
-    def numeric_form(*args: Datum, out: Type) -> Outcome:
-        n = length(*args)
-        values, errors = kernel(*(decimal_to_float(spread(arg, n), pa.float64()) for arg in args))
-        decimals, overflow = float_to_decimal(values, out.arrow)
-        return with_errors(decimals, first_error(errors, overflow))
-
-    doc = f"{(kernel.__doc__ or '').rstrip('.')}; to 15 digits."
-    scalar(name, (NUMERIC,) * params, NUMERIC, errors=fails, stable=True, doc=doc, **claims)(numeric_form)
-
-
-def _log_to_base(base: pa.Array, a: pa.Array) -> Outcome:
-    """The logarithm of the second number to the base of the first."""
-    (above, first), (below, second) = maths.ln(a), maths.ln(base)
-    values, third = float_divide(above, below)
-    return with_errors(values, first_error(first, second, third))
-
-
-_through_float("sqrt", maths.sqrt, fails=AT_ENDS, trend=(UP,))
-_through_float("ln", maths.ln)
-_through_float("log", maths.log10)
-_through_float("log10", maths.log10)
-_through_float("exp", maths.exp)
-_through_float("log", _log_to_base, 2)
-for _name in ("power", "pow", "^"):
-    _through_float(_name, maths.power, 2)

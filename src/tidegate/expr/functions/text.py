@@ -23,7 +23,17 @@ import pyarrow.compute as pc
 
 from tidegate.expr.function import AS_TEXT, MODERATE, NEVER, UP, TrendClaim, scalar, where
 from tidegate.expr.letters import char_counts, code_points, from_code_points, nulled, slice_chars
-from tidegate.expr.outcome import Datum, Outcome, failing, length, raw_bytes, spread, to_numpy, with_errors
+from tidegate.expr.outcome import (
+    Datum,
+    Outcome,
+    failing,
+    first_error,
+    length,
+    raw_bytes,
+    spread,
+    to_numpy,
+    with_errors,
+)
 from tidegate.expr.prefix import at_least, by_prefix, claims, common_prefix, constant, filled, successors
 from tidegate.expr.specs import NO, YES, Specs, known
 from tidegate.expr.transfer import any_of, by_trend
@@ -357,9 +367,9 @@ def overlay(a: Datum, new: Datum, start: Datum, size: Datum) -> Outcome:
     head = cut(a, np.zeros((), np.int64), np.maximum(first - 1, 0), a, new, start, size)
     tail = cut(a, np.maximum(first - 1 + count, 0), np.array(END), a, new, start, size)
     values = pc.binary_join_element_wise(head, new, tail, "")
-    return with_errors(
-        values, failing(np.broadcast_to(first <= 0, n), "negative substring length not allowed")
-    )
+    negative = failing(np.broadcast_to(first <= 0, n), "negative substring length not allowed")
+    beyond = failing(np.broadcast_to((first > 0) & (first + count >= END), n), "integer out of range")
+    return with_errors(values, first_error(negative, beyond))
 
 
 @scalar("overlay", (TEXT, TEXT, INT4), TEXT, stable=True)

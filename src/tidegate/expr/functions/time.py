@@ -27,7 +27,7 @@ from tidegate.expr import civil, order
 from tidegate.expr.civil import MICROS_A_DAY
 from tidegate.expr.enclose import bound, claimed, inherited, numbers, widest
 from tidegate.expr.function import AT_ENDS, DOWN, NEVER, UP, TrendClaim, scalar, where
-from tidegate.expr.outcome import Datum, Outcome, from_numpy, integers, to_numpy, validity
+from tidegate.expr.outcome import Datum, Outcome, from_numpy, integers, raw_numbers, to_numpy, validity
 from tidegate.expr.specs import Specs, to_bools
 from tidegate.expr.types import DATE, INT4, INTERVAL, TIME, TIMESTAMP, TIMESTAMPTZ, Type
 
@@ -54,12 +54,14 @@ def _moved_alike(t: pa.Array, i: pa.Scalar, sign: int, out: Type) -> Outcome | N
     step = sign * (days * MICROS_A_DAY + span)
     if months or not i.is_valid or abs(step) > civil.LAST_MICRO - civil.FIRST_MICRO:
         return None
-    numbers = integers(t)
-    ends = pc.min_max(numbers)
-    least, greatest = ends["min"].as_py(), ends["max"].as_py()
-    if least is not None and (least + step < civil.FIRST_MICRO or greatest + step > civil.LAST_MICRO):
+    # Timestamps are in the calendar, and leave it only the way they are moved. What stands where the array is
+    # null takes part; if that is out of bounds, only the closer look is lost.
+    raw = raw_numbers(t)
+    if len(raw) and step > 0 and int(raw.max()) + step > civil.LAST_MICRO:
         return None
-    return Outcome(pc.add(numbers, pa.scalar(step, pa.int64())).view(out.arrow))
+    if len(raw) and step < 0 and int(raw.min()) + step < civil.FIRST_MICRO:
+        return None
+    return Outcome(pc.add(integers(t), pa.scalar(step, pa.int64())).view(out.arrow))
 
 
 def _end(

@@ -113,7 +113,7 @@ def at_offset(offset: Datum, t: Datum, out: Type) -> Outcome:
     """The same by an offset east of Greenwich, given as an interval of hours, minutes and seconds."""
     n = length(offset, t)
     months, days, span = order.interval_parts(offset)
-    step = (span // MICROS_A_SECOND) * MICROS_A_SECOND
+    step = span - np.fmod(span, MICROS_A_SECOND)  # a zone has no fractions of a second: cut towards zero
     moved = to_numpy(t) + (step if out == TIMESTAMP else -step)
     values, errors = civil.timestamps(np.broadcast_to(moved, n), out.arrow, offset, t)
     mixed = np.broadcast_to((months != 0) | (days != 0), n)

@@ -1,0 +1,264 @@
+"""Compaction: few large parts instead of many small ones, and times that nobody can ask for any more made one.
+
+Parts in the order of their times, sizes in MiB, fanout 4 (8 by default):
+
+    150  31  34  30  29 | 4  4  3 | 1        four neighbours of about one size → one of 120
+    150  120            | 4  4  3 | 1
+
+Only neighbours are merged, so a part covers a short time, and filters on time still find few parts. Each row is rewritten
+about once a tier, of which there are few. What is rewritten gets the newest schema, times below `since` become `since`, and in
+a shard with retractions identical rows of one time are added up: what was put in and taken out is gone. The sum of diffs stays
+the same, which is checked here and again by the state.
+
+A compaction that is killed leaves orphans, one that meets another gives up what it wrote; in both cases the parts it read are still
+there. `full=True` merges all small neighbours however few, and in a shard with retractions the large parts too.
+
+The option `retention_ms` says how long past times can be asked for: `since` follows `upper` and the clock at that distance, but
+never passes a lease. Parts of which all rows have ended by themselves are dropped from the state without being read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import CorruptError
+from tidegate.shard.change import Advance, Part, Replace
+from tidegate.shard.lease import Lease, hold, release_expired
+from tidegate.shard.merge import Block, concat, in_order, merge, summed
+from tidegate.shard.parts import from_table
+from tidegate.shard.schema import Schema
+from tidegate.shard.state import Conflict, State
+from tidegate.shard.stream import blocks
+from tidegate.shard.writer import INFLATION, Shard, TooOld, order_of, schema_of
+
+RETENTION = "retention_ms"
+SMALLEST_TIER = 64 << 10
+"""Parts up to this size are all of one tier."""
+DROPPED_AT_ONCE = 10_000
+
+
+@dataclass
+class Compacted:
+    """What a compaction did."""
+
+    since: int = 0
+    removed: int = 0
+    """Parts that were replaced."""
+    added: int = 0
+    """Parts that took their place."""
+    expired: int = 0
+    """Parts that were dropped since all of their rows had ended."""
+    conflicts: int = 0
+    """Merges that were given up, as another compaction was faster."""
+
+
+def compact(shard: Shard, *, full: bool = False) -> Compacted:
+    """Moves `since`, drops what has ended, merges what is small; see the module's docstring."""
+    release_expired(shard)
+    state = advance(shard)
+    done = Compacted(since=state.since, expired=drop_expired(shard))
+    # The lease keeps the parts of the plan from being swept if another compaction replaces them meanwhile.
+    with hold(shard, lambda state: max(state.since, state.upper - 1)) as lease:
+        for group in plan(shard, lease.state, full=full):
+            try:
+                added = rewrite(shard, lease, group)
+            except (Conflict, TooOld):
+                done.conflicts += 1
+                continue
+            if added is not None:
+                done.removed += len(group)
+                done.added += added
+    return done
+
+
+def advance(shard: Shard) -> State:
+    """Moves `since` as far as the retention option and leases allow."""
+
+    def think(state: State) -> Advance | None:
+        retention = state.options.get(RETENTION)
+        if retention is None or state.dropped:
+            return None
+        wanted = min(shard.clock.now() - retention, state.upper - 1)
+        reached = min([wanted, *(lease.since for lease in state.leases.values())])
+        return Advance(reached) if reached > state.since else None
+
+    return shard.machine.change(think)
+
+
+def drop_expired(shard: Shard) -> int:
+    """Drops the parts of which all rows have ended, by their metadata alone; how many."""
+    dropped = 0
+    while True:
+        gone: tuple[int, ...] = ()
+
+        def think(state: State) -> Replace | None:
+            nonlocal gone
+            ended = [
+                table.column("id").filter(
+                    pc.fill_null(pc.less_equal(table.column("expires"), state.since), False)
+                )
+                for table in state.parts.tables()
+            ]
+            ids = [id_ for column in ended for id_ in column.to_pylist()]
+            gone = tuple(ids[:DROPPED_AT_ONCE])
+            return Replace(gone, (), expired=True) if gone else None
+
+        shard.machine.change(think)
+        dropped += len(gone)
+        if not gone:
+            return dropped
+
+
+def plan(shard: Shard, state: State, *, full: bool) -> Iterator[list[Part]]:
+    """Groups of neighbours to be merged, each given as parts in the order of their times."""
+    tables = [table.select(["id", "size", "first", "last", "retracts"]) for table in state.parts.tables()]
+    if not tables:
+        return
+    table = pa.concat_tables(tables)
+    table = table.take(
+        pc.sort_indices(table, [("first", "ascending"), ("last", "ascending"), ("id", "ascending")])
+    )
+    sizes, ids = table.column("size").to_numpy(), table.column("id").to_numpy()
+    target, fanout = shard.config.part_bytes, shard.config.compact_fanout
+    collapsing = pc.and_(table.column("retracts"), pc.less_equal(table.column("first"), state.since))
+    if full and pc.any(collapsing).as_py():
+        groups = iter([range(len(sizes))])
+    elif full:
+        groups = _fill(sizes, target)
+    else:
+        groups = _tiers(sizes, target, fanout)
+    for group in groups:
+        yield _parts(state, ids[group.start : group.stop])
+
+
+def _fill(sizes: np.ndarray, target: int) -> Iterator[range]:
+    """Runs of at least two small parts, cut where they are large enough together."""
+    for run in _runs(sizes < target / 2):
+        start, total = run.start, 0
+        for at in run:
+            total += int(sizes[at])
+            if total >= target or at == run.stop - 1:
+                if at > start:
+                    yield range(start, at + 1)
+                start, total = at + 1, 0
+
+
+def _tiers(sizes: np.ndarray, target: int, fanout: int) -> Iterator[range]:
+    """Runs of at least `fanout` parts of one tier or below it; the smallest tier with such a run goes first."""
+    free = sizes < target / 2
+    limit = SMALLEST_TIER
+    while free.any():
+        limit = min(limit, target // 2)
+        for run in _runs(free & (sizes <= limit)):
+            start = run.start
+            while run.stop - start >= fanout:
+                total = np.cumsum(sizes[start : run.stop])
+                stop = start + max(fanout, int(np.searchsorted(total, target)) + 1)
+                stop = min(stop, run.stop)
+                # A part as large as all others together would be rewritten for little.
+                if 2 * sizes[start:stop].max() <= sizes[start:stop].sum() or limit == SMALLEST_TIER:
+                    free[start:stop] = False
+                    yield range(start, stop)
+                start = stop
+        if limit == target // 2:
+            return
+        limit *= fanout
+
+
+def _runs(mask: np.ndarray) -> list[range]:
+    """The stretches of the mask that are true."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return [range(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
+
+
+def _parts(state: State, ids: np.ndarray) -> list[Part]:
+    wanted = pa.array(ids)
+    found = [
+        part
+        for table in state.parts.tables()
+        for part in from_table(table.filter(pc.is_in(table.column("id"), value_set=wanted)))
+    ]
+    return sorted(found, key=lambda part: (part.first, part.last, part.id))
+
+
+def rewrite(shard: Shard, lease: Lease, group: Sequence[Part]) -> int | None:
+    """Replaces parts by others with the same updates; how many, or None if nothing was to be gained."""
+    state = lease.state
+    schema = schema_of(state)
+    order = order_of(state, schema, retracts=False)
+    level = max(part.level for part in group) + 1
+    with shard.writing() as written:
+        for block in _outputs(shard, state, schema, group, order):
+            lease.keep()
+            written.append(shard.store(state, schema, block, order, level))
+        before, after = sum(part.diffs for part in group), sum(part.diffs for part in written)
+        if before != after:
+            raise CorruptError(
+                f"compaction of {state.shard} made {after} of a sum of diffs of {before}: nothing was changed"
+            )
+        if len(written) >= len(group) and sum(part.rows for part in written) >= sum(
+            part.rows for part in group
+        ):
+            shard.discard(written)
+            return None
+
+        def think(newest: State) -> Replace:
+            shard.check_age(written)
+            return Replace(tuple(part.id for part in group), tuple(written))
+
+        shard.machine.change(think)
+    return len(written)
+
+
+def _outputs(
+    shard: Shard, state: State, schema: Schema, group: Sequence[Part], order: tuple[int, ...]
+) -> Iterator[Block]:
+    """The updates of the group, as blocks of the size of a part."""
+    limit = INFLATION * shard.config.part_bytes
+    waiting: list[Block] = []
+    for block in _updates(shard, state, schema, group, order):
+        waiting.append(block)
+        if sum(_size(piece) for piece in waiting) >= limit:
+            yield concat(waiting)
+            waiting = []
+    if waiting:
+        yield concat(waiting)
+
+
+def _size(block: Block) -> int:
+    return sum(column.nbytes for column in block.columns) + 16 * len(block)
+
+
+def _updates(
+    shard: Shard, state: State, schema: Schema, group: Sequence[Part], order: tuple[int, ...]
+) -> Iterator[Block]:
+    """The updates of the group in the order wanted, times advanced, identical ones added up if the shard retracts."""
+    ids = [column.id for column in schema.columns]
+    # `since` can be `upper`; a part's times are below it.
+    since = min(state.since, state.upper - 1)
+
+    def stream(part: Part) -> Iterator[Block]:
+        rows = shard.config.batch_rows
+        for block in blocks(shard.machine, part, schema, ids, rows, ranged=bool(order)):
+            yield replace(block, times=np.maximum(block.times, since))
+
+    if not order:
+        yield from itertools.chain.from_iterable(stream(part) for part in group)
+        return
+    places = [ids.index(id_) for id_ in order]
+    runs = [
+        stream(part)
+        if part.order[: len(order)] == order
+        else iter([in_order(concat(list(stream(part))), places)])
+        for part in group
+    ]
+    for window in merge(runs, places):
+        block = window if state.monotonic else summed(window, by_time=True)
+        if len(block):
+            yield in_order(block, places)

@@ -1,0 +1,290 @@
+"""Reading a shard: what it holds at a time, and what changed between two.
+
+    with snapshot(shard, as_of=5_000) as found:
+        for batch in found.batches(["id", "price"]):     Arrow batches, each row as often as it is there
+            …
+
+    with updates(shard, 5_001, 6_000) as changes:         from_time ≤ time < to_time
+        for batch in changes.batches(["id"]):             the columns, `_time` and `_diff`
+            …
+
+`since ≤ as_of < upper` is exact and repeatable. Before `since` is an error that names both times; at `upper` or after it the read
+waits, up to a time-out. A lease keeps what is read from being deleted; it is renewed as batches are read (`lease.py`).
+
+A shard without retractions is read part by part, and nothing is compared. With retractions, rows must meet what retracts them:
+
+| | memory | read |
+|---|---|---|
+| `_beside`: few retractions | their keys, and the rows that have one of these keys | narrow columns of the parts that retract, then every part once |
+| `_merged`: many, and all parts sorted | a block of each part | every part once, and once more to verify it |
+
+`_beside` rests on this: a row of which no equal one was ever retracted is there as often as its diffs say. A key is a row's narrow
+columns (those of a fixed width): rows of equal keys may differ elsewhere, so they are only *suspects*, and added up in full.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import TimeError
+from tidegate.shard.change import Part
+from tidegate.shard.lease import Lease, hold
+from tidegate.shard.merge import Block, concat, merge, repeated, settled, summed
+from tidegate.shard.parts import from_table
+from tidegate.shard.rowkey import row_keys
+from tidegate.shard.state import State
+from tidegate.shard.stream import blocks
+from tidegate.shard.validity import Validity, lives, still_valid
+from tidegate.shard.writer import Shard, is_narrow, schema_of
+
+POLL_S = 0.02
+
+
+def snapshot(shard: Shard, as_of: int | None = None, timeout_ms: int | None = None) -> Snapshot:
+    """What the shard holds at time `as_of`; None: everything that is committed."""
+    if as_of is None:
+        lease = hold(shard, lambda state: max(state.upper - 1, state.since))
+        return Snapshot(shard, lease, lease.since)
+    lease = hold(shard, lambda _: as_of)
+    _wait(shard, lease, as_of + 1, timeout_ms)
+    return Snapshot(shard, lease, as_of)
+
+
+def updates(
+    shard: Shard, from_time: int, to_time: int | None = None, timeout_ms: int | None = None
+) -> Changes:
+    """What changed at times `from_time ≤ t < to_time`; None: up to what is committed."""
+
+    def pick(state: State) -> int:
+        # Times up to `since` have been made one, so the first that can be told apart is the one behind it.
+        if from_time <= state.since and state.since > 0:
+            raise TimeError(
+                f"cannot tell changes from time {from_time} on: the collection is kept from {state.since} on",
+                hint=f"read a snapshot at {state.since}, and changes from {state.since + 1}",
+            )
+        return max(from_time - 1, 0)
+
+    lease = hold(shard, pick)
+    if to_time is not None:
+        _wait(shard, lease, to_time, timeout_ms)
+    return Changes(shard, lease, from_time, lease.state.upper if to_time is None else to_time)
+
+
+def _wait(shard: Shard, lease: Lease, upper: int, timeout_ms: int | None) -> None:
+    """Waits until the shard is complete up to `upper`, and lets the lease know that state."""
+    timeout = shard.config.as_of_timeout_ms if timeout_ms is None else timeout_ms
+    end = time.monotonic() + timeout / 1000
+    try:
+        while lease.state.upper < upper:
+            if time.monotonic() >= end:
+                raise TimeError(
+                    f"cannot read at time {upper - 1} yet: the collection is complete up to {lease.state.upper}",
+                    hint=f"waited for {timeout} ms; append something, or ask for a time below {lease.state.upper}",
+                )
+            time.sleep(min(POLL_S, timeout / 1000))
+            lease.keep()
+            lease.state = shard.machine.fetch()
+    except BaseException:
+        lease.close()
+        raise
+
+
+class _Reading:
+    """What snapshots and changes share: a state that is held, and its parts as streams."""
+
+    def __init__(self, shard: Shard, lease: Lease) -> None:
+        self.shard, self.lease, self.state = shard, lease, lease.state
+        self.schema = schema_of(self.state)
+        self.validity = Validity.of(self.state.options)
+
+    def close(self) -> None:
+        """Gives the lease back; nothing can be read from here on."""
+        self.lease.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ids(self, columns: Sequence[str] | None) -> list[int]:
+        if columns is None:
+            return [column.id for column in self.schema.columns]
+        return [self.schema.find(name).id for name in columns]
+
+    def _names(self, ids: Sequence[int]) -> list[str]:
+        names = {column.id: column.name for column in self.schema.columns}
+        return [names[id_] for id_ in ids]
+
+    def _select(self, keep: Callable[[pa.Table], pa.Array]) -> Iterator[Part]:
+        """The parts that pass, found among all of them without a loop."""
+        for table in self.state.parts.tables():
+            yield from from_table(table.filter(keep(table)))
+
+    def _blocks(
+        self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
+    ) -> Iterator[Block]:
+        rows = rows or self.shard.config.batch_rows
+        for block in blocks(self.shard.machine, part, self.schema, ids, rows, ranged=ranged):
+            self.lease.keep()
+            yield block
+
+
+class Snapshot(_Reading):
+    """What a shard holds at one time."""
+
+    def __init__(self, shard: Shard, lease: Lease, as_of: int) -> None:
+        super().__init__(shard, lease)
+        self.as_of = as_of
+
+    def parts(self) -> Iterator[Part]:
+        """The parts that may hold rows at this time, told from the state alone."""
+
+        def keep(table: pa.Table) -> pa.Array:
+            begun = pc.less_equal(table.column("first"), self.as_of)
+            return pc.and_(begun, pc.fill_null(pc.greater(table.column("expires"), self.as_of), True))
+
+        return self._select(keep)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows, each as often as it is there, in batches of these columns."""
+        ids = self._ids(columns)
+        fields = pa.schema([pa.field(name, self.schema.find(name).type.arrow) for name in self._names(ids)])
+        for block in self.rows(ids):
+            if len(block):
+                yield _batch(repeated(block), fields, int(block.diffs.sum()))
+
+    def rows(self, ids: Sequence[int]) -> Iterator[Block]:
+        """The rows with the columns of these ids, the diff saying how often each is there."""
+        parts = list(self.parts())
+        retracting = [part for part in parts if part.retracts]
+        if not retracting:
+            for part in parts:
+                yield from self._visible(part, ids)
+            return
+        there = self._ids(None)
+        prefix = _common_prefix([part.order for part in parts])
+        prefix = tuple(itertools.takewhile(lambda id_: id_ in there, prefix))  # columns can be dropped
+        many = sum(part.rows for part in retracting) > self.shard.config.retractions_in_memory
+        yield from self._merged(parts, ids, prefix) if many and prefix else self._beside(parts, ids)
+
+    def _visible(
+        self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
+    ) -> Iterator[Block]:
+        """The part's updates that have happened and have not ended."""
+        validity = self.validity
+        extra = [validity.upper] if validity is not None and validity.upper not in ids else []
+        for block in self._blocks(part, [*ids, *extra], rows, ranged=ranged):
+            keep = block.times <= self.as_of
+            if validity is not None:
+                keep &= still_valid(block.columns[[*ids, *extra].index(validity.upper)], self.as_of)
+            wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
+            yield wanted if keep.all() else wanted.take(keep)
+
+    def _beside(self, parts: Sequence[Part], ids: Sequence[int]) -> Iterator[Block]:
+        """Rows that nothing retracts as they come, and at last what is left of the others."""
+        narrow = [column.id for column in self.schema.columns if is_narrow(column.type)]
+        narrow = narrow or [column.id for column in self.schema.columns]
+        retracted = self._retracted([part for part in parts if part.retracts], narrow)
+        both = [*ids, *(id_ for id_ in narrow if id_ not in ids)]
+        at = [both.index(id_) for id_ in narrow]
+        suspects: list[Block] = []
+        enough = self.shard.config.batch_rows
+        for part in parts:
+            for block in self._visible(part, both):
+                keys = row_keys([block.columns[i] for i in at], len(block))
+                suspect = pc.is_in(keys, value_set=retracted).to_numpy(zero_copy_only=False)
+                wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
+                suspects.append(wanted.take(suspect))
+                yield wanted.take(~suspect)
+            if sum(map(len, suspects)) > enough:
+                suspects = [summed(concat(suspects), by_time=False)]
+                enough = 2 * len(suspects[0]) + self.shard.config.batch_rows
+        if suspects:
+            yield settled(concat(suspects), self._names(ids))
+
+    def _retracted(self, parts: Sequence[Part], narrow: Sequence[int]) -> pa.Array:
+        """The keys of all rows that are retracted."""
+        found = [pa.array([], pa.large_binary())]
+        for part in parts:
+            for block in self._visible(part, narrow):
+                below = block.take(block.diffs < 0)
+                found.append(row_keys(below.columns, len(below)).unique())
+        return pa.concat_arrays(found).unique()
+
+    def _merged(self, parts: Sequence[Part], ids: Sequence[int], prefix: Sequence[int]) -> Iterator[Block]:
+        """All parts as sorted runs, merged; equal rows are in the same window and added up there."""
+        both = [*ids, *(id_ for id_ in prefix if id_ not in ids)]
+        rows = max(1024, self.shard.config.batch_rows * 8 // len(parts))
+        runs = [self._visible(part, both, rows, ranged=True) for part in parts]
+        for window in merge(runs, [both.index(id_) for id_ in prefix]):
+            block = settled(window, self._names(both))
+            yield Block(block.columns[: len(ids)], block.times, block.diffs)
+
+
+class Changes(_Reading):
+    """What changed in a shard between two times."""
+
+    def __init__(self, shard: Shard, lease: Lease, from_time: int, to_time: int) -> None:
+        super().__init__(shard, lease)
+        self.from_time, self.to_time = from_time, to_time
+
+    def parts(self) -> Iterator[Part]:
+        """The parts that may hold, or by the end of their rows cause, changes in this time."""
+
+        def keep(table: pa.Table) -> pa.Array:
+            begun = pc.less(table.column("first"), self.to_time)
+            if self.validity is None:
+                return pc.and_(begun, pc.greater_equal(table.column("last"), self.from_time))
+            return pc.and_(
+                begun, pc.fill_null(pc.greater_equal(table.column("expires"), self.from_time), True)
+            )
+
+        return self._select(keep)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The changes, in batches of these columns, `_time` and `_diff`."""
+        ids = self._ids(columns)
+        fields = [pa.field(name, self.schema.find(name).type.arrow) for name in self._names(ids)]
+        schema = pa.schema([*fields, pa.field("_time", pa.int64()), pa.field("_diff", pa.int64())])
+        for block in self.rows(ids):
+            if len(block):
+                yield _batch(
+                    [*block.columns, pa.array(block.times), pa.array(block.diffs)], schema, len(block)
+                )
+
+    def rows(self, ids: Sequence[int]) -> Iterator[Block]:
+        """The changes with the columns of these ids. A row that ends by itself is retracted at its time."""
+        bounds = [] if self.validity is None else [self.validity.lower, self.validity.upper]
+        for part in self.parts():
+            for block in self._blocks(part, [*ids, *bounds]):
+                wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
+                if bounds:
+                    wanted = lives(wanted, *block.columns[-2:])
+                inside = (wanted.times >= self.from_time) & (wanted.times < self.to_time)
+                yield wanted if inside.all() else wanted.take(inside)
+
+
+def _batch(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
+
+
+def _common_prefix(orders: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The columns that all are sorted by."""
+    common = orders[0]
+    for order in orders:
+        agree = np.array([a == b for a, b in zip(common, order, strict=False)], bool)
+        common = common[: int(np.argmin(agree)) if len(agree) and not agree.all() else len(agree)]
+    return common
