@@ -46,9 +46,10 @@ bench-interpret: setup ## pruning 10,000 to 1,000,000 parts, beside deltalake
 bench-evaluate: setup ## rows/s per kernel class, beside pyarrow and DuckDB
 	$(BIN)/python bench/evaluate.py
 
-prove: setup postgres ## laws and golden files with many more random cases (SEED=… to repeat a run)
+prove: setup postgres ## laws, golden files, simulation and kills with many more random cases (SEED=… to repeat a run)
 	@echo "seed $(SEED): repeat with make prove SEED=$(SEED)"
 	HYPOTHESIS_PROFILE=prove $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) $(wildcard tests/laws) tests/golden
+	TIDEGATE_SIMULATIONS=400 TIDEGATE_KILLS=200 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) tests/simulation
 	@echo "seed $(SEED)"
 
 docs: setup ## docs/sql.md from the registry of functions

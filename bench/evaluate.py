@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 
 import tidegate.expr.functions  # noqa: F401  # fills the registry
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.types import BOOL, FLOAT8, INT8, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
+from tidegate.expr.simplify import simplified
+from tidegate.expr.types import BOOL, FLOAT8, INT8, JSONB, NUMERIC, TEXT, TIMESTAMPTZ, Type, numeric
 from tidegate.sql.bind import expression
 
 RESULTS = Path(__file__).parent / "results"
@@ -57,6 +58,7 @@ def data(rows: int) -> tuple[dict[str, pa.Array], list[tuple[str, Type]]]:
         "x": column(random.normal(size=rows), FLOAT8),
         "y": column(random.normal(size=rows), FLOAT8),
         "p": column(number, INT8).cast(pa.decimal128(21, 2)).cast(price.arrow),
+        "q": _long(random, rows, gaps),
         "flag": column(number % 2 == 0, BOOL),
         "t": text,
         "digits": column(number, INT8).cast(pa.string()),
@@ -64,8 +66,15 @@ def data(rows: int) -> tuple[dict[str, pa.Array], list[tuple[str, Type]]]:
         "iso": pa.array(np.datetime_as_string(stamp.astype("datetime64[us]"))),
         "j": _documents(number, stamp, text),
     }
-    types = [INT8, INT8, FLOAT8, FLOAT8, price, BOOL, TEXT, TEXT, TIMESTAMPTZ, TEXT, JSONB]
+    types = [INT8, INT8, FLOAT8, FLOAT8, price, NUMERIC, BOOL, TEXT, TEXT, TIMESTAMPTZ, TEXT, JSONB]
     return columns, list(zip(columns, types, strict=True))
+
+
+def _long(random: np.random.Generator, rows: int, gaps: np.ndarray) -> pa.Array:
+    """Numerics with 18 random digits after the point, beyond 64 bits."""
+    words = np.stack([random.integers(0, 2**63, rows), random.integers(-(2**30), 2**30, rows)], axis=1)
+    array = pa.Array.from_buffers(NUMERIC.arrow, rows, [None, pa.py_buffer(words)])
+    return pc.if_else(pa.array(gaps), pa.scalar(None, NUMERIC.arrow), array)
 
 
 def _documents(number: np.ndarray, stamp: np.ndarray, text: pa.Array) -> pa.Array:
@@ -114,6 +123,14 @@ QUESTIONS = [
              lambda c: pc.binary_join_element_wise(c["t"], c["digits"], "/")),
     Question("length", "length(t)", "length(t)", lambda c: pc.utf8_length(c["t"])),
     Question("md5", "md5(t)", "md5(t)", None),
+    Question("numeric to text", "p::text", "p::varchar", lambda c: c["p"].cast(pa.string())),
+    Question("numeric to integer", "p::int8", "p::bigint", None),
+    Question("numeric to float", "p::float8", "p::double", lambda c: c["p"].cast(pa.float64())),
+    Question("float to numeric", "x::numeric", "x::decimal(38,18)", None),
+    Question("long numeric to text", "q::text", "q::varchar", lambda c: c["q"].cast(pa.string())),
+    Question("long numeric to integer", "q::int8", "q::bigint", None),
+    Question("long numeric to float", "q::float8", "q::double", lambda c: c["q"].cast(pa.float64())),
+    Question("round a long numeric", "round(q, 2)", "round(q, 2)", lambda c: pc.round(c["q"], 2, "half_towards_infinity")),
     Question("text to integer", "digits::int8", "digits::bigint", lambda c: c["digits"].cast(pa.int64())),
     Question("integer to text", "a::text", "a::varchar", lambda c: c["a"].cast(pa.string())),
     Question("text to timestamp", "iso::timestamp", "iso::timestamp", lambda c: c["iso"].cast(pa.timestamp("us"))),
@@ -150,7 +167,7 @@ def measure(rows: int) -> Iterator[tuple[str, float, float | None, float | None]
     con.execute("SET threads = 1; SET TimeZone = 'UTC'")
     con.register("given", pa.table(columns))
     for question in QUESTIONS:
-        expr = expression(question.ours, typed)
+        expr = simplified(expression(question.ours, typed))
         errors = evaluate(expr, arrays).errors
         assert errors is None, (question.name, errors)
         ours = cpu_seconds(lambda expr=expr: evaluate(expr, arrays))

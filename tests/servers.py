@@ -23,6 +23,9 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from tidegate.errors import StoreError
+from tidegate.store.object import ObjectBlob
+
 
 class Missing(Exception):  # noqa: N818  # reads as what it is
     """A server's program is not on this machine."""
@@ -122,10 +125,21 @@ def s3() -> S3:
         )
     atexit.register(_kill, server)
     _wait(lambda: _answers(f"http://127.0.0.1:{port}/lake"), "the S3 server")
-    return S3(
+    options = S3(
         endpoint=f"http://127.0.0.1:{port}", access_key_id="tidegate", secret_access_key="tidegate-secret",
         region="us-east-1",
     )  # fmt: skip
+    _wait(lambda: _has_bucket(options), "the bucket of the S3 server")
+    return options
+
+
+def _has_bucket(options: S3) -> bool:
+    """The server answers some milliseconds before it has made the bucket."""
+    try:
+        list(ObjectBlob.open("s3://lake/", **options).list())
+    except StoreError:
+        return False
+    return True
 
 
 def _kill(server: subprocess.Popen[bytes]) -> None:

@@ -1,34 +1,82 @@
 """Tidegate keeps time-varying collections as Parquet parts, and reads only what can matter.
 
-This module holds every public name; all other modules may change. Importing it is cheap: pyspark, duckdb and
+    import tidegate
+    db = tidegate.open("lake")
+    db.sql("CREATE TABLE t (id int8, at timestamptz, payload jsonb)")
+
+This module holds every public name; all other modules may change. Importing it is cheap: pyarrow, pyspark, duckdb and
 obstore are imported when something first needs them.
 """
 
+import os as _os
+import typing as _t
+
 from tidegate.errors import (
     BindError,
+    CorruptError,
     EvaluationError,
+    IndeterminateError,
     LimitError,
     ParseError,
     PlanError,
     Position,
     SqlError,
+    StoreError,
     TidegateError,
+    TimeError,
     TypeMismatch,
     UnsupportedError,
 )
+
+if _t.TYPE_CHECKING:
+    from tidegate.database import Database
+    from tidegate.scan.result import Interval, Result
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BindError",
+    "CorruptError",
+    "Database",
     "EvaluationError",
+    "IndeterminateError",
+    "Interval",
     "LimitError",
     "ParseError",
     "PlanError",
     "Position",
+    "Result",
     "SqlError",
+    "StoreError",
     "TidegateError",
+    "TimeError",
     "TypeMismatch",
     "UnsupportedError",
     "__version__",
+    "open",
 ]
+
+_LAZY = {
+    "Database": "tidegate.database",
+    "Interval": "tidegate.scan.result",
+    "Result": "tidegate.scan.result",
+}
+
+
+def open(url: str | _os.PathLike[str], **options: _t.Any) -> "Database":  # noqa: A001  # tidegate.open is the contract
+    """Opens the database at a path or URL, and makes it if there is none.
+
+    `lake` is a folder with its metadata in SQLite; `s3://bucket/lake` a bucket with its metadata beside; both with
+    `?metadata=postgresql://…` have it in PostgreSQL; `memory://` is gone with the process. See `tidegate/store/place.py`.
+    """
+    from tidegate.database import Database
+
+    return Database.open(url, **options)
+
+
+def __getattr__(name: str) -> _t.Any:
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'tidegate' has no attribute {name!r}")

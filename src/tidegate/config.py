@@ -36,6 +36,11 @@ class Config:
     sweep_grace_ms: Annotated[
         int, "how long an object that nothing refers to is kept; twice the longest write"
     ] = 3_600_000
+    stats_collection: Annotated[bool, "whether statistics of parts are collected as they are written"] = True
+    stats_filter: Annotated[
+        bool, "whether parts are left out that their statistics prove to hold nothing"
+    ] = True
+    stats_budget: Annotated[int, "bytes of statistics that a part may have, but for what must be kept"] = 1024
     as_of_timeout_ms: Annotated[int, "how long a read waits for a time that is not complete yet"] = 30_000
 
     @classmethod

@@ -1,15 +1,16 @@
 """`make demo`: what exists so far, at work on a year of orders.
 
 It makes a year of orders in memory, one part a day, asks the questions that matter, and for each shows what was read against
-what there is, beside evaluating everything; the answers are compared. It ends with a transform taken apart and an error.
-Storage, Spark and sources are not part of this yet: the parts here are Arrow tables, and their statistics are made by the
-demo itself.
+what there is, beside evaluating everything; the answers are compared. Then the last month becomes a database in a temporary
+folder: durable parts with statistics of their own, read as of now and of earlier, compacted. It ends with a transform taken
+apart and an error. Spark and sources are not part of this yet.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import tempfile
 import textwrap
 import time
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import tidegate
 from tidegate.errors import TidegateError
 from tidegate.expr.interpret import Interpretation
 from tidegate.expr.lanes import Lanes, Range
@@ -158,6 +160,37 @@ def _run(plan: MapFilterProject, parts: list[list[pa.Array]]) -> tuple[int, str]
     return rows, digest.hexdigest()
 
 
+def keep(year: Year) -> None:
+    """The last month as a database in a folder: appended, read, read as of earlier, retracted, compacted."""
+    print("\n— a lake in a folder: Parquet parts, and metadata in SQLite\n")
+    with tempfile.TemporaryDirectory() as folder, tidegate.open(folder) as db:
+        columns = ", ".join(f"{name} {type_}" for name, type_ in ORDERS.columns)
+        db.sql(f"CREATE TABLE orders ({columns}) CLUSTER BY (created_at)")
+        names = [name for name, _ in ORDERS.columns]
+        start = time.perf_counter()
+        month = [db.append("orders", pa.table(part, names)) for part in year.parts[-30:]]
+        took = time.perf_counter() - start
+        size = db.status().collections["orders"].bytes
+        print(f"  30 days appended, each all or nothing, in {took:.1f} s: {size / 1e6:.1f} MB")
+        _look(db, "SELECT id FROM orders WHERE created_at >= '2024-12-29'")
+        _look(db, f"SELECT id FROM orders AS OF {month[9]}")
+        bad = db.sql("SELECT * FROM orders WHERE created_at < '2024-12-02'").arrow()
+        db.append("orders", bad, diff=-1)
+        print(f"  {len(bad):,} rows retracted")
+        _look(db, "SELECT id FROM orders")
+        _look(db, f"SELECT id FROM orders AS OF {month[-1]}")
+        done = db.compact("orders", full=True)
+        print(f"  compacted: {done.removed} parts became {done.added}; all times can still be read")
+        _look(db, "SELECT id FROM orders")
+        _look(db, f"SELECT id FROM orders AS OF {month[-1]}")
+
+
+def _look(db: tidegate.Database, sql: str) -> None:
+    result = db.sql(sql)
+    print(f"  {sql}")
+    print(f"    {len(result):,} rows from {result.scan.parts_read} of {result.scan.parts_total} parts")
+
+
 def take_apart() -> None:
     """A maintained transform: what is done before storing, what expires, and what is left for reading."""
     print("\n— TRANSFORM USING, taken apart so that it can stop and go on without its past\n")
@@ -187,16 +220,18 @@ def main() -> None:
     )
     rows = parser.parse_args().rows
     print("Tidegate: what exists so far — expressions that are evaluated over rows")
-    print("and interpreted over statistics, by the same declarations.")
+    print("and interpreted over statistics, by the same declarations; and collections")
+    print("that are kept with their statistics, and read as of any time.")
     print(f"\nMaking a year of orders, one part a day, {rows * DAYS:,} rows … ", end="", flush=True)
     start = time.perf_counter()
     year = make_year(rows)
     print(f"{time.perf_counter() - start:.1f} s")
     for title, sql in QUESTIONS:
         ask(year, title, sql)
+    keep(year)
     take_apart()
     make_a_mistake()
-    print("\nNot here yet: durable parts, Spark, sources, the command line and the web page.")
+    print("\nNot here yet: Spark, sources, the command line and the web page.")
     print("Next: docs/tour.md follows a filter through the code; `make test` proves it;")
     print("`make bench-interpret` prunes a million parts beside deltalake.")
 

@@ -112,10 +112,13 @@ def interval_carry(row: Row) -> bool:
     """Hours beyond 292 years are carried into days, since the time part of an interval is kept in
     nanoseconds.
     """
-    if row.type.kind is not Kind.INTERVAL or row.ours is None or row.theirs is None:
-        return False
-    lengths = [(m * 30 + d) * 86_400_000_000 + u for m, d, u in (row.ours, row.theirs)]
-    return abs(row.theirs[2]) >= 2**53 and lengths[0] == lengths[1]
+    if row.type.kind is Kind.INTERVAL and row.ours is not None and row.theirs is not None:
+        lengths = [(m * 30 + d) * 86_400_000_000 + u for m, d, u in (row.ours, row.theirs)]
+        return abs(row.theirs[2]) >= 2**53 and lengths[0] == lengths[1]
+    long = any(
+        t.kind is Kind.INTERVAL and a and abs(a[2]) >= 2**62 for t, a in zip(row.types, row.args, strict=True)
+    )
+    return long and row.both_texts and "justify" in row.sql
 
 
 def interval_parts(row: Row) -> bool:
@@ -200,6 +203,11 @@ def subscripts(row: Row) -> bool:
     return row.only_theirs_fails("integer out of range") and "[" in row.sql
 
 
+def subscripts_of_null(row: Row) -> bool:
+    """A slice of NULL fails if its subscripts do; PostgreSQL does not look at them."""
+    return row.theirs is None and row.their_error is None and row.our_error is not None and "[" in row.sql
+
+
 def array_bounds(row: Row) -> bool:
     """Arrays start at 1: a text with other bounds, as [0:1]={1,2}, is not read."""
     return row.our_error is not None and any(text.startswith("[") for text in row.texts)
@@ -256,7 +264,7 @@ DIFFERENCES: tuple[Callable[[Row], bool], ...] = (
     interval_range, interval_carry, interval_parts, interval_point,
     digits, scale, floating_numerics, sign_of_nan, underflow, hexadecimal,
     jsonb_order, jsonb_text, jsonb_index,
-    subscripts, array_bounds, dimensions,
+    subscripts, subscripts_of_null, array_bounds, dimensions,
     like_escape, escape_of_null, regex_flavour, regex_folding, length_limit, right_overflow, overlay_overflow,
     commutative_junctions,
 )  # fmt: skip

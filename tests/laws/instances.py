@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tidegate.expr.functions  # noqa: F401  # fills the registry
 from tidegate.errors import TidegateError
@@ -62,7 +63,9 @@ class Instance:
         name = self.function.name.replace(" ", "_")
         return f"{name}({','.join(map(str, self.types))})->{self.out}".replace(" ", "")
 
-    __repr__ = __str__
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """How hypothesis shows a failing instance: else it prints every field of every type."""
+        printer.text(str(self))
 
     def topic(self, position: int) -> tuple[str, int]:
         """Where this argument's own values are looked up (`constants.py`)."""
@@ -106,9 +109,9 @@ def argument_types(function: Function) -> Iterator[tuple[Type, ...]]:
         else FOR_ANY
     )
     turns = range(max(len(letters), 3 if function.variadic else 1))
-    for letter, extra in (
-        (letters[i % len(letters)] or INT4, i % 3 if function.variadic else 0) for i in turns
-    ):
+    least = int(function.hidden)  # the planner joins two at least
+    for i in turns:
+        letter, extra = letters[i % len(letters)] or INT4, least + i % 3 if function.variadic else 0
         params = [*function.params, *[function.params[-1]] * extra] if function.params else []
         for turn in range(
             len(SCALES) if any(isinstance(p, Type) and p.kind is Kind.NUMERIC for p in params) else 1

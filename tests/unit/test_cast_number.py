@@ -201,7 +201,18 @@ READ = {
         "o": 'invalid input syntax for type boolean: "o"',
         "": 'invalid input syntax for type boolean: ""',
     },
-    MZ_TIMESTAMP: {"1700000000000": 1700000000000, "x": 'invalid input syntax for type mz_timestamp: "x"'},
+    MZ_TIMESTAMP: {
+        "1700000000000": 1700000000000,
+        "2024-01-01": 1704067200000,
+        "2024-01-01T00:00:00.0019Z": 1704067200001,
+        "1969-12-31 23:59:59.9999": -1,
+        "2024-01-01 00:00:00+02": 1704060000000,
+        "20240101": 20240101,
+        "1999.008": 'invalid input syntax for type mz_timestamp: "1999.008"',
+        "2024-13-01": 'date/time field value out of range: "2024-13-01"',
+        "99999999999999999999": 'value "99999999999999999999" is out of range for type mz_timestamp',
+        "x": 'invalid input syntax for type mz_timestamp: "x"',
+    },
 }
 
 

@@ -67,6 +67,10 @@ RULES = [
     ("CASE WHEN NULL THEN a ELSE b END", "b"),
     ("coalesce(NULL, a, 5, b)", "coalesce(a, 5)"),
     ("coalesce(a, NULL)", "a"),
+    # ||
+    ("t || '/' || t", "t || '/' || t"),
+    ("'a' || ('b' || t || a)", "'ab' || t || a::text"),
+    ("(t || '1') || ('2' || t)", "t || '12' || t"),
 ]  # fmt: skip
 
 

@@ -59,6 +59,8 @@ POSTGRES = [
     ("overlay", ("abcdef", "é", 3), ("value", "abédef")),
     ("overlay", ("abc", "x", 0, 1), ("error", "negative substring length not allowed")),
     ("overlay", ("abcdef", "XX", 2, -1), ("value", "aXXabcdef")),
+    ("overlay", ("ab", "x", 2147483647), ("error", "integer out of range")),
+    ("overlay", ("ab", "x", 101, 2147483647), ("error", "integer out of range")),
     ("reverse", ("aé日",), ("value", "日éa")),
     ("ascii", ("é",), ("value", 233)),
     ("ascii", ("",), ("value", 0)),

@@ -58,9 +58,17 @@ def opened(array: pa.Array) -> tuple[Limbs, np.ndarray]:
 
 def closed(limbs: Limbs, negative: np.ndarray, type_: pa.DataType) -> tuple[pa.Array, np.ndarray]:
     """decimal128 values of these unscaled digits, and where they are too long for the type (anything there)."""
-    low, high, large = two_words(limbs)
+    low, high, more = two_words(limbs)
+    array, large = packed(low, high, negative, type_)
+    return array, large | more
+
+
+def packed(
+    low: np.ndarray, high: np.ndarray, negative: np.ndarray, type_: pa.DataType
+) -> tuple[pa.Array, np.ndarray]:
+    """The same from the two words of each absolute value."""
     top, rest = (np.uint64(word) for word in divmod(10**type_.precision, 2**64))
-    large = large | (high > top) | ((high == top) & (low >= rest))
+    large = (high > top) | ((high == top) & (low >= rest))
     pairs = np.empty((len(low), 2), np.uint64)
     pairs[:, 0] = np.where(negative, ~low + _ONE, low)
     pairs[:, 1] = np.where(negative, ~high + (low == 0), high)
@@ -88,19 +96,20 @@ def plus(x: Limbs, y: Limbs) -> Limbs:
     """The sum."""
     if len(x) < len(y):
         x, y = y, x
-    result, carry = [], _ZERO
+    result: Limbs = []
+    carry = np.zeros(1, np.uint64)
     for i, limb in enumerate(x):
         total = limb + carry + (y[i] if i < len(y) else _ZERO)
         result.append(total & _LOW)
         carry = total >> _BITS
-    return [*result, carry] if np.any(carry) else result
+    return [*result, carry] if carry.any() else result
 
 
 def times(x: Limbs, y: Limbs) -> Limbs:
     """The product, as on paper."""
     result = [np.zeros(max(len(x[0]), len(y[0])), np.uint64) for _ in range(len(x) + len(y))]
     for i, a in enumerate(x):
-        carry = _ZERO
+        carry = np.zeros(1, np.uint64)
         for j, b in enumerate(y):
             total = a * b + result[i + j] + carry
             result[i + j], carry = total & _LOW, total >> _BITS

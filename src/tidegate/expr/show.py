@@ -248,6 +248,8 @@ def _plain_args(call: Call) -> list[Expr]:
     args = list(call.args)
     if call.function.name in ("cast", "field", "in", "and", "or", "not"):
         return args
+    if call.function.name == "join_all":
+        return [natural(arg) if isinstance(arg, Literal) and not arg.is_null else arg for arg in args]
     choices = [_plainer(arg) for arg in args]
     for pick in range(max(map(len, choices), default=0)):
         trial = [
@@ -371,6 +373,7 @@ def _zone(printer: _Printer, node: Call, args: list[Shown]) -> Shown:
 _FORMS: dict[str, Callable[[_Printer, Call, list[Shown]], Shown]] = {
     "and": _junction("AND", AND),
     "or": _junction("OR", OR),
+    "join_all": _junction("||", OTHER),
     "not": _not,
     **dict.fromkeys(_TESTS, _test),
     "is distinct from": _distinct,

@@ -17,6 +17,7 @@ other, and leaves errors and NULLs alone.
 | `NOT a < b` → `a >= b` | the order is total, NaN included; both are NULL or fail for the same rows |
 | `5 < a` → `a > 5` | the same comparison |
 | `a = 1 OR a = 2` → `a IN (1, 2)`, likewise NOT IN | IN is that OR; a is NULL, or fails, once instead of twice |
+| `(a || b) || c` → one join of three texts | joining is associative, and NULL if any part is |
 | CASE without branches that are never taken, or behind one that always is | a condition that is a constant fails for no row |
 
 Not here: `x = x` → `true` (NULL), `x AND NOT x` → `false` (NULL), `x * 0` → `0` (NULL, errors, NaN).
@@ -202,6 +203,22 @@ def _in(call: Call) -> Expr:
     return call
 
 
+# ---------------------------------------------------------------- ||
+
+
+def _join(call: Call) -> Expr:
+    """Texts joined to joined texts in one call, and constants that came to stand side by side as one."""
+    if call.type.kind is not Kind.TEXT:
+        return call
+    function, parts = REGISTRY.overloads("join_all")[0], list[Expr]()
+    for arg in call.args:
+        inner = isinstance(arg, Call) and arg.function.name in ("||", "join_all")
+        for part in arg.args if inner and isinstance(arg, Call) else (arg,):
+            both = _folded(Call(function, (parts[-1], part), call.type)) if parts else None
+            parts[-1:] = [*parts[-1:], part] if both is None else [both]
+    return call if parts == list(call.args) else Call(function, tuple(parts), call.type)
+
+
 # ---------------------------------------------------------------- CASE, COALESCE
 
 
@@ -242,4 +259,5 @@ _RULES: dict[str, Callable[[Call], Expr]] = {
     "in": _in,
     "case": _case,
     "coalesce": _coalesce,
+    "||": _join,
 }

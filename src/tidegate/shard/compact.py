@@ -2,8 +2,8 @@
 
 Parts in the order of their times, sizes in MiB, fanout 4 (8 by default):
 
-    150  31  34  30  29 | 4  4  3 | 1        four neighbours of about one size → one of 120
-    150  120            | 4  4  3 | 1
+    150 | 32  34  33  30 | 4  4  1        four neighbours of about one size become one of 129
+    150 | 129            | 4  4  1        three are not enough
 
 Only neighbours are merged, so a part covers a short time, and filters on time still find few parts. Each row is rewritten
 about once a tier, of which there are few. What is rewritten gets the newest schema, times below `since` become `since`, and in
@@ -223,7 +223,8 @@ def _outputs(
     limit = INFLATION * shard.config.part_bytes
     waiting: list[Block] = []
     for block in _updates(shard, state, schema, group, order):
-        waiting.append(block)
+        if len(block):
+            waiting.append(block)
         if sum(_size(piece) for piece in waiting) >= limit:
             yield concat(waiting)
             waiting = []
@@ -232,7 +233,8 @@ def _outputs(
 
 
 def _size(block: Block) -> int:
-    return sum(column.nbytes for column in block.columns) + 16 * len(block)
+    size: int = sum(column.nbytes for column in block.columns) + 16 * len(block)
+    return size
 
 
 def _updates(

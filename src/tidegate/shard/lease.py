@@ -22,6 +22,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
+from typing import Self
 
 from tidegate.errors import StoreError, TidegateError, TimeError
 from tidegate.shard.change import Hold, Release
@@ -80,7 +81,7 @@ class Lease:
         except StoreError:
             return
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

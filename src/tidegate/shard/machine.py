@@ -83,6 +83,11 @@ class Machine:
             assert self._state is not None
             return self._state
 
+    def known(self) -> State:
+        """The newest state that was seen: for what never changes, such as options given at creation."""
+        with self._lock:
+            return self.fetch() if self._state is None else self._state
+
     def change(self, think: Callable[[State], Change | None]) -> State:
         """Makes the change that `think` wants of the newest state, however often it must be asked; None: nothing to do.
 

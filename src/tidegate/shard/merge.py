@@ -99,11 +99,12 @@ def settled(block: Block, names: Sequence[str]) -> Block:
     if not (block.diffs < 0).any():
         return block
     if not ambiguous(block.columns):
-        raise _negative(block, int(np.flatnonzero(block.diffs < 0)[0]), names)
+        row = int(np.flatnonzero(block.diffs < 0)[0])
+        raise _negative(block, row, int(block.diffs[row]), names)
     # -0 was put in and 0 taken out: they are equal, so the one takes away the other.
     group, first, sums = _groups(row_keys(block.columns, len(block)), block.diffs)
     if (sums < 0).any():
-        raise _negative(block, int(first[sums < 0][0]), names)
+        raise _negative(block, int(first[sums < 0][0]), int(sums[sums < 0][0]), names)
     left = _offset(group, block.diffs)
     return replace(block, diffs=left).take(left != 0)
 
@@ -122,12 +123,12 @@ def _offset(group: np.ndarray, diffs: np.ndarray) -> np.ndarray:
     return left
 
 
-def _negative(block: Block, row: int, names: Sequence[str]) -> CorruptError:
+def _negative(block: Block, row: int, times: int, names: Sequence[str]) -> CorruptError:
     values = (
         f"{name} = {column[row].as_py()!r}"[:80] for name, column in zip(names, block.columns, strict=True)
     )
     return CorruptError(
-        f"a row is there {int(block.diffs[row])} times: {', '.join(list(values)[:20]) or '(no columns)'}",
+        f"a row is there {times} times: {', '.join(list(values)[:20]) or '(no columns)'}",
         hint="it was retracted more often than it was appended",
     )
 

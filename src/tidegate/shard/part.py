@@ -8,11 +8,14 @@
   driven by a bitmap of ours.
 - Floats without Parquet statistics: a footer's min and max leave out NaN, and readers that order NaN above all else (Spark) would
   skip rows that match. Our own statistics know about NaN.
+- Our own statistics of each page sit in the file's metadata, as text that other readers pass over.
 - Columns carry their id as Parquet's field id. Intervals, which pyarrow cannot write, are a struct of months, days and
 microseconds.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +26,8 @@ from tidegate.errors import CorruptError
 from tidegate.expr.order import interval_parts, make_intervals
 from tidegate.expr.types import Kind, Type
 from tidegate.shard.schema import HIDDEN, Schema
+from tidegate.stats.frame import Frame
+from tidegate.stats.summary import PAGES_KEY, read_pages
 
 ROW_GROUP_ROWS = 1 << 20
 PAGE_ROWS = 8192
@@ -31,8 +36,13 @@ SAMPLE = 8192
 INTERVAL_STRUCT = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("micros", pa.int64())])
 
 
-def encode_part(schema: Schema, columns: list[pa.Array], times: pa.Array, diffs: pa.Array) -> bytes:
-    """The bytes of a part: `columns` in the order of the schema, and each row's time and diff."""
+def encode_part(
+    schema: Schema, columns: list[pa.Array], times: pa.Array, diffs: pa.Array, pages: bytes = b""
+) -> bytes:
+    """The bytes of a part: `columns` in the order of the schema, and each row's time and diff.
+
+    `pages` is the page map (`stats/summary.py`), kept in the file's metadata.
+    """
     stored = [_to_storage(array, column.type) for array, column in zip(columns, schema.columns, strict=True)]
     fields = [
         pa.field(column.name, array.type, metadata={"PARQUET:field_id": str(column.id + 1)})
@@ -42,21 +52,34 @@ def encode_part(schema: Schema, columns: list[pa.Array], times: pa.Array, diffs:
     fields += [pa.field(name, pa.int64(), nullable=False) for name in HIDDEN]
     table = pa.Table.from_arrays([*stored, *hidden], schema=pa.schema(fields))
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
-        sink,
-        compression="zstd",
-        compression_level=1,
-        row_group_size=ROW_GROUP_ROWS,
-        max_rows_per_page=PAGE_ROWS,
-        write_page_index=True,
-        write_page_checksum=True,
-        use_dictionary=[f.name for f, a in zip(fields, stored, strict=False) if _repeats(a)],
-        column_encoding=dict.fromkeys(HIDDEN, "DELTA_BINARY_PACKED"),
-        write_statistics=_with_statistics(table.schema),
-        store_schema=True,
-    )
+    with pq.ParquetWriter(sink, table.schema, **layout(table)) as writer:
+        writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        if pages:
+            # Not as the schema's metadata, which pyarrow would write a second time inside `ARROW:schema`.
+            writer.add_key_value_metadata({PAGES_KEY: pages})
     return bytes(sink.getvalue())
+
+
+def layout(table: pa.Table) -> dict[str, Any]:
+    """How a part is laid out, as options of pyarrow's writer."""
+    hidden = [name for name in HIDDEN if name in table.schema.names]
+    repeating = [n for n in table.schema.names if n not in hidden and _repeats(_one(table.column(n)))]
+    return {
+        "compression": "zstd",
+        "compression_level": 1,
+        "max_rows_per_page": PAGE_ROWS,
+        "write_page_index": True,
+        "write_page_checksum": True,
+        "use_dictionary": repeating,
+        "column_encoding": dict.fromkeys(hidden, "DELTA_BINARY_PACKED"),
+        "write_statistics": _with_statistics(table.schema),
+        "store_schema": True,
+    }
+
+
+def page_frame(metadata: pq.FileMetaData) -> Frame | None:
+    """The statistics of a part's pages, if its file has them; facts are unpacked when they are asked for."""
+    return read_pages((metadata.metadata or {}).get(PAGES_KEY, b""), metadata.num_rows)
 
 
 def decode_part(

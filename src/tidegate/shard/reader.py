@@ -13,10 +13,10 @@ waits, up to a time-out. A lease keeps what is read from being deleted; it is re
 
 A shard without retractions is read part by part, and nothing is compared. With retractions, rows must meet what retracts them:
 
-| | memory | read |
+| | memory | reads |
 |---|---|---|
-| `_beside`: few retractions | their keys, and the rows that have one of these keys | narrow columns of the parts that retract, then every part once |
-| `_merged`: many, and all parts sorted | a block of each part | every part once, and once more to verify it |
+| `_beside`: few retractions | their keys, the rows with these keys | narrow columns of the parts that retract, then every part |
+| `_merged`: many, all parts sorted | a block of each part | every part, and once more to verify it |
 
 `_beside` rests on this: a row of which no equal one was ever retracted is there as often as its diffs say. A key is a row's narrow
 columns (those of a fixed width): rows of equal keys may differ elsewhere, so they are only *suspects*, and added up in full.
@@ -34,11 +34,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import TimeError
+from tidegate.errors import StoreError, TimeError
 from tidegate.shard.change import Part
 from tidegate.shard.lease import Lease, hold
 from tidegate.shard.merge import Block, concat, merge, repeated, settled, summed
-from tidegate.shard.parts import from_table
+from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.rowkey import row_keys
 from tidegate.shard.state import State
 from tidegate.shard.stream import blocks
@@ -135,6 +135,8 @@ class _Reading:
         self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
     ) -> Iterator[Block]:
         rows = rows or self.shard.config.batch_rows
+        if self.lease.closed:
+            raise StoreError("what is read was closed", hint="read inside of the `with`, or before `close()`")
         for block in blocks(self.shard.machine, part, self.schema, ids, rows, ranged=ranged):
             self.lease.keep()
             yield block
@@ -147,26 +149,35 @@ class Snapshot(_Reading):
         super().__init__(shard, lease)
         self.as_of = as_of
 
-    def parts(self) -> Iterator[Part]:
-        """The parts that may hold rows at this time, told from the state alone."""
-
-        def keep(table: pa.Table) -> pa.Array:
+    def table(self) -> pa.Table:
+        """The parts that may hold rows at this time, told from the state alone, as rows of `parts.SCHEMA`."""
+        found = [SCHEMA.empty_table()]
+        for table in self.state.parts.tables():
             begun = pc.less_equal(table.column("first"), self.as_of)
-            return pc.and_(begun, pc.fill_null(pc.greater(table.column("expires"), self.as_of), True))
+            lasting = pc.fill_null(pc.greater(table.column("expires"), self.as_of), True)
+            found.append(table.filter(pc.and_(begun, lasting)))
+        return pa.concat_tables(found)
 
-        return self._select(keep)
+    def parts(self) -> list[Part]:
+        """The same parts as values."""
+        return from_table(self.table())
 
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows, each as often as it is there, in batches of these columns."""
+    def batches(
+        self, columns: Sequence[str] | None = None, parts: Sequence[Part] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows, each as often as it is there, in batches of these columns; of these `parts` alone, if given.
+
+        Parts may only be left out if none of the snapshot retracts: a row must meet what retracts it.
+        """
         ids = self._ids(columns)
         fields = pa.schema([pa.field(name, self.schema.find(name).type.arrow) for name in self._names(ids)])
-        for block in self.rows(ids):
+        for block in self.rows(ids, parts):
             if len(block):
                 yield _batch(repeated(block), fields, int(block.diffs.sum()))
 
-    def rows(self, ids: Sequence[int]) -> Iterator[Block]:
+    def rows(self, ids: Sequence[int], parts: Sequence[Part] | None = None) -> Iterator[Block]:
         """The rows with the columns of these ids, the diff saying how often each is there."""
-        parts = list(self.parts())
+        parts = self.parts() if parts is None else parts
         retracting = [part for part in parts if part.retracts]
         if not retracting:
             for part in parts:

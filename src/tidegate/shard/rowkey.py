@@ -125,9 +125,9 @@ def _fixed(array: pa.Array, exact: bool) -> np.ndarray:
     """Values of a fixed width as a matrix of bytes; anything where NULL."""
     type_ = array.type
     if pa.types.is_decimal128(type_):
-        little = _raw(array, 16)[:, ::-1].copy()
-        little[:, 0] ^= 0x80
-        return little
+        turned = _raw(array, 16)[:, ::-1].copy()
+        turned[:, 0] ^= 0x80
+        return turned
     if pa.types.is_fixed_size_binary(type_):
         return _raw(array, type_.byte_width)
     if pa.types.is_interval(type_):
@@ -164,7 +164,8 @@ def _big_endian(values: np.ndarray) -> np.ndarray:
     """Signed integers as bytes that compare as they do."""
     width = values.dtype.itemsize
     flipped = values.view(f"u{width}") ^ np.array(1 << (8 * width - 1), f"u{width}")
-    return flipped.astype(f">u{width}").view(np.uint8).reshape(-1, width)
+    matrix: np.ndarray = flipped.astype(f">u{width}").view(np.uint8).reshape(-1, width)
+    return matrix
 
 
 def _text_keys(array: pa.Array) -> pa.Array:

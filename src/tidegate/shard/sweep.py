@@ -2,14 +2,14 @@
 
 | object | deleted when |
 |---|---|
-| *garbage*: it left the state at entry n (a part that was replaced, an old rollup, a segment) | no lease is older than n, and the grace is over |
-| *orphan*: no state ever referred to it (its writer was killed, or lost a race) | it is older than the grace, and a fence was set |
+| *garbage*: it left the state at entry n (a part, a rollup, a segment) | no lease is older than n, and the grace is over |
+| *orphan*: no state referred to it (its writer was killed, or lost a race) | it is older than the grace, and a fence was set |
 | temporary file | it is older than the grace |
 
-**The fence.** An object that is not in the state may be on its way there: written, its entry not yet made. Its writer
-checks its age before it proposes the entry, but may then sleep for hours. So sweep first lists what is old, then adds an entry to the
-log, then looks which of these the state has by now, and deletes the rest. A sleeper's proposal is for the entry after the
-one it saw; the fence took that place. It must look again, sees the age, and writes anew (`Shard.check_age`).
+**The fence.** An object that is not in the state may be on its way there: written, its entry not yet made. Its writer checks
+its age before it proposes the entry, but may then sleep for hours. So sweep first lists what is old, then adds an entry to
+the log, then looks which of these the state has by now, and deletes the rest. A sleeper's proposal is for the entry after
+the one it saw; the fence took that place. It must look again, sees the age, and writes anew (`Shard.check_age`).
 
 How old an object is, the store's own clock says, by an object that sweep writes for the purpose. Everything here may be done twice
 at once, or stop at any point: deleting is idempotent, and what was deleted but not yet forgotten is deleted again next time.
@@ -30,6 +30,7 @@ from tidegate.shard.change import Forget
 from tidegate.shard.lease import release_expired
 from tidegate.shard.state import State
 from tidegate.shard.writer import Shard
+from tidegate.store.blob import Entry
 
 FOLDERS = ("part", "seg", "roll")
 MARKS = "mark"
@@ -51,6 +52,11 @@ def sweep(shard: Shard) -> Swept:
     """Deletes what nothing can refer to; see the module's docstring."""
     before = len(shard.machine.fetch().leases)
     state = release_expired(shard)
+    if state.dropped and state.segments:
+        shard.machine.roll(
+            state
+        )  # a rollup without parts, so that the segments of the one before are garbage
+        state = shard.machine.fetch()
     done = Swept(leases=max(0, before - len(state.leases)))
     done.garbage = _sweep_garbage(shard, state)
     done.orphans = _sweep_orphans(shard)
@@ -84,14 +90,8 @@ def _sweep_orphans(shard: Shard) -> int:
     name = shard.machine.fetch().shard
     with _store_now(shard, name) as now:
         over = now - shard.config.sweep_grace_ms
-        old = [
-            entry.name
-            for folder in FOLDERS
-            for entry in shard.machine.attempt(
-                lambda folder=folder: list(shard.machine.blob.list(f"{folder}/{name}/"))
-            )
-            if entry.written <= over
-        ]
+        listed = [entry for folder in FOLDERS for entry in _listed(shard, f"{folder}/{name}/")]
+        old = [entry.name for entry in listed if entry.written <= over]
     if not _unknown(shard.machine.fetch(), old):
         return 0
     orphans = _unknown(shard.machine.change(lambda _: Forget(())), old)
@@ -117,7 +117,7 @@ def _store_now(shard: Shard, name: str) -> Iterator[int]:
     blob, mark = shard.machine.blob, f"{MARKS}/{name}/{secrets.token_hex(8)}"
     shard.machine.attempt(lambda: blob.put(mark, b""))
     try:
-        marks = shard.machine.attempt(lambda: list(blob.list(f"{MARKS}/{name}/")))
+        marks = _listed(shard, f"{MARKS}/{name}/")
         now = next((entry.written for entry in marks if entry.name == mark), None)
         if now is None:
             raise StoreError(
@@ -130,6 +130,10 @@ def _store_now(shard: Shard, name: str) -> Iterator[int]:
     finally:
         with contextlib.suppress(StoreError):
             _delete(shard, mark)
+
+
+def _listed(shard: Shard, prefix: str) -> list[Entry]:
+    return shard.machine.attempt(lambda: list(shard.machine.blob.list(prefix)))
 
 
 def _delete(shard: Shard, name: str) -> None:

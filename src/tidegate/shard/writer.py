@@ -8,7 +8,7 @@
 | what goes wrong | what is there afterwards |
 |---|---|
 | the rows do not fit the schema; `at` is below `upper` | nothing: no part is left |
-| another writer was faster | without `at`: the batch, at a later time. No part is written again: a part's time is the state's word |
+| another writer was faster | without `at`: the batch, at a later time; its parts are not written again |
 | the answer of the store is lost | all of the batch or nothing. With the same token it can be appended again: it is there once |
 | killed between the parts and the entry | nothing; the parts are orphans, which `sweep` deletes when their grace is over |
 
@@ -40,6 +40,7 @@ from tidegate.shard.schema import Schema
 from tidegate.shard.seal import digest
 from tidegate.shard.state import FORMAT, Conflict, State
 from tidegate.shard.validity import Validity
+from tidegate.stats.summary import NOTHING, Summary
 
 CLUSTER = "cluster_by"
 """The option that names the columns, by id, that parts are sorted by."""
@@ -49,15 +50,15 @@ INFLATION = 4
 REWRITES = 5
 """How often a batch whose parts grew too old is written again before the writer gives up."""
 
-Describe = Callable[[Schema, list[pa.Array]], bytes]
+Describe = Callable[[Schema, list[pa.Array]], Summary]
 
 
-def undescribed(_: Schema, __: list[pa.Array]) -> bytes:
+def undescribed(_: Schema, __: list[pa.Array]) -> Summary:
     """No statistics: nothing is known of the part, so it is always read."""
-    return b""
+    return NOTHING
 
 
-class TooOld(TidegateError):
+class TooOld(TidegateError):  # noqa: N818  # reads as what it is
     """A part waited so long for its entry that it may be swept: it must be written again."""
 
 
@@ -78,7 +79,7 @@ class Shard:
     machine: Machine
     config: Config = field(default_factory=Config)
     describe: Describe = undescribed
-    """Gives the encoded statistics of a part's columns."""
+    """Gives the encoded statistics of a part's columns: some for the state, some for the file."""
 
     @staticmethod
     def create(
@@ -142,7 +143,8 @@ class Shard:
         self, state: State, schema: Schema, block: Block, order: tuple[int, ...], level: int = 0
     ) -> Part:
         """Stores updates as one part that nothing refers to yet."""
-        data = encode_part(schema, block.columns, pa.array(block.times), pa.array(block.diffs))
+        known = self.describe(schema, block.columns)
+        data = encode_part(schema, block.columns, pa.array(block.times), pa.array(block.diffs), known.pages)
         name = f"part/{state.shard}/{secrets.token_hex(12)}"
         validity = Validity.of(state.options)
         part = Part(
@@ -159,7 +161,7 @@ class Shard:
             level=level,
             order=order,
             expires=None if validity is None else validity.expires(schema, block.columns),
-            stats=self.describe(schema, block.columns),
+            stats=known.part,
         )
         try:
             self.machine.attempt(lambda: self.machine.blob.put(name, data))

@@ -163,18 +163,20 @@ def _column(c: Cursor) -> ColumnDef:
         raise _no_constraint(c)
     name = c.name("a column's name")
     type_ = type_name(c)
-    nullable, default = True, None
+    nullable, default, at = True, None, None
     while True:
         if c.eat("not", "null"):
             nullable = False
         elif c.eat("null"):
             nullable = True
         elif c.eat("default"):
+            start = c.token.start
             default = expression(c, 6)
+            at = c.since(start)
         elif c.token.kind == "word" and c.token.text in _CONSTRAINTS:
             raise _no_constraint(c)
         else:
-            return ColumnDef(name, type_, nullable, default)
+            return ColumnDef(name, type_, nullable, default, at)
 
 
 _CONSTRAINTS = ("primary", "unique", "check", "references", "constraint", "foreign", "generated", "exclude")

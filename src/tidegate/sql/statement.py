@@ -55,6 +55,8 @@ class ColumnDef:
     type: Type
     nullable: bool = True
     default: Node | None = None
+    default_at: Span | None = None
+    """Where all of the default stands: its text lasts, as that of a view does."""
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,10 @@ def _column(binder: Binder, nodes: list[Node], type_: Type, default: Expr) -> pa
             return read_strings(texts, type_)
         except ConstantError as error:
             raise BindError(error.message, position=binder.position(nodes[error.index].at)) from None
-    return pa.array([_value(binder, node, type_, default) for node in nodes], type_.arrow)
+    found = [_value(binder, node, type_, default) for node in nodes]
+    if pa.types.is_nested(type_.arrow):  # of which Arrow cannot make an array if one is NULL
+        return pa.concat_arrays([pa.repeat(v, 1) if v.is_valid else pa.nulls(1, type_.arrow) for v in found])
+    return pa.array(found, type_.arrow)
 
 
 def _value(binder: Binder, node: Node, type_: Type, default: Expr) -> pa.Scalar:

@@ -2,17 +2,20 @@
 
     created_at timestamptz    rows 1000   nulls 3   low 1700000000000000   high 1700000059000000   distinct ~980
 
-Bounds are values as they are stored, so that collecting, encoding and the frame need no conversion: integers for dates and
-times, unscaled integers for numerics (12.50 of scale 2 is 1250), `(months, days, microseconds)` for intervals. The `Form` says which.
-They follow the one order (`expr/order.py`), ends included:
+Bounds are values as they are stored, so that collecting, encoding and the frame need no conversion:
+integers for dates and times, unscaled integers for numerics (12.50 of scale 2 is 1250), `(months, days,
+microseconds)` for intervals. The `Form` says which. They follow the one order (`expr/order.py`), ends
+included:
 
-- text and bytea are cut to 100 bytes; the upper bound is then rounded up, and is missing where nothing is greater;
+- text and bytea are cut to 100 bytes; the upper bound is then rounded up, and is missing where nothing is
+  greater;
 - floats: NaN is not among the bounds, `nan` says whether it occurs;
 - intervals: `months` says whether any has a months part;
-- records keep a `ColumnStats` for each field, of the records that are not NULL; arrays one for all their elements.
+- records keep a `ColumnStats` for each field, of the records that are not NULL; arrays one for all their
+  elements.
 
-A missing bound is *unbounded*; a missing `ColumnStats` is *unknown*. Neither ever means that there is nothing: that is said by
-`nulls == rows` alone.
+A missing bound is *unbounded*; a missing `ColumnStats` is *unknown*. Neither ever means that there is
+nothing: that is said by `nulls == rows` alone.
 """
 
 from __future__ import annotations

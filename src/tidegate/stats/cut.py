@@ -1,7 +1,8 @@
 r"""Bounds of text and bytea made short, so that they still are bounds.
 
-A lower bound is cut at the end of a letter: what is cut off only made it greater. An upper bound that is cut must grow again: it becomes the
-least text greater than all that begin with what is left (`expr/prefix.py`), or none where there is no such text.
+A lower bound is cut at the end of a letter: what is cut off only made it greater. An upper bound that is
+cut must grow again: it becomes the least text greater than all that begin with what is left
+(`expr/prefix.py`), or none where there is no such text.
 
 >>> low_text("customer/0017", 10), high_text("customer/0017", 10)
 ('customer/0', 'customer/1')
@@ -51,6 +52,14 @@ def high_bytes(value: bytes, size: int) -> bytes | None:
         return value
     stem = value[:size].rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def shared_bytes(low: object, high: object) -> int:
+    """How many bytes two texts, or two bytea, begin with in common; 0 for anything else."""
+    a, b = (bound.encode() if isinstance(bound, str) else bound for bound in (low, high))
+    if not isinstance(a, bytes) or not isinstance(b, bytes):
+        return 0
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def shorter_texts(low: str | None, high: str | None) -> tuple[str | None, str | None]:

@@ -1,17 +1,19 @@
 """The least and the greatest value of each of many stretches of rows, in the one order (`expr/order.py`).
 
-A column's rows are cut into stretches (pages of 8,192 rows; the whole part; the elements of the arrays of a page), given by where each
-starts and, last, where all end. All stretches are looked at in one pass of a numpy kernel for what is a number inside:
+A column's rows are cut into stretches (pages of 8,192 rows; the whole part; the elements of the arrays of a
+page), given by where each starts and, last, where all end. All stretches are looked at in one pass of a
+numpy kernel for what is a number inside:
 
     values   3  1  2 | 9  7 |      | 5        starts  0 3 5 5 6
     low         1    |   7  |  –   | 5        a stretch without values has no bounds
 
 Results are arrays in the stored form (`column.py`). Order needs care for
 
-- floats: `fmin` and `fmax` pass over NaN, which is kept apart;
+- floats: NaN is passed over, and kept apart;
 - decimals: nearly always they fit 64 bits, and are compared so; else Arrow compares them;
 - uuids: the first half decides, the second half among those that share the first;
-- intervals: compared by length, but the bound is one of the values, as 30 days and 1 month are not the same to add;
+- intervals: compared by length, but the bound is one of the values, as 30 days and 1 month are not the same
+  to add;
 - text: Arrow's kernel, stretch by stretch.
 """
 
@@ -30,7 +32,7 @@ from tidegate.expr.specs import to_bools
 Bounds: TypeAlias = tuple[pa.Array, pa.Array]
 
 STORED_DECIMAL = pa.decimal128(38, 0)
-UUID_BYTES = 16
+WORD = 8
 _TOP = np.uint64(2**64 - 1)
 
 
@@ -87,22 +89,22 @@ def _of_integers(values: pa.Array, starts: np.ndarray) -> Bounds:
 
 def _of_floats(values: pa.Array, starts: np.ndarray) -> Bounds:
     raw = _raw(values)
+    out = np.isnan(raw)
     if values.null_count:
-        raw = np.where(to_bools(values.is_valid()), raw, raw.dtype.type(np.nan))
-    nothing = raw.dtype.type(np.nan)
-    low, high = reduced(np.fmin, raw, starts, nothing), reduced(np.fmax, raw, starts, nothing)
-    some = ~np.isnan(low)
-    return _nulled(low, some, pa.float64()), _nulled(high, some, pa.float64())
+        out |= ~to_bools(values.is_valid())
+    some = np.diff(starts) > 0
+    low = high = raw
+    if out.any():
+        # fmin passes over NaN, but not over a signalling one: fmin(1, sNaN) is NaN, and 1 is forgotten.
+        low, high = np.where(out, raw.dtype.type(np.inf), raw), np.where(out, raw.dtype.type(-np.inf), raw)
+        some = count(~out, starts) > 0
+    ends = reduced(np.minimum, low, starts), reduced(np.maximum, high, starts)
+    return _nulled(ends[0], some, pa.float64()), _nulled(ends[1], some, pa.float64())
 
 
 def _of_decimals(values: pa.Array, starts: np.ndarray) -> Bounds:
     unscaled = unscale(values)
-    pairs = (
-        np.frombuffer(unscaled.buffers()[1], np.int64, 2 * len(values), unscaled.offset * 16)
-        if len(values)
-        else np.zeros(0)
-    )
-    pairs = pairs.reshape(-1, 2)
+    pairs = _halves(unscaled, "<i8")
     if values.null_count:
         pairs = np.where(to_bools(values.is_valid())[:, None], pairs, 0)
     halves = pairs[:, 0]
@@ -115,14 +117,8 @@ def _of_decimals(values: pa.Array, starts: np.ndarray) -> Bounds:
 
 
 def _of_uuids(values: pa.Array, starts: np.ndarray) -> Bounds:
-    size = values.type.byte_width
-    assert size == UUID_BYTES
-    raw = (
-        np.frombuffer(values.buffers()[1], ">u8", 2 * len(values), values.offset * size)
-        if len(values)
-        else np.zeros(0, ">u8")
-    )
-    halves = raw.reshape(-1, 2).astype(np.uint64)
+    assert values.type.byte_width == 2 * WORD
+    halves = _halves(values, ">u8").astype(np.uint64)
     some = valid_counts(values, starts) > 0
     result = []
     for ufunc, worst in ((np.minimum, _TOP), (np.maximum, np.uint64(0))):
@@ -161,7 +157,8 @@ def one_by_one(values: pa.Array, starts: np.ndarray) -> Bounds:
         pc.min_max(values.slice(begin, end - begin))
         for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
     ]
-    return tuple(pa.array([pair[side].as_py() for pair in found], values.type) for side in ("min", "max"))  # type: ignore[return-value]  # two sides
+    low, high = (pa.array([pair[side].as_py() for pair in found], values.type) for side in ("min", "max"))
+    return low, high
 
 
 def _both(
@@ -174,6 +171,13 @@ def _both(
     return reduced(least, np.where(valid, raw, top), starts), reduced(
         most, np.where(valid, raw, bottom), starts
     )
+
+
+def _halves(values: pa.Array, word: str) -> np.ndarray:
+    """The two words of each value of 16 bytes."""
+    if not len(values):
+        return np.zeros((0, 2), word)
+    return np.frombuffer(values.buffers()[1], word, 2 * len(values), values.offset * 2 * WORD).reshape(-1, 2)
 
 
 def _raw(values: pa.Array) -> np.ndarray:

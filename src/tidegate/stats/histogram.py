@@ -1,13 +1,13 @@
 """Where the rows of a column lie between its bounds, and about how many values differ: for guesses, never for pruning.
 
-A histogram has 16 buckets with as many rows each. What is kept are the 15 values between them, each as its place between the
-bounds (0 is the low one, 1 the high one) in two bytes, the upper half of a float32: an outlier that stretches the range does not blur what is
-near the low end.
+A histogram has 16 buckets with as many rows each. What is kept are the 15 values between them, each as its
+place between the bounds (0 is the low one, 1 the high one) in two bytes, the upper half of a float32: an
+outlier that stretches the range does not blur what is near the low end.
 
     1, 2, 3, …, 99 and 1,000,000    →   places 0.0000061, 0.000012, …    `fraction_below(50)` is about 0.5
 
-Both come from a sample of rows taken at even distances. Places are computed with `keys`: numbers that rise with the values; for text and
-bytes the eight bytes that follow what both bounds begin with.
+Both come from a sample of rows taken at even distances. Places are computed with `keys`: numbers that rise
+with the values; for text and bytes the eight bytes that follow what both bounds begin with.
 
 >>> import numpy as np
 >>> made = pa.array([histogram(np.arange(1001.0), 0.0, 1000.0)], HISTOGRAM)
@@ -26,6 +26,7 @@ from tidegate.expr.letters import slice_bytes
 from tidegate.expr.outcome import integers
 from tidegate.expr.prefix import common_prefix
 from tidegate.expr.specs import to_bools
+from tidegate.stats.cut import shared_bytes
 
 BUCKETS = 16
 INNER = BUCKETS - 1
@@ -73,18 +74,11 @@ def shared(low: pa.Array, high: pa.Array) -> np.ndarray | int:
     if not (pa.types.is_string(low.type) or pa.types.is_binary(low.type)):
         return 0
     if pa.types.is_binary(low.type):
-        return np.array(
-            [_same(a, b) for a, b in zip(low.to_pylist(), high.to_pylist(), strict=True)], np.int64
-        )
+        pairs = zip(low.to_pylist(), high.to_pylist(), strict=True)
+        return np.array([shared_bytes(a, b) for a, b in pairs], np.int64)
     both = common_prefix(low, high)
     result: np.ndarray = pc.binary_length(both).to_numpy(zero_copy_only=False).astype(np.int64)
     return result
-
-
-def _same(a: bytes | None, b: bytes | None) -> int:
-    if a is None or b is None:
-        return 0
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def histogram(given: np.ndarray, low: float, high: float) -> bytes:
@@ -127,7 +121,9 @@ def fraction_below(value: np.ndarray, histograms: pa.Array, low: np.ndarray, hig
     edges = np.tile(np.linspace(0, 1, BUCKETS + 1), (len(low), 1))
     made = histograms.drop_null()
     if len(made):
-        raw = np.frombuffer(made.buffers()[1], "<u2", len(made) * INNER, made.offset * 2 * INNER).reshape(-1, INNER)
+        raw = np.frombuffer(made.buffers()[1], "<u2", len(made) * INNER, made.offset * 2 * INNER).reshape(
+            -1, INNER
+        )
         edges[to_bools(histograms.is_valid()), 1:-1] = (raw.astype(np.uint32) << 16).view(np.float32)
     share = _interpolated(place, edges)
     return np.where(np.isnan(place), 0.5, np.clip(share, 0, 1))
@@ -140,4 +136,5 @@ def _interpolated(place: np.ndarray, edges: np.ndarray) -> np.ndarray:
     rows = np.arange(len(edges))
     begin, end = edges[rows, at], edges[rows, at + 1]
     inside = np.where(end > begin, (place - begin) / np.where(end > begin, end - begin, 1), 0)
-    return (full + np.where(full < BUCKETS, np.clip(inside, 0, 1), 0)) / BUCKETS
+    share: np.ndarray = (full + np.where(full < BUCKETS, np.clip(inside, 0, 1), 0)) / BUCKETS
+    return share

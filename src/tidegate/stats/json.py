@@ -4,13 +4,13 @@
       ts       number 990  low 17 high 42  whole         10 maps lack it
       kind     text 700  low 'buy' high 'view'           and  null 300
 
-A column of JSON mixes types, so each type keeps a *lane*: how many values are of it, and for numbers and strings the bounds. The
-keys of maps are described in the same way, recursively. Numbers are bounded by numeric(38, 18) rounded outwards (kept as unscaled
-integers), strings are cut as text columns are.
+A column of JSON mixes types, so each type keeps a *lane*: how many values are of it, and for numbers and
+strings the bounds. The keys of maps are described in the same way, recursively. Numbers are bounded by
+numeric(38, 18) rounded outwards (kept as unscaled integers), strings are cut as text columns are.
 
-Looking at all paths of all documents would cost more than writing them. So for a large part only some paths are looked at (`paths.py`):
-a map's other keys are then unknown, and it is not `closed`; and of a map that was only passed through (`payload -> 'user' -> 'id'`)
-the `counts` may be missing: anything may be there.
+Looking at all paths of all documents would cost more than writing them. So for a large part only some paths
+are looked at (`paths.py`): a map's other keys are then unknown, and it is not `closed`; and of a map that
+was only passed through (`payload -> 'user' -> 'id'`) the `counts` may be missing: anything may be there.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """What was counted in each of n stretches of rows, before anything is cut: statistics on their way to be kept.
 
-`collect.py` fills a `Tally` with a stretch for each page; `merged` makes one of row groups or of the whole part from it, with the
-same kernels. A bound is null only where there is nothing to bound: text is cut, and numbers beyond numeric(38, 18) are given up, when the
-tally becomes facts of a frame (`facts.py`) or a part's `ColumnStats` (`stats_of`).
+`collect.py` fills a `Tally` with a stretch for each page; `merged` makes one of row groups or of the whole
+part from it, with the same kernels. A bound is null only where there is nothing to bound: text is cut, and
+numbers beyond numeric(38, 18) are given up, when the tally becomes facts of a frame (`facts.py`) or a
+part's `ColumnStats` (`stats_of`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,18 +59,19 @@ class JsonTally:
 
     def row(self, i: int) -> JsonStats:
         """The statistics of stretch i."""
-        texts = (None, None) if self.text is None else (_at(self.text[0], i), _at(self.text[1], i))
-        low, high = cut_pair(Form.TEXT, *texts)
-        numbers = (None, None) if self.number is None else tuple(_at(bound, i) for bound in self.number)
+        text_low, text_high = cut_pair(Form.TEXT, *_pair(self.text, i))
+        number_low, number_high = _pair(self.number, i)
+        closed = bool(self.closed is not None and self.closed[i])
         inside = {name: tally.row(i) for name, tally in self.keys.items()}
         return JsonStats(
             tuple(int(c) for c in self.counts[:, i]) if self.known[i] else None,
-            *numbers,  # type: ignore[arg-type]  # two unscaled integers
+            number_low,
+            number_high,
             bool(self.whole is not None and self.whole[i]),
-            low,  # type: ignore[arg-type]  # text
-            high,  # type: ignore[arg-type]  # text
-            {name: stats for name, stats in inside.items() if stats.present != 0},
-            bool(self.closed is not None and self.closed[i]),
+            text_low,
+            text_high,
+            {name: stats for name, stats in inside.items() if not closed or stats.present != 0},
+            closed,
         )
 
 
@@ -103,12 +106,11 @@ class Tally:
 
     def row(self, i: int) -> ColumnStats:
         """The statistics of stretch i, text cut."""
-        ends = (None, None) if self.bounds is None else (_at(self.bounds[0], i), _at(self.bounds[1], i))
         return ColumnStats(
             self.form,
             int(self.rows[i]),
             int(self.nulls[i]),
-            *cut_pair(self.form, *ends),
+            *cut_pair(self.form, *_pair(self.bounds, i)),
             nan=self.nan is None or bool(self.nan[i]),
             months=self.months is None or bool(self.months[i]),
             json=None if self.json is None else self.json.row(i),
@@ -128,6 +130,10 @@ def _outer(bound: pa.Array, some: np.ndarray, starts: np.ndarray, side: int) -> 
     return pc.if_else(pa.array(open_), pa.scalar(None, bound.type), outer)
 
 
+def _pair(bounds: Bounds | None, i: int) -> tuple[Any, Any]:
+    return (None, None) if bounds is None else (_at(bounds[0], i), _at(bounds[1], i))
+
+
 def _at(bound: pa.Array, i: int) -> Stored | None:
     """A bound as its stored value."""
     value = bound[i]
@@ -142,22 +148,12 @@ def _at(bound: pa.Array, i: int) -> Stored | None:
     return stored
 
 
-def cut_pair(form: Form, low: Stored | None, high: Stored | None) -> tuple[Stored | None, Stored | None]:
-    """Bounds no longer than they may be."""
+def cut_pair(form: Form, low: Any, high: Any) -> tuple[Any, Any]:
+    """Bounds (None: none) no longer than they may be."""
     if form is Form.TEXT:
-        assert low is None or isinstance(low, str)
-        assert high is None or isinstance(high, str)
-        return (
-            None if low is None else cut.low_text(low, MAX_TEXT),
-            None if high is None else cut.high_text(high, MAX_TEXT),
-        )
+        return low and cut.low_text(low, MAX_TEXT), high and cut.high_text(high, MAX_TEXT)
     if form is Form.BYTES:
-        assert low is None or isinstance(low, bytes)
-        assert high is None or isinstance(high, bytes)
-        return (
-            None if low is None else cut.low_bytes(low, MAX_TEXT),
-            None if high is None else cut.high_bytes(high, MAX_TEXT),
-        )
+        return low and cut.low_bytes(low, MAX_TEXT), high and cut.high_bytes(high, MAX_TEXT)
     return low, high
 
 

@@ -98,7 +98,11 @@ class ObjectBlob:
         # A store lists whole folders: the part of the prefix after the last slash is compared here.
         folder = prefix.rpartition("/")[0]
         found: list[Entry] = []
-        for batch in self._call(prefix, obstore.list, prefix=folder or None, chunk_size=1000):
+        # Pages are fetched as they are asked for, so all of them are asked for inside of `_call`.
+        pages = self._call(
+            prefix, lambda store: list(obstore.list(store, prefix=folder or None, chunk_size=1000))
+        )
+        for batch in pages:
             found += [
                 Entry(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
                 for item in batch

@@ -16,6 +16,7 @@ for _subject in (
     "read_number",
     "write_number",
     "text",
+    "text_join",
     "text_edit",
     "pattern",
     "regexp",

@@ -89,7 +89,12 @@ def made(values: np.ndarray, type_: pa.DataType, valid: pa.Array | None = None) 
 
 def masked(array: pa.Array, valid: pa.Array | None) -> pa.Array:
     """`array` with nulls where `valid` is false."""
-    return array if valid is None else pc.if_else(valid, array, pa.scalar(None, array.type))
+    if valid is None:
+        return array
+    if array.null_count == array.offset == valid.offset == valid.null_count == 0:
+        # The bits of `valid` are just what Arrow keeps of nulls.
+        return pa.Array.from_buffers(array.type, len(array), [valid.buffers()[1], *array.buffers()[1:]])
+    return pc.if_else(valid, array, pa.scalar(None, array.type))
 
 
 def magnitude(values: np.ndarray) -> int:

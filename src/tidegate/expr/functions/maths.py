@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.function import AT_ENDS, NEVER, UP, Errors, scalar
-from tidegate.expr.functions.bounded import absolute_transfer, finite, guarded, loosened
+from tidegate.expr.functions.bounded import absolute_transfer, finite, guarded, inner_function, loosened
 from tidegate.expr.functions.number import in_range, limits, out_of_range
 from tidegate.expr.outcome import (
     Datum,
@@ -32,7 +32,8 @@ from tidegate.expr.outcome import (
     to_numpy,
     with_errors,
 )
-from tidegate.expr.specs import Specs
+from tidegate.expr.specs import NO, Specs
+from tidegate.expr.transfer import by_trend
 from tidegate.expr.types import FLOAT8, FLOATS, INT4, INT8, INTEGERS, Type
 
 _FLOAT: dict[str, Any] = {"stable": True, "exact": False}
@@ -87,8 +88,21 @@ def trunc(a: pa.Array) -> pa.Array:
 
 
 def sign(a: pa.Array) -> pa.Array:
-    """-1, 0 or 1; NaN for NaN."""
-    return from_numpy(np.sign(to_numpy(a)), a.type, a)
+    """-1, 0 or 1; 0 for NaN."""
+    x = to_numpy(a)
+    return from_numpy((x > 0).astype(x.dtype) - (x < 0), a.type, a)
+
+
+def sign_transfer(out: Type, a: Specs) -> Specs:
+    """Sign over containers: UP, never beyond -1 and 1, and 0 too where there may be NaN, of which it makes a number."""
+    specs = by_trend(inner_function(sign, (UP,), NEVER), [a], out)
+    assert a.nan is not None
+    low, high = (to_numpy(bound, end) for bound, end in zip(specs.bounds(), (-1.0, 1.0), strict=True))
+    low, high = np.where(a.nan, np.minimum(low, 0), low), np.where(a.nan, np.maximum(high, 0), high)
+    low, high = pa.array(low), pa.array(high)
+    return Specs.ranged(
+        out, low, high, null=a.null, error=a.error, empty=a.empty, exact=a.exact & ~a.nan, nan=NO
+    )
 
 
 for _names, _kernel in (
@@ -100,7 +114,7 @@ for _names, _kernel in (
     for _name in _names:
         scalar(_name, (FLOAT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(_kernel)
         scalar(_name, (INT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(of_integer(_kernel))
-scalar("sign", (FLOAT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(sign)
+scalar("sign", (FLOAT8,), FLOAT8, transfer=sign_transfer, errors=NEVER, stable=True)(sign)
 scalar("sign", (INT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(of_integer(sign))
 
 

@@ -21,13 +21,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.function import ANYWHERE, cast
+from tidegate.expr.function import ANYWHERE, MODERATE, cast
 from tidegate.expr.functions.bounded import inner_function
 from tidegate.expr.functions.cast_number import number_from_lanes
 from tidegate.expr.functions.decimals import OVERFLOW, settle_wide
 from tidegate.expr.functions.number import INTEGER_NAMES, limits
-from tidegate.expr.outcome import Errors, Outcome, failing, first_error, raw_bytes, to_numpy, with_errors
+from tidegate.expr.outcome import (
+    Errors,
+    Outcome,
+    failing,
+    first_error,
+    from_numpy,
+    raw_bytes,
+    to_numpy,
+    with_errors,
+)
 from tidegate.expr.specs import Specs
+from tidegate.expr.time_text import parse_times
 from tidegate.expr.transfer import by_trend
 from tidegate.expr.types import (
     BOOL,
@@ -36,6 +46,7 @@ from tidegate.expr.types import (
     MZ_TIMESTAMP,
     NUMERIC,
     TEXT,
+    TIMESTAMPTZ,
     Kind,
     Type,
 )
@@ -114,6 +125,27 @@ def text_to_integer(a: pa.Array, out: Type) -> Outcome:
     outside = pc.and_(spelled, pc.invert(pc.fill_null(fits, False)))
     range_ = failing(outside, _quoted("value ", a, f" is out of range for type {name}"))
     return with_errors(_where(fits, decimals).cast(out.arrow), first_error(errors, range_))
+
+
+def text_to_mz_timestamp(a: pa.Array, out: Type) -> Outcome:
+    """Milliseconds since 1970 from an integer, or from a timestamp (of UTC, unless it says otherwise), rounded down."""
+    values, errors = text_to_integer(a, out)
+    if errors is None:
+        return Outcome(values)
+    # 1999.008 is the 8th of January as a timestamp: nothing that is a number may be read as one, as the transfer of
+    # numbers out of JSON says.
+    number = pc.match_substring_regex(pc.ascii_trim_whitespace(a), _SCIENTIFIC)
+    rest = pc.and_(errors.is_valid(), pc.invert(number))
+    if not pc.any(rest, min_count=0).as_py():
+        return with_errors(values, errors)
+    times, wrong = parse_times(_where(rest, a), TIMESTAMPTZ)
+    millis = from_numpy(np.floor_divide(to_numpy(times), 1000), out.arrow, times)
+    values = pc.if_else(times.is_valid(), millis, values)
+    errors = _where(times.is_null(), errors)
+    if wrong is not None:
+        syntax = pc.starts_with(wrong, "invalid input syntax")
+        errors = pc.coalesce(_where(pc.invert(syntax), wrong), errors)
+    return with_errors(values, None if errors.null_count == len(errors) else errors)
 
 
 # ---------------------------------------------------------------- text to floats
@@ -244,8 +276,10 @@ def _reads(kernel: Callable[..., Outcome], *, fractions: bool) -> Callable[..., 
 
 _FROM_TEXT = {Kind.BOOL: inner_function(text_to_bool, None, ANYWHERE)}
 cast(TEXT, BOOL, stable=True, transfer=text_to_bool_transfer)(text_to_bool)
-for _type in (*INTEGERS, MZ_TIMESTAMP):
+for _type in INTEGERS:
     cast(TEXT, _type, stable=True, transfer=_reads(text_to_integer, fractions=False))(text_to_integer)
+_reads_instants = _reads(text_to_mz_timestamp, fractions=False)
+cast(TEXT, MZ_TIMESTAMP, stable=True, cost=MODERATE, transfer=_reads_instants)(text_to_mz_timestamp)
 for _type in FLOATS:
     cast(TEXT, _type, stable=True, transfer=_reads(text_to_float, fractions=True))(text_to_float)
 cast(TEXT, NUMERIC, stable=True, transfer=_reads(text_to_numeric, fractions=True))(text_to_numeric)

@@ -1,4 +1,4 @@
-"""Text: joining, measuring, case, and cutting by position.
+"""Text: measuring, case, and cutting by position.
 
 Positions count characters (code points) from 1, as SQL does. What statistics say about a text carries
 through more of these functions than their trends would tell, because they keep prefixes (`prefix.py`). In a
@@ -9,8 +9,6 @@ part whose names lie between 'Miller, A' and 'Miller, J':
 | `left(name, 3)`, `substring(name, 1, 3)` | 'Mil' .. 'Mil' | cutting to a length keeps the order |
 | `substring(name, 9, 1)` | 'A' .. 'J' | what is cut off is the same for all |
 | `upper(name)` | 'MILLER, ' .. 'MILLER,!' | all names start alike |
-| `name || '!'` | 'Miller, A' .. 'Miller,!' | likewise; it is not UP: 'A' < 'AA', but 'AZ' > 'AAZ' |
-| `'Dr. ' || name` | 'Dr. Miller, A' .. 'Dr. Miller, J' | it is UP in its second argument |
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.function import AS_TEXT, MODERATE, NEVER, UP, TrendClaim, scalar, where
+from tidegate.expr.function import MODERATE, NEVER, UP, TrendClaim, scalar, where
 from tidegate.expr.letters import char_counts, code_points, from_code_points, nulled, slice_chars
 from tidegate.expr.outcome import (
     Datum,
@@ -34,9 +32,9 @@ from tidegate.expr.outcome import (
     to_numpy,
     with_errors,
 )
-from tidegate.expr.prefix import at_least, by_prefix, claims, common_prefix, constant, filled, successors
+from tidegate.expr.prefix import at_least, by_prefix, claims, common_prefix, constant
 from tidegate.expr.specs import NO, YES, Specs, known
-from tidegate.expr.transfer import any_of, by_trend
+from tidegate.expr.transfer import by_trend
 from tidegate.expr.types import INT4, TEXT, Type
 
 END = 2**31
@@ -49,87 +47,6 @@ WORD = r"[\p{L}\p{Nd}\p{Nl}]"
 def fixed(*args: Datum) -> bool:
     """Whether all of `args` are constants that are not NULL: the case that Arrow has kernels for."""
     return all(isinstance(arg, pa.Scalar) and arg.is_valid for arg in args)
-
-
-# ---------------------------------------------------------------- joining
-
-
-def joined(a: Datum, b: Datum) -> pa.Array:
-    """Two texts, one behind the other."""
-    return pc.binary_join_element_wise(a, b, "")
-
-
-def _ceiling(a: Specs) -> pa.Array | None:
-    """An upper bound of everything that starts with a value of `a`."""
-    return None if a.low is None or a.high is None else successors(common_prefix(a.low, a.high))
-
-
-def join_transfer(out: Type, a: Specs, b: Specs) -> Specs:
-    """Joining is UP in b; a result starts with its a: not below it, nor beyond what all a start with."""
-    return filled(by_trend(claims(joined, (None, UP)), (a, b), out), a.low, _ceiling(a))
-
-
-@scalar("||", (TEXT, TEXT), TEXT, errors=NEVER, transfer=join_transfer, stable=True)
-@scalar("||", (TEXT, AS_TEXT), TEXT, errors=NEVER, transfer=join_transfer, stable=True)
-@scalar("||", (AS_TEXT, TEXT), TEXT, errors=NEVER, transfer=join_transfer, stable=True)
-def join(a: Datum, b: Datum) -> pa.Array:
-    """Both texts, one behind the other; what is no text is cast to it if the other side is."""
-    return joined(a, b)
-
-
-def concat_transfer(out: Type, *args: Specs) -> Specs:
-    """What concat gives starts with its first argument where that is never NULL."""
-    first, error = args[0], any_of([a.error for a in args])
-    base = Specs.ranged(out, None, None, error=error, exact=NO)
-    return base if first.null.any() else filled(base, first.low, _ceiling(first))
-
-
-@scalar(
-    "concat",
-    (AS_TEXT,),
-    TEXT,
-    variadic=True,
-    lenient=True,
-    errors=NEVER,
-    transfer=concat_transfer,
-    stable=True,
-)
-def concat(*args: Datum) -> pa.Array:
-    """All arguments as text, one behind the other; NULLs are left out."""
-    # Not null_handling="skip": that loses a row in which all are null (Arrow 26).
-    return pc.binary_join_element_wise(*(pc.fill_null(arg, "") for arg in args), "")
-
-
-def concat_ws_transfer(out: Type, *args: Specs) -> Specs:
-    """concat_ws is NULL only where its separator is."""
-    separator, *rest = args
-    known_ = concat_transfer(out, *rest) if len(rest) == 1 else Specs.anything(out, null=NO)
-    return Specs.ranged(
-        out, known_.low, known_.high, null=separator.null, error=any_of([a.error for a in args]),
-        empty=separator.empty, exact=NO,
-    )  # fmt: skip
-
-
-@scalar(
-    "concat_ws",
-    (TEXT, AS_TEXT),
-    TEXT,
-    variadic=True,
-    lenient=True,
-    errors=NEVER,
-    transfer=concat_ws_transfer,
-    stable=True,
-)
-def concat_ws(separator: Datum, *args: Datum) -> pa.Array:
-    """All arguments but the first as text, with the first between them; NULLs are left out."""
-    n = length(separator, *args)
-    some: pa.Array = pa.repeat(pa.scalar(False), n)
-    parts = []
-    for arg in (spread(arg, n) for arg in args):
-        before = pc.if_else(some, separator, "")
-        parts.append(pc.fill_null(pc.binary_join_element_wise(before, arg, ""), ""))
-        some = pc.or_(some, arg.is_valid())
-    return nulled(pc.binary_join_element_wise(*parts, ""), spread(separator, n))
 
 
 # ---------------------------------------------------------------- measuring

@@ -1,0 +1,114 @@
+"""ORDER BY, LIMIT and OFFSET over the rows that leave a plan, in the one order of `expr/order.py`.
+
+    Shape(order=(OrderBy(2, descending=True, nulls_first=True),), limit=10, offset=0)
+
+Each key becomes integers: the rank of the value among all values, from bytes that compare as values do (`shard/rowkey.py`), turned
+around for DESC, with NULLs at either end. Sorting is then sorting integers, and stable. With a limit, what is
+gathered is cut to the best `limit + offset` rows whenever it has grown to several times that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expr.types import Type
+from tidegate.shard.rowkey import row_keys
+
+SLACK = 65_536
+"""Rows beyond the limit that are gathered before they are cut."""
+
+
+class OrderBy(NamedTuple):
+    """Sort by column `column` of what leaves the plan."""
+
+    column: int
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is done with all rows together."""
+
+    order: tuple[OrderBy, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def most(self) -> int | None:
+        """How many rows are needed at most."""
+        return None if self.limit is None else self.limit + self.offset
+
+
+@dataclass
+class Gathered:
+    """Rows as they come, cut down as soon as it is known which are not needed."""
+
+    types: tuple[Type, ...]
+    shape: Shape
+    batches: list[list[pa.Array]] = field(default_factory=list)
+    rows: int = 0
+
+    def add(self, columns: list[pa.Array], rows: int) -> None:
+        """Some more rows."""
+        if not rows:
+            return
+        self.batches.append(columns)
+        self.rows += rows
+        most = self.shape.most
+        if self.shape.order and most is not None and self.rows > 4 * most + SLACK:
+            self._keep(_sorted(self._columns(), self.shape.order)[:most])
+
+    def enough(self) -> bool:
+        """Whether no further row is needed: there is a limit and no order."""
+        most = self.shape.most
+        return most is not None and not self.shape.order and self.rows >= most
+
+    def finish(self) -> list[pa.ChunkedArray]:
+        """The rows in their order, within their limits."""
+        shape = self.shape
+        if shape.order and self.rows:
+            self._keep(_sorted(self._columns(), shape.order))
+        stop = self.rows if shape.most is None else min(self.rows, shape.most)
+        start = min(shape.offset, stop)
+        return [column.slice(start, stop - start) for column in self._columns()]
+
+    def _columns(self) -> list[pa.ChunkedArray]:
+        return [
+            pa.chunked_array([batch[i] for batch in self.batches], type_.arrow)
+            for i, type_ in enumerate(self.types)
+        ]
+
+    def _keep(self, rows: np.ndarray) -> None:
+        at = pa.array(rows)
+        self.batches = [[_one(column).take(at) for column in self._columns()]]
+        self.rows = len(rows)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _sorted(columns: Sequence[pa.ChunkedArray], order: Sequence[OrderBy]) -> np.ndarray:
+    """The numbers of the rows in their order."""
+    keys = [_ranks(_one(columns[key.column]), key) for key in order]
+    return np.lexsort(keys[::-1])
+
+
+def _ranks(column: pa.Array, key: OrderBy) -> np.ndarray:
+    keys = row_keys([column], len(column))
+    by = pc.sort_indices(keys).to_numpy()
+    changed = pc.not_equal(keys.take(pa.array(by[1:])), keys.take(pa.array(by[:-1])))
+    ranks = np.empty(len(column), np.int64)
+    ranks[by] = np.concatenate([[0], np.cumsum(changed.to_numpy(zero_copy_only=False))])
+    ranks = -ranks if key.descending else ranks
+    if column.null_count:
+        end = len(column) + 1
+        ranks[column.is_null().to_numpy(zero_copy_only=False)] = -end if key.nulls_first else end
+    return ranks

@@ -1,0 +1,106 @@
+"""INSERT: VALUES or the rows of a query, as one batch.
+
+Values are assigned as PostgreSQL assigns them: numbers and times may be narrowed to the column's type. A column that is not named
+gets its DEFAULT, else NULL.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tidegate.errors import BindError, EvaluationError, Position, TidegateError
+from tidegate.expr import build
+from tidegate.expr.evaluate import evaluate
+from tidegate.expr.tree import Column, Expr
+from tidegate.scan.result import Result
+from tidegate.session.define import DEFAULTS, default
+from tidegate.session.lake import Lake, at
+from tidegate.session.query import select
+from tidegate.shard.schema import ColumnDef, Schema
+from tidegate.shard.writer import Shard, schema_of
+from tidegate.sql import statement, values
+from tidegate.sql.express import assigned
+from tidegate.sql.syntax import Values
+
+
+def insert(lake: Lake, given: statement.Insert) -> Result:
+    """INSERT INTO … VALUES, SELECT or DEFAULT VALUES."""
+    shard = lake.table(given.table.text, at(given.sql, given.table))
+    schema = schema_of(shard.machine.fetch())
+    targets = _targets(schema, given)
+    columns, rows = _rows(lake, shard, given, targets)
+    if rows:
+        by_id = {target.id: column for target, column in zip(targets, columns, strict=True)}
+        absent = {c.id: c for c in schema.columns if c.id not in by_id}
+        by_id |= {id_: _repeated(_default(lake, shard, c), rows) for id_, c in absent.items()}
+        shard.append({c.name: by_id[c.id] for c in schema.columns})
+    return Result.done(f"INSERT 0 {rows}")
+
+
+def _targets(schema: Schema, given: statement.Insert) -> list[ColumnDef]:
+    if not given.columns:
+        return list(schema.columns)
+    found = []
+    for ident in given.columns:
+        try:
+            found.append(schema.find(ident.text))
+        except TidegateError as error:
+            error.position = at(given.sql, ident)
+            raise
+    return found
+
+
+def _rows(
+    lake: Lake, shard: Shard, given: statement.Insert, targets: list[ColumnDef]
+) -> tuple[list[pa.Array], int]:
+    """The columns that are given, and how many rows."""
+    query = given.query
+    if query is None:
+        return [_repeated(_default(lake, shard, column), 1) for column in targets], 1
+    types = [column.type for column in targets]
+    if isinstance(query.body, Values) and not (query.order_by or query.limit or query.offset):
+        if not given.columns and len(query.body.rows[0]) < len(targets):
+            targets[:] = targets[: len(query.body.rows[0])]  # as in PostgreSQL, the last ones may be left out
+            types = types[: len(targets)]
+        defaults = [_default(lake, shard, column) for column in targets]
+        return values.columns(query.body, given.sql, types, defaults, lake.clock.now()), len(query.body.rows)
+    result = select(lake, query, None)
+    if len(result.types) > len(targets) or (given.columns and len(result.types) < len(targets)):
+        raise BindError(
+            f"{len(targets)} columns are to be filled, and the query gives {len(result.types)}",
+            position=Position(given.sql, *query.at),
+        )
+    targets[:] = targets[: len(result.types)]
+    table = result.arrow().combine_chunks()
+    return [_assigned(result, i, table, column) for i, column in enumerate(targets)], table.num_rows
+
+
+def _assigned(result: Result, place: int, table: pa.Table, column: ColumnDef) -> pa.Array:
+    """A column of the query as values of the column that it fills."""
+    chunks = table.column(place).chunks
+    given = pa.concat_arrays(chunks) if chunks else pa.array([], result.types[place].arrow)
+    try:
+        outcome = evaluate(assigned(Column(0, result.types[place]), column.type), [given], len(given))
+    except TidegateError as error:
+        error.message = f'column "{column.name}": {error.message}'
+        raise
+    if outcome.errors is not None:
+        failed = outcome.errors.is_valid().to_pylist().index(True)
+        row = {result.names[place]: given[failed].as_py()}
+        raise EvaluationError(outcome.errors[failed].as_py(), row=row)
+    return outcome.values
+
+
+def _default(lake: Lake, shard: Shard, column: ColumnDef) -> Expr:
+    """What stands for a value that is not given."""
+    text = shard.machine.known().options.get(DEFAULTS, {}).get(str(column.id))
+    if text is None:
+        return build.null(column.type)
+    return default(lake, text, column.type)
+
+
+def _repeated(expr: Expr, rows: int) -> pa.Array:
+    outcome = evaluate(expr, [], rows)
+    if outcome.errors is not None and outcome.errors.null_count < len(outcome.errors):
+        raise EvaluationError(outcome.errors.drop_null()[0].as_py())
+    return outcome.values

@@ -1,0 +1,108 @@
+"""The open database that statements work on: its catalog, its shards, its settings.
+
+    lake.table("orders")       the Shard behind a name; an error if there is none, or it is a view
+    lake.relation("orders")    what binding wants to know of the name (`sql/catalog.py`)
+
+A shard is opened when it is first asked for, and kept: later it reads only what is new in its log.
+"""
+
+from __future__ import annotations
+
+import threading
+from difflib import get_close_matches
+
+from tidegate.clock import Clock
+from tidegate.config import Config
+from tidegate.errors import BindError, Position
+from tidegate.session.settings import changed
+from tidegate.shard.catalog import Item, Table, View
+from tidegate.shard.machine import Machine
+from tidegate.shard.root import Root
+from tidegate.shard.schema import Schema
+from tidegate.shard.statistics import describing
+from tidegate.shard.writer import Shard, schema_of
+from tidegate.sql import catalog as names
+from tidegate.sql.syntax import Ident
+
+
+class Lake:
+    """One open database. Threads may share it."""
+
+    def __init__(self, root: Root, clock: Clock, config: Config) -> None:
+        self.root, self.clock, self.config = root, clock, config
+        self.catalog = root.catalog
+        self._shards: dict[str, Shard] = {}
+        self._lock = threading.Lock()
+
+    def shard(self, name: str) -> Shard:
+        """A shard by its own name, which users never see."""
+        with self._lock:
+            if name not in self._shards:
+                self._shards[name] = self.open(self.catalog.shard_machine(name))
+            return self._shards[name]
+
+    def open(self, machine: Machine) -> Shard:
+        """The shard of a machine, with this database's settings."""
+        return Shard(machine, self.config, describing(machine, self.config))
+
+    def table(self, name: str, position: Position | None = None) -> Shard:
+        """The shard of a table."""
+        item = self.item(name, position)
+        if isinstance(item, View):
+            raise BindError(
+                f'"{name}" is a view, not a table', hint="a view can only be read", position=position
+            )
+        return self.shard(item.shard)
+
+    def item(self, name: str, position: Position | None = None) -> Item:
+        """What a name means; an error if it means nothing."""
+        found = self.catalog.find(name)
+        if found is None:
+            close = get_close_matches(name, list(self.catalog.items()), n=2) if len(name) < 200 else []
+            hint = f"did you mean {' or '.join(close)}?" if close else "SHOW TABLES lists what is there"
+            raise BindError(f'there is no table or view "{name}"', hint=hint, position=position)
+        return found
+
+    def set(self, name: str, value: object) -> None:
+        """Changes a setting of this open database; None: back to its default."""
+        self.config = changed(self.config, name, value)
+        with self._lock:
+            for shard in self._shards.values():
+                shard.config = self.config
+                shard.describe = describing(shard.machine, self.config)
+
+    def relation(self, name: str) -> names.Entry | None:
+        """What binding wants to know of a name."""
+        return Seen(self).relation(name)
+
+
+class Seen:
+    """The catalog as one statement saw it, which it keeps: whose columns, in which version of the schema."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.tables: dict[str, tuple[Shard, Schema]] = {}
+        self.names: set[str] = set()
+
+    def relation(self, name: str) -> names.Entry | None:
+        """The collection or view of that name."""
+        self.names.add(name)
+        item = self.lake.catalog.find(name)
+        if isinstance(item, View):
+            return names.View(item.sql, item.columns)
+        if not isinstance(item, Table):
+            return None
+        shard = self.lake.shard(item.shard)
+        schema = schema_of(shard.machine.fetch())
+        self.tables[name] = shard, schema
+        return relation_of(name, schema)
+
+
+def relation_of(name: str, schema: Schema) -> names.Relation:
+    """A schema as binding sees it."""
+    return names.Relation(name, tuple((column.name, column.type) for column in schema.columns))
+
+
+def at(sql: str, ident: Ident) -> Position:
+    """Where a name stands."""
+    return Position(sql, *ident.at)

@@ -1,0 +1,157 @@
+"""Statistics of the rows of a part, collected while it is written, by kernels that look at whole columns.
+
+    collected = collect([Column(0, "id", INT8, ids), Column(1, "payload", JSONB, documents)], rows)
+    collected.part()      the statistics of the part, by column id
+    collected.pages()     the facts of a frame with a container for each page of 8,192 rows
+
+Every column is looked at once, in stretches of a page; the whole part is put together from its pages.
+Histograms and estimates of distinct values are of the part alone, from a sample. Rows under a NULL record
+do not count, whatever placeholder lies there, and neither do elements under a NULL array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expr import order
+from tidegate.expr.specs import to_bools
+from tidegate.expr.types import Type
+from tidegate.stats import cut, histogram
+from tidegate.stats.column import ColumnStats, Form, form_of
+from tidegate.stats.documents import tally_documents
+from tidegate.stats.extremes import count, extremes, valid_counts
+from tidegate.stats.facts import Facts, facts_of
+from tidegate.stats.names import Place
+from tidegate.stats.tally import Tally
+
+PAGE_ROWS = 8192
+NESTED = (Form.JSON, Form.RECORD, Form.ARRAY)
+
+
+class Column(NamedTuple):
+    """A column of the rows that are written."""
+
+    id: int
+    name: str
+    type: Type
+    values: pa.Array
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What was counted in a part, page by page."""
+
+    columns: tuple[Column, ...]
+    tallies: dict[int, Tally]
+    starts: np.ndarray
+    """Where each page starts, and where the last one ends."""
+
+    def part(self) -> dict[int, ColumnStats]:
+        """The statistics of the whole part, by column id."""
+        whole = np.array([0, len(self.starts) - 1])
+        return {c.id: _with_guesses(c, self.tallies[c.id].merged(whole).row(0)) for c in self.columns}
+
+    def pages(self) -> Facts:
+        """The statistics of each page, as facts of a frame."""
+        return facts_of(self.tallies)
+
+    def page_rows(self) -> np.ndarray:
+        """How many rows each page has."""
+        return np.diff(self.starts)
+
+
+def collect(
+    columns: Sequence[Column], rows: int, keep: frozenset[Place] = frozenset(), page_rows: int = PAGE_ROWS
+) -> Collected:
+    """Looks at all columns of a part; `keep` names what the user marked KEEP STATISTICS."""
+    starts = np.minimum(np.arange(0, rows + page_rows, page_rows), rows) if rows else np.zeros(2, np.int64)
+    tallies = {c.id: tally(c.values, c.type, starts, (c.name,), keep) for c in columns}
+    return Collected(tuple(columns), tallies, starts)
+
+
+def tally(
+    values: pa.Array,
+    type_: Type,
+    starts: np.ndarray,
+    place: Place = ("",),
+    keep: frozenset[Place] = frozenset(),
+) -> Tally:
+    """What the stretches of a column hold."""
+    form = form_of(type_)
+    rows = np.diff(starts)
+    found = Tally(form, rows, rows - valid_counts(values, starts))
+    match form:
+        case Form.JSON:
+            return replace(found, json=tally_documents(values, starts, place, keep))
+        case Form.RECORD:
+            return replace(found, fields=_fields(values, type_, starts, place, keep))
+        case Form.ARRAY:
+            return replace(found, element=_elements(values, type_, starts, place, keep))
+        case Form.FLOAT:
+            nan = count(to_bools(pc.is_nan(values)), starts) > 0
+            return replace(found, bounds=extremes(values, starts), nan=nan)
+        case Form.INTERVAL:
+            months = count(order.interval_parts(values)[0] != 0, starts) > 0
+            return replace(found, bounds=extremes(values, starts), months=months)
+        case _:
+            return replace(found, bounds=extremes(values, starts))
+
+
+def _fields(
+    values: pa.Array, type_: Type, starts: np.ndarray, place: Place, keep: frozenset[Place]
+) -> tuple[Tally, ...]:
+    """The fields of the records that are not NULL."""
+    if values.null_count:
+        valid = to_bools(values.is_valid())
+        values, starts = values.filter(pa.array(valid)), np.concatenate([[0], np.cumsum(valid)])[starts]
+    inside = [pc.struct_field(values, [i]) for i in range(len(type_.fields))]
+    return tuple(
+        tally(field, inner, starts, (*place, name), keep)
+        for field, (name, inner) in zip(inside, type_.fields, strict=True)
+    )
+
+
+def _elements(
+    values: pa.Array, type_: Type, starts: np.ndarray, place: Place, keep: frozenset[Place]
+) -> Tally:
+    """The elements of the arrays that are not NULL."""
+    assert type_.element is not None
+    sizes = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
+    ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    return tally(values.flatten(), type_.element, ends[starts], place, keep)
+
+
+def _with_guesses(column: Column, stats: ColumnStats) -> ColumnStats:
+    """With a histogram and an estimate of the distinct values, from a sample."""
+    if stats.form in NESTED or stats.nulls == stats.rows:
+        return stats
+    values = column.values
+    if stats.form is Form.BOOL:
+        return replace(stats, distinct=1 + (stats.low != stats.high))
+    some = histogram.sample(values)
+    skip = cut.shared_bytes(stats.low, stats.high)
+    numbers = histogram.keys(some, skip)
+    guess = histogram.distinct(some, numbers, stats.rows - stats.nulls)
+    if stats.low is None or stats.high is None:
+        return replace(stats, distinct=guess)
+    ends = [_key(end, stats, skip, column.type) for end in (stats.low, stats.high)]
+    return replace(stats, distinct=guess, histogram=histogram.histogram(numbers, ends[0], ends[1]))
+
+
+def _key(value: object, stats: ColumnStats, skip: int, type_: Type) -> float:
+    """The key of a stored bound."""
+    if stats.form in (Form.TEXT, Form.BYTES):
+        raw = value.encode() if isinstance(value, str) else value
+        assert isinstance(raw, bytes)
+        return float(int.from_bytes(raw[skip : skip + 8].ljust(8, b"\0"), "big"))
+    if isinstance(value, tuple):
+        months, days, micros = value
+        return float((months * 30 + days) * order.MICROS_A_DAY + micros)
+    assert isinstance(value, int | float)
+    return value / 10**type_.scale if stats.form is Form.DECIMAL and type_.scale else float(value)

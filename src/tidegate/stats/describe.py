@@ -1,0 +1,168 @@
+"""From facts to Specs: what a column may be in each container, as the interpreter wants it.
+
+Wherever a fact is null the Specs allow anything: NULL, NaN, months, every lane, unbounded. That no value
+can occur is concluded from counts alone (`nulls == rows`), and of JSON keys from their lanes (none) or from
+closed maps that do not list them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.expr.lanes import Lanes, Range
+from tidegate.expr.letters import opened
+from tidegate.expr.specs import NO, YES, Specs, to_bools
+from tidegate.expr.types import JSONB, NUMERIC, Kind, Type
+from tidegate.stats import json as lane
+from tidegate.stats.column import Form, form_of
+from tidegate.stats.facts import ANY_LANE, CLOSED, STORED, WHOLE, Node
+
+
+class Source(Protocol):
+    """A frame, as it is read here."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        """How many rows each container has."""
+
+    def fact(self, fact: str, node: Node) -> pa.Array | None:
+        """A fact of a node, null where it is not known; None if no container knows it."""
+
+    def keys(self, node: Node) -> list[str]:
+        """The JSON keys below a node."""
+
+
+def describe(source: Source, id_: int, type_: Type, absent: np.ndarray | None = None) -> Specs:
+    """The Specs of a column. `absent`: where the rows lack the column, and so are NULL."""
+    nulls = source.fact("nulls", (id_,))
+    known, count = _counts(nulls, len(source.rows))
+    null, empty = ~known | (count > 0), known & (count == source.rows)
+    if absent is not None and absent.any():
+        null, empty = null | absent, empty | absent
+    return _node(source, (id_,), type_, null, empty)
+
+
+def _node(source: Source, node: Node, type_: Type, null: np.ndarray, empty: np.ndarray) -> Specs:
+    match form_of(type_):
+        case Form.JSON:
+            lanes = _lanes(source, node, len(source.rows))
+            return Specs.ranged(JSONB, None, None, null=null, empty=empty, lanes=lanes)
+        case Form.RECORD:
+            fields = tuple(_inside(source, (*node, i), inner) for i, (_, inner) in enumerate(type_.fields))
+            return Specs.ranged(type_, None, None, null=null, empty=empty, fields=fields)
+        case Form.ARRAY:
+            assert type_.element is not None
+            element = _inside(source, (*node, None), type_.element)
+            return Specs.ranged(type_, None, None, null=null, empty=empty, element=element)
+        case _:
+            return _plain(source, node, type_, null, empty)
+
+
+def _plain(source: Source, node: Node, type_: Type, null: np.ndarray, empty: np.ndarray) -> Specs:
+    low, high = (_bound(source, fact, node, type_) for fact in ("low", "high"))
+    nan = _flag(source, "nan", node) if type_.is_float else None
+    months = _flag(source, "months", node) if type_.kind is Kind.INTERVAL else None
+    return Specs.ranged(type_, low, high, null=null, empty=empty, nan=nan, months=months)
+
+
+def _inside(source: Source, node: Node, type_: Type) -> Specs:
+    """A field of records, or the elements of arrays: they have row counts of their own."""
+    n = len(source.rows)
+    known, count = _counts(source.fact("nulls", node), n)
+    sized, rows = _counts(source.fact("rows", node), n)
+    return _node(source, node, type_, ~known | (count > 0), known & sized & (count == rows))
+
+
+def _counts(fact: pa.Array | None, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where a count is known, and the counts."""
+    if fact is None:
+        return np.zeros(n, bool), np.zeros(n, np.int64)
+    if not fact.null_count:
+        return np.ones(n, bool), fact.to_numpy()
+    return to_bools(fact.is_valid()), pc.fill_null(fact, 0).to_numpy()
+
+
+def _flag(source: Source, fact: str, node: Node) -> np.ndarray:
+    found = source.fact(fact, node)
+    return YES if found is None else to_bools(pc.fill_null(found, True))
+
+
+def _bound(source: Source, fact: str, node: Node, type_: Type) -> pa.Array | None:
+    """A bound in the column's own type; None where no container has it, or it is of another form than the type's."""
+    found = source.fact(fact, node)
+    if found is None or found.type != STORED[form_of(type_)]:
+        return None
+    arrow = type_.arrow
+    if found.type == arrow:
+        return found
+    if pa.types.is_decimal(arrow):
+        return _as_decimal(found, arrow)
+    if pa.types.is_temporal(arrow):
+        return found.cast(pa.int32()).view(arrow) if pa.types.is_date32(arrow) else found.view(arrow)
+    return _padded(found, arrow) if pa.types.is_fixed_size_binary(arrow) else found.cast(arrow)
+
+
+def _padded(bound: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Bounds of uuids, of which trimming may have left the beginning: zeros behind it make a bound of either side."""
+    data, offsets = opened(bound)
+    sizes = np.diff(offsets)
+    raw = np.zeros((len(bound), arrow.byte_width), np.uint8)
+    for i in range(arrow.byte_width):
+        there = sizes > i
+        raw[there, i] = data[offsets[:-1][there] + i]
+    whole = pa.Array.from_buffers(arrow, len(bound), [None, pa.py_buffer(raw.tobytes())])
+    return pc.if_else(bound.is_valid(), whole, pa.scalar(None, arrow)) if bound.null_count else whole
+
+
+def _as_decimal(unscaled: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Unscaled integers as decimals of a scale, without a copy."""
+    return pa.Array.from_buffers(
+        arrow, len(unscaled), unscaled.buffers(), unscaled.null_count, unscaled.offset
+    )
+
+
+def _lanes(source: Source, node: Node, n: int) -> Lanes:
+    found = source.fact("lanes", node)
+    if found is None:
+        bits = np.full(n, ANY_LANE, np.uint16)
+    else:
+        bits = (pc.fill_null(found, ANY_LANE) if found.null_count else found).to_numpy()
+    flags = [(bits >> np.uint16(kind)) & np.uint16(1) == 1 for kind in range(CLOSED + 1)]
+    closed = flags[CLOSED]
+    number_low, number_high = (source.fact(f"number_{side}", node) for side in ("low", "high"))
+    text_low, text_high = (source.fact(f"text_{side}", node) for side in ("low", "high"))
+    numbers = [
+        None if bound is None else _as_decimal(bound, NUMERIC.arrow) for bound in (number_low, number_high)
+    ]
+    return Lanes(
+        null=flags[lane.NULL],
+        true=flags[lane.TRUE],
+        false=flags[lane.FALSE],
+        number=Range(flags[lane.NUMBER], numbers[0], numbers[1], whole=flags[WHOLE]),
+        text=Range(flags[lane.TEXT], text_low, text_high),
+        list=flags[lane.LIST],
+        map=flags[lane.MAP],
+        keys={name: _key(source, (*node, name), closed) for name in source.keys(node)},
+        closed=closed,
+    )
+
+
+def _key(source: Source, node: Node, closed: np.ndarray) -> Specs:
+    """What maps hold under a key. Where a container says nothing of it, it is absent if the maps are closed, else anything."""
+    n = len(source.rows)
+    known, lacking = _counts(source.fact("nulls", node), n)
+    lanes = source.fact("lanes", node)
+    listed = np.zeros(n, bool) if lanes is None else to_bools(lanes.is_valid())
+    nothing = (
+        NO
+        if lanes is None
+        else to_bools(pc.equal(pc.bit_wise_and(lanes, pa.scalar(ANY_LANE, lanes.type)), 0))
+    )
+    empty = np.where(listed, nothing, closed)
+    return Specs.ranged(
+        JSONB, None, None, null=~known | (lacking > 0), empty=empty, lanes=_lanes(source, node, n)
+    )

@@ -1,0 +1,204 @@
+"""Statistics as facts: one Arrow array for each, with an entry for each container, null where it is not known.
+
+A fact is named by what it says and of what, as JSON: `["low",3]` is the lower bound of the column with id
+3, and further steps lead into it: a number to a field of a record, null to the elements of an array, a text
+to a key of JSON maps.
+
+    ["nulls",1]            how many rows are NULL
+    ["low",1]              the lower bound, in the stored form
+    ["nulls",4]            of a JSON column
+    ["lanes",4]            which JSON types occur, a bit for each lane; are numbers whole; are maps closed
+    ["nulls",4,"ts"]       how many maps lack the key
+    ["number_low",4,"ts"]  …
+
+So a shard of a million parts keeps 8 bytes a part for a null count, and none at all for what no part has.
+Facts of many containers are made from `ColumnStats` of parts, one after the other (`facts_of_parts`), or of
+the pages of a part at once (`facts_of`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.expr import order
+from tidegate.stats import json as lane
+from tidegate.stats.column import ColumnStats, Form
+from tidegate.stats.extremes import STORED_DECIMAL, decimals
+from tidegate.stats.histogram import HISTOGRAM
+from tidegate.stats.json import JsonStats
+from tidegate.stats.tally import JsonTally, Tally, cut_bounds
+
+Facts: TypeAlias = dict[str, pa.Array]
+Step: TypeAlias = int | str | None
+Node: TypeAlias = tuple[Step, ...]
+"""A column's id, and the steps into it."""
+
+WHOLE, CLOSED = len(lane.LANES), len(lane.LANES) + 1
+"""Bits of `lanes` beyond those of the lanes themselves."""
+ANY_LANE = 2 ** len(lane.LANES) - 1
+
+STORED: dict[Form, pa.DataType] = {
+    Form.BOOL: pa.bool_(), Form.INTEGER: pa.int64(), Form.DECIMAL: STORED_DECIMAL, Form.FLOAT: pa.float64(), Form.TEXT: pa.string(),
+    Form.BYTES: pa.binary(), Form.INTERVAL: pa.month_day_nano_interval(),
+}  # fmt: skip
+_TYPES: dict[str, pa.DataType] = {
+    "nulls": pa.int64(), "rows": pa.int64(), "distinct": pa.int64(), "nan": pa.bool_(), "months": pa.bool_(), "lanes": pa.uint16(),
+    "number_low": STORED_DECIMAL, "number_high": STORED_DECIMAL, "text_low": pa.string(), "text_high": pa.string(),
+    "histogram": HISTOGRAM,
+}  # fmt: skip
+
+
+def name_of(fact: str, node: Node) -> str:
+    """The name of a fact about a node."""
+    return json.dumps([fact, *node], separators=(",", ":"), ensure_ascii=False)
+
+
+def read_name(name: str) -> tuple[str, Node]:
+    """The fact and the node that a name says."""
+    fact, *node = json.loads(name)
+    return fact, tuple(node)
+
+
+# ---------------------------------------------------------------- from pages
+
+
+def facts_of(tallies: Mapping[int, Tally]) -> Facts:
+    """The facts of many stretches, from the tallies of columns."""
+    facts: Facts = {}
+    for id_, tally in tallies.items():
+        _add_tally(facts, (id_,), tally)
+    return facts
+
+
+def _add_tally(facts: Facts, node: Node, tally: Tally) -> None:
+    facts[name_of("nulls", node)] = pa.array(tally.nulls, pa.int64())
+    if len(node) > 1:
+        facts[name_of("rows", node)] = pa.array(tally.rows, pa.int64())
+    if tally.bounds is not None:
+        for fact, bound in zip(("low", "high"), cut_bounds(tally.bounds), strict=True):
+            facts[name_of(fact, node)] = bound
+    for fact, flags in (("nan", tally.nan), ("months", tally.months)):
+        if flags is not None:
+            facts[name_of(fact, node)] = pa.array(flags)
+    if tally.json is not None:
+        _add_json(facts, node, tally.json)
+    for i, inner in enumerate(tally.fields):
+        _add_tally(facts, (*node, i), inner)
+    if tally.element is not None:
+        _add_tally(facts, (*node, None), tally.element)
+
+
+def _add_json(facts: Facts, node: Node, tally: JsonTally) -> None:
+    bits = sum((count > 0).astype(np.uint16) << kind for kind, count in enumerate(tally.counts))
+    for flag, bit in ((tally.whole, WHOLE), (tally.closed, CLOSED)):
+        if flag is not None:
+            bits = bits | (flag.astype(np.uint16) << bit)
+    facts[name_of("lanes", node)] = pa.array(np.asarray(bits, np.uint16), mask=~tally.known)
+    if tally.number is not None:
+        for fact, bound in zip(("number_low", "number_high"), tally.number, strict=True):
+            facts[name_of(fact, node)] = bound
+    if tally.text is not None:
+        for fact, bound in zip(("text_low", "text_high"), cut_bounds(tally.text), strict=True):
+            facts[name_of(fact, node)] = bound
+    for name, inner in tally.keys.items():
+        lacking = tally.counts[lane.MAP] - inner.counts.sum(axis=0)
+        facts[name_of("nulls", (*node, name))] = pa.array(
+            lacking, pa.int64(), mask=~(tally.known & inner.known)
+        )
+        _add_json(facts, (*node, name), inner)
+
+
+# ---------------------------------------------------------------- from parts
+
+
+@dataclass
+class _Given:
+    """A fact as it is gathered: its type, and the rows and values known so far."""
+
+    type: pa.DataType
+    rows: list[int] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+
+
+class _Gathered:
+    """Facts of n parts on their way to be arrays."""
+
+    def __init__(self) -> None:
+        self.facts: dict[tuple[str, Node], _Given] = {}
+
+    def say(self, row: int, node: Node, fact: str, value: Any, type_: pa.DataType | None = None) -> None:
+        if value is None:
+            return
+        given = self.facts.get((fact, node))
+        if given is None:
+            given = self.facts[fact, node] = _Given(type_ or _TYPES[fact])
+        if (
+            type_ is None or given.type == type_
+        ):  # a column never changes its type; if it seems to, it is unknown
+            given.rows.append(row)
+            given.values.append(value)
+
+    def column(self, row: int, node: Node, stats: ColumnStats) -> None:
+        self.say(row, node, "nulls", stats.nulls)
+        if len(node) > 1:
+            self.say(row, node, "rows", stats.rows)
+        if stats.form in STORED:
+            self.say(row, node, "low", stats.low, STORED[stats.form])
+            self.say(row, node, "high", stats.high, STORED[stats.form])
+        if stats.form is Form.FLOAT:
+            self.say(row, node, "nan", stats.nan)
+        if stats.form is Form.INTERVAL:
+            self.say(row, node, "months", stats.months)
+        self.say(row, node, "distinct", stats.distinct)
+        self.say(row, node, "histogram", stats.histogram or None)
+        if stats.json is not None:
+            self.json(row, node, stats.json)
+        for i, inner in enumerate(stats.fields):
+            if inner is not None:
+                self.column(row, (*node, i), inner)
+        if stats.element is not None:
+            self.column(row, (*node, None), stats.element)
+
+    def json(self, row: int, node: Node, stats: JsonStats) -> None:
+        if stats.counts is not None:
+            bits = sum(1 << kind for kind, many in enumerate(stats.counts) if many)
+            # Of a key without counts nothing may be concluded, not even from closed maps.
+            closed = stats.closed and all(inner.counts is not None for inner in stats.keys.values())
+            self.say(row, node, "lanes", bits | stats.whole << WHOLE | closed << CLOSED)
+        for fact in ("number_low", "number_high", "text_low", "text_high"):
+            self.say(row, node, fact, getattr(stats, fact))
+        for name, inner in stats.keys.items():
+            if stats.counts is not None and inner.present is not None:
+                self.say(row, (*node, name), "nulls", stats.counts[lane.MAP] - inner.present)
+            self.json(row, (*node, name), inner)
+
+
+def facts_of_parts(parts: Sequence[Mapping[int, ColumnStats] | None]) -> Facts:
+    """The facts of parts, from their statistics; None: nothing is known of a part."""
+    gathered = _Gathered()
+    for row, columns in enumerate(parts):
+        for id_, stats in (columns or {}).items():
+            gathered.column(row, (id_,), stats)
+    return {name_of(*key): _array(given, len(parts)) for key, given in gathered.facts.items()}
+
+
+def _array(given: _Given, n: int) -> pa.Array:
+    """The values at their rows, null elsewhere."""
+    if pa.types.is_interval(given.type):
+        months, days, micros = np.array(given.values, np.int64).T
+        made = order.make_intervals(months, days, micros)
+    elif pa.types.is_decimal(given.type):
+        made = decimals(given.values)
+    else:
+        made = pa.array(given.values, given.type)
+    if len(given.rows) == n:
+        return made
+    place = np.full(n, -1)
+    place[given.rows] = np.arange(len(given.rows))
+    return made.take(pa.array(place, mask=place < 0))

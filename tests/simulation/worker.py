@@ -1,0 +1,87 @@
+"""A process that appends, compacts, sweeps and rolls up for ever, and says what was acknowledged. It is made to be killed.
+
+    python -m tests.simulation.worker FOLDER SEED
+
+prints `try N` before and `ack N` after the append of row N, `-N` for its retraction, and the names of other things it begins.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+from tidegate.clock import Clock
+from tidegate.config import Config
+from tidegate.expr.types import INT8, TEXT
+from tidegate.shard.compact import compact
+from tidegate.shard.machine import Machine
+from tidegate.shard.reader import snapshot
+from tidegate.shard.schema import Schema
+from tidegate.shard.state import Conflict
+from tidegate.shard.sweep import sweep
+from tidegate.shard.writer import Shard
+from tidegate.store.file import FileBlob
+from tidegate.store.sql import SqliteConsensus
+
+SCHEMA = Schema.of([("n", INT8, False), ("note", TEXT, True)])
+CONFIG = Config(part_bytes=20_000, compact_fanout=3, lease_ms=3_000, sweep_grace_ms=2_000)
+
+
+def open_shard(folder: Path, clock: Clock | None = None, config: Config = CONFIG) -> Shard:
+    """The shard in a folder, made if it is not there."""
+    machine = Machine(SqliteConsensus(folder / "log.sqlite"), FileBlob(folder / "blobs"), "shard/s1", clock)
+    if not machine.exists():
+        try:
+            return Shard.create(machine, SCHEMA, {"retention_ms": 100}, config=config)
+        except Conflict:
+            pass
+    return Shard(machine, config)
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def run(folder: Path, seed: int) -> None:
+    """Works until it is killed."""
+    dice = random.Random(seed)
+    shard = open_shard(folder)
+    with snapshot(shard) as found:
+        next_ = (
+            max((n for batch in found.batches(["n"]) for n in batch.column(0).to_pylist()), default=0) + 1000
+        )
+    mine: list[int] = []
+    say("ready")
+    while True:
+        match dice.choices(["append", "retract", "compact", "sweep", "roll"], [6, 2, 1, 1, 1])[0]:
+            case "append":
+                many = dice.choice([1, 1, 3, 50])
+                numbers = list(range(next_, next_ + many))
+                next_ += many
+                put(shard, numbers, 1)
+                mine += numbers
+            case "retract" if mine:
+                put(shard, [mine.pop(dice.randrange(len(mine)))], -1)
+            case "compact":
+                say("compact")
+                compact(shard, full=dice.random() < 0.5)
+            case "sweep":
+                say("sweep")
+                sweep(shard)
+            case "roll":
+                say("roll")
+                shard.machine.roll(shard.machine.fetch())
+            case _:
+                continue
+
+
+def put(shard: Shard, numbers: list[int], diff: int) -> None:
+    signed = [diff * n for n in numbers]
+    say("try", *signed)
+    shard.append({"n": numbers, "note": [f"row {n}" for n in numbers]}, diff=diff)
+    say("ack", *signed)
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), int(sys.argv[2]))

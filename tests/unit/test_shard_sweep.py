@@ -1,0 +1,175 @@
+"""Sweep deletes what nothing can refer to, and never anything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.shards import CONFIG, QUICK, World, ids, rows
+from tests.unit.test_shard_writer import Meddling
+from tidegate.clock import ManualClock
+from tidegate.shard.change import Drop, Part
+from tidegate.shard.compact import compact
+from tidegate.shard.machine import Machine
+from tidegate.shard.merge import Block
+from tidegate.shard.reader import snapshot
+from tidegate.shard.sweep import Swept, sweep
+from tidegate.shard.writer import Shard, schema_of
+from tidegate.store.file import FileBlob
+from tidegate.store.sql import SqliteConsensus
+
+
+def write(shard: Shard, *numbers: int) -> list[Part]:
+    """Parts that are written, and not appended yet."""
+    state = shard.machine.fetch()
+    schema = schema_of(state)
+    from tidegate.shard.batch import conform, conform_diffs
+
+    columns = conform(schema, rows(*numbers))
+    ones = conform_diffs(1, len(numbers))
+    return list(shard.write(state, schema, Block(columns, ones * state.upper, ones)))
+
+
+def test_garbage_goes_when_its_grace_is_over() -> None:
+    world = World()
+    shard = world.create(compact_fanout=2)
+    for i in range(2):
+        shard.append(rows(i))
+    compact(shard)
+    assert (len(world.objects("part/")), sweep(shard)) == (3, Swept())
+    world.clock.advance(2000)
+    assert sweep(shard) == Swept(garbage=2)
+    assert sweep(shard) == Swept()
+    assert (ids(shard), len(world.objects()), shard.machine.fetch().garbage) == ([0, 1], 1, ())
+
+
+def test_garbage_waits_for_the_readers_that_may_read_it() -> None:
+    world = World()
+    shard = world.create(compact_fanout=2, lease_ms=100_000)
+    for i in range(2):
+        shard.append(rows(i))
+    with snapshot(shard) as early:
+        compact(shard)
+        world.clock.advance(5000)
+        with snapshot(shard):
+            assert sweep(world.open()) == Swept()
+        assert sum(batch.num_rows for batch in early.batches()) == 2
+    with snapshot(shard):
+        assert sweep(world.open()) == Swept(garbage=2)
+
+
+def test_orphans_go_when_their_grace_is_over() -> None:
+    world = World()
+    shard = world.create()
+    shard.append(rows(1))
+    write(shard, 2)
+    world.blob.put("seg/s1/0", b"x")
+    world.blob.put("roll/s1/0", b"x")
+    world.blob.put("part/s10/0", b"of another shard")
+    world.clock.advance(1999)
+    assert sweep(shard) == Swept()
+    world.clock.advance(1)
+    assert sweep(shard) == Swept(orphans=3)
+    assert world.objects() == {shard.machine.fetch().parts.all()[0].name, "part/s10/0"}
+
+
+def test_the_fence_keeps_a_sleeper_from_appending_what_was_swept() -> None:
+    """The writer has checked the age of its part, and sleeps before its entry arrives; sweep runs meanwhile."""
+    world = World()
+    world.create()
+    fast = world.open()
+    world.log = Meddling(world.log, "compare_and_set")
+    slow = world.open()
+
+    def sleep() -> None:
+        world.clock.advance(10_000)
+        assert sweep(fast).orphans == 1
+
+    world.log.first = sleep
+    slow.append(rows(1, 2))
+    assert ids(world.open()) == [1, 2]
+
+
+def test_a_part_that_was_appended_while_sweep_looked_is_kept() -> None:
+    world = World()
+    shard = world.create(sweep_grace_ms=0)
+    patient = world.open(sweep_grace_ms=10_000)
+    parts = write(patient, 1)
+    world.blob = Meddling(world.blob, "delete")
+    sweeper = world.open(sweep_grace_ms=0)
+    # The mark is deleted after listing, and before the fence.
+    world.blob.first = lambda: patient.commit(parts, at=None, token="t")
+    assert sweep(sweeper).orphans == 0
+    assert ids(shard) == [1]
+
+
+def test_segments_that_another_process_merged_are_not_referred_to() -> None:
+    """One process rolls up until its segments are merged; another still has the first of them in memory, and rolls up too."""
+    world = World()
+    world.create()
+    often, seldom = world.open(), world.open()
+    for i in range(40):
+        often.append(rows(i))
+        seldom.machine.fetch()  # it misses nothing of the log, and so never has to start from a rollup
+        often.machine.roll(often.machine.fetch())
+        seldom.machine.fetch()
+        if i % 13 == 0:
+            seldom.machine.roll(seldom.machine.fetch())
+        world.clock.advance(2500)
+        sweep(world.open())
+        assert ids(world.open()) == list(range(i + 1))
+    world.clock.advance(2500)
+    sweep(world.open())
+    state = world.open().machine.fetch()
+    assert state.rollup is not None
+    assert world.objects("seg/") == set(state.segments)
+    assert world.objects("roll/") == {state.rollup[0]}
+
+
+def test_two_at_once_do_no_harm() -> None:
+    world = World()
+    shard = world.create(compact_fanout=2)
+    for i in range(2):
+        shard.append(rows(i))
+    write(shard, 9)
+    compact(shard)
+    world.clock.advance(5000)
+    for name in ("delete", "list", "put"):
+        inner = world.blob
+        world.blob = Meddling(inner, name)
+        world.blob.first = lambda inner=inner: sweep(
+            Shard(Machine(world.log, inner, "shard/s1", world.clock, QUICK), CONFIG)
+        )
+        sweep(world.open())
+        world.blob = inner
+    assert (ids(shard), len(world.objects())) == ([0, 1], 1)
+
+
+def test_a_dropped_collection_is_swept_to_the_last_part() -> None:
+    world = World()
+    shard = world.create()
+    for i in range(3):
+        shard.append(rows(i))
+    shard.machine.roll(shard.machine.fetch())
+    shard.machine.change(lambda _: Drop())
+    for _ in range(2):
+        world.clock.advance(5000)
+        sweep(world.open())
+    assert (world.objects("part/"), world.objects("seg/")) == (set(), set())
+    assert world.open().machine.fetch().dropped
+
+
+def test_files(tmp_path: Path) -> None:
+    clock = ManualClock(0)
+    machine = Machine(
+        SqliteConsensus(tmp_path / "log"), FileBlob(tmp_path / "blobs"), "shard/s1", clock, QUICK
+    )
+    shard = Shard.create(
+        machine, World().create().machine.fetch() and schema_of(World().create().machine.fetch())
+    )
+    shard.append(rows(1))
+    write(shard, 2)
+    (tmp_path / "blobs" / "part" / "s1" / ".tmp-left").write_bytes(b"half a part")
+    careless = Shard(machine, CONFIG.__class__(sweep_grace_ms=0))
+    assert sweep(careless) == Swept(orphans=1, temporary=1)
+    assert ids(shard) == [1]
+    machine.consensus.close()
