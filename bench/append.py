@@ -1,6 +1,6 @@
 """What collecting statistics costs beside writing the part: CPU time of both in one run, as a ratio.
 
-    make bench-append               # a part of 262,144 rows
+    make bench-append               # a part of 1,048,576 rows
 
 The part is written by bare `pyarrow.parquet.write_table` with the layout of `shard/part.py` (zstd-1, pages of 8,192 rows with an
 index and checksums, dictionaries where values repeat), once with 20 columns and once with a JSON column of about 300 bytes more. The
@@ -29,7 +29,7 @@ from tidegate.shard.part import ROW_GROUP_ROWS, layout
 from tidegate.stats.collect import Column
 from tidegate.stats.summary import summarise
 
-ROWS = 262_144
+ROWS = 1_048_576
 REPEAT = 7
 ALLOWED = {"20 columns": 0.10, "20 columns and JSON": 0.40}
 RESULTS = Path(__file__).parent / "results"

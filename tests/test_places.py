@@ -141,3 +141,40 @@ def test_closed(tmp_path: Path) -> None:
     with pytest.raises(tidegate.StoreError, match="was closed"):
         db.sql("SELECT 1")
     assert "closed" in repr(db)
+
+
+def test_a_part_that_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
+    db = made(str(tmp_path))
+    db.append("t", ROWS)
+    (part,) = (path for path in Path(tmp_path, "part").rglob("*") if path.is_file())
+    name, data = part.relative_to(tmp_path).as_posix(), bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(bytes(data))
+    with pytest.raises(tidegate.CorruptError, match=f"{name} is damaged"):
+        ids(db)
+    part.unlink()
+    with pytest.raises(tidegate.StoreError, match=f"{name} is missing"):
+        ids(db)
+    assert ids(db, "SELECT id FROM t WHERE id > 100") == []  # which its statistics answer
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, which only root can")
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tidegate-test", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this machine lets nobody mount anything")
+    try:
+        with made(str(tmp_path / "lake")) as db:
+            db.append("t", ROWS)
+            ballast = tmp_path / "ballast"
+            ballast.write_bytes(bytes(3 << 20))
+            noise = [secrets.token_hex(1000) for _ in range(2000)]
+            big = {"id": list(range(2000)), "at": [None] * 2000, "payload": [f'"{text}"' for text in noise]}
+            with pytest.raises(tidegate.StoreError, match="disk is full"):
+                db.append("t", big)
+            ballast.unlink()
+            assert ids(db) == [1, 2, 3]
+            db.append("t", ROWS)
+            assert ids(db) == [1, 1, 2, 2, 3, 3]
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)

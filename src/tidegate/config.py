@@ -26,7 +26,7 @@ class Config:
     # A retraction in memory is the key of its row. With more of them, sorted parts are merged instead.
     retractions_in_memory: Annotated[
         int, "rows of parts with retractions up to which their keys are kept in memory"
-    ] = 4_000_000
+    ] = 1_000_000
     compact_fanout: Annotated[
         int, "neighbouring parts of about the same size that compaction merges into one"
     ] = 8

@@ -87,11 +87,6 @@ def floating_numerics(row: Row) -> bool:
     return near and any(name in row.sql for name in names)
 
 
-def sign_of_nan(row: Row) -> bool:
-    """sign(NaN) is NaN; PostgreSQL's is 0."""
-    return "sign(" in row.sql and row.theirs == 0 and row.ours != row.ours
-
-
 def underflow(row: Row) -> bool:
     """A float too small to be told from zero is zero, not an error."""
     small = row.only_theirs_fails("underflow") or row.only_theirs_fails("is out of range for type")
@@ -262,7 +257,7 @@ DIFFERENCES: tuple[Callable[[Row], bool], ...] = (
     calendar, time_of_day, time_of_a_timestamp, punctuation, zones, zone_of_an_interval,
     empty_format, interval_format, interval_hour, reading_by_format,
     interval_range, interval_carry, interval_parts, interval_point,
-    digits, scale, floating_numerics, sign_of_nan, underflow, hexadecimal,
+    digits, scale, floating_numerics, underflow, hexadecimal,
     jsonb_order, jsonb_text, jsonb_index,
     subscripts, subscripts_of_null, array_bounds, dimensions,
     like_escape, escape_of_null, regex_flavour, regex_folding, length_limit, right_overflow, overlay_overflow,

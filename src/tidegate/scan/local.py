@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.config import Config
@@ -19,7 +20,11 @@ from tidegate.plan.safe import Failures, SafePlan
 from tidegate.scan.prune import Pruned, prune
 from tidegate.scan.result import Result, Scan
 from tidegate.scan.sort import Gathered, Shape
+from tidegate.shard.merge import Block, concat, repeated, settled, summed
 from tidegate.shard.reader import Snapshot
+
+SUMMED_AT = 1_000_000
+"""Rows that have passed the filter beyond which those of equal value are made one while more are read."""
 
 
 def run(
@@ -40,10 +45,10 @@ def run(
     types = [snapshot.schema.columns[i].type for i in demanded]
     narrow = SafePlan(plan.permute({column: i for i, column in enumerate(demanded)}, types))
     if shape.limit != 0:
-        for batch in _batches(snapshot, found, columns, scan):
-            got = narrow.evaluate(batch.columns, batch.num_rows, now)
+        for batch, rows in _batches(snapshot, found, columns, narrow, now, scan):
+            got = narrow.evaluate(batch, rows, now)
             if len(got.failures):
-                raise failed(got.failures, columns, batch.columns)
+                raise failed(got.failures, columns, batch)
             gathered.add(got.columns, len(got.selection))
             if gathered.enough():
                 break
@@ -67,14 +72,42 @@ def once(mfp: MapFilterProject, names: Sequence[str], shape: Shape, now: int) ->
     return Result(tuple(names), plan.types[: len(names)], tuple(gathered.finish()[: len(names)]))
 
 
-def _batches(snapshot: Snapshot, found: Pruned, columns: list[str], scan: Scan) -> Iterator[pa.RecordBatch]:
+def _batches(
+    snapshot: Snapshot, found: Pruned, columns: list[str], narrow: SafePlan, now: int, scan: Scan
+) -> Iterator[tuple[list[pa.Array], int]]:
     """The rows of the parts that are left, counted as they are read."""
-    groups = [found.parts] if found.retracts else [[part] for part in found.parts]
-    for group in groups:
-        scan.parts_read += len(group)
-        scan.bytes_read += sum(part.size for part in group)
-        scan.rows_read += sum(part.rows for part in group)
-        yield from snapshot.batches(columns, group)
+    if found.retracts and not found.whole:
+        yield _met(snapshot, found, columns, narrow, now, scan)
+        return
+    for group in [found.parts] if found.retracts else [[part] for part in found.parts]:
+        scan.count(group)
+        for batch in snapshot.batches(columns, group):
+            yield batch.columns, batch.num_rows
+
+
+def _met(
+    snapshot: Snapshot, found: Pruned, columns: list[str], narrow: SafePlan, now: int, scan: Scan
+) -> tuple[list[pa.Array], int]:
+    """The rows that pass the filter or fail in it, each with all its diffs, added up: see `prune.py` for why this is sound.
+
+    They are few, else statistics would not have dropped parts.
+    """
+    ids = [snapshot.schema.find(name).id for name in columns]
+    types = narrow.mfp.inputs
+    open_ = SafePlan(narrow.mfp.project(()))
+    none = Block([pa.array([], t.arrow) for t in types], np.zeros(0, np.int64), np.zeros(0, np.int64))
+    passing, waiting = [none], 0
+    for part in found.parts:
+        scan.count([part])
+        for block in snapshot.visible(part, ids):
+            got = open_.evaluate(block.columns, len(block), now)
+            rows = np.union1d(got.selection, got.failures.rows).astype(np.int64)
+            passing.append(block.take(rows))
+            waiting += len(rows)
+        if waiting > SUMMED_AT:
+            passing, waiting = [summed(concat(passing), by_time=False)], 0
+    there = settled(concat(passing), columns)
+    return repeated(there), int(there.diffs.sum())
 
 
 def failed(failures: Failures, names: Sequence[str], columns: Sequence[pa.Array]) -> EvaluationError:

@@ -6,9 +6,10 @@
 
 With `use` off every part is read, and nothing else changes: NONE promises that no row of the part leaves the plan and none fails.
 
-Where parts retract rows, all of them are read: a row and what retracts it may lie in different parts, of which statistics could
-drop one and not the other (an insert of (1, 'a') alone in its part, its retraction beside one of (9, 'z'): `id > 5` would drop
-the first part alone, and the second would retract a row that is not there).
+Where parts retract rows, statistics may drop a row's part and not that of its retraction: an insert of (1, 'a') alone in its part,
+its retraction beside one of (9, 'z'), and `id > 5`. That is sound if rows are filtered before they meet (`local.py`): a retraction
+carries its whole row, so the filter that drops the one drops the other. But equal must then mean identical: 0.0 retracts -0.0,
+and `f::text = '-0'` passes one of them. Where conditions read floats or intervals, such a snapshot is read whole.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 from tidegate.expr.interpret import Interpretation
 from tidegate.expr.reasons import reasons
 from tidegate.expr.specs import Specs, Verdict
+from tidegate.expr.tree import support
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.verdict import Verdicts, verdicts
 from tidegate.shard.change import Part
@@ -41,7 +43,9 @@ class Pruned:
     parts: list[Part]
     """The parts that must be read."""
     retracts: bool
-    """Whether rows must meet what retracts them: then no part is left out."""
+    """Whether rows must meet what retracts them."""
+    whole: bool = True
+    """Whether no part was left out that has begun and not ended."""
     verdicts: Verdicts | None = None
     """Of every part that has begun and not ended; None where statistics were not asked."""
     kept: np.ndarray | None = None
@@ -67,12 +71,20 @@ def prune(snapshot: Snapshot, mfp: MapFilterProject, now: int, *, use: bool) -> 
     table = snapshot.table()
     total, size = snapshot.state.parts.count, snapshot.state.parts.size
     retracts = pc.any(table.column("retracts"), min_count=0).as_py()
-    if not use or retracts or not mfp.predicates:
+    if not use or not mfp.predicates or (retracts and not _exact(mfp)):
         return Pruned(total, size, from_table(table), retracts)
     specs = _specs(table, snapshot, mfp.demand())
     found = verdicts(mfp, specs, (now, now), table.num_rows)
     kept = np.flatnonzero(found.keep)
-    return Pruned(total, size, from_table(table.take(pa.array(kept))), retracts, found, kept, specs, now)
+    whole = len(kept) == table.num_rows
+    return Pruned(
+        total, size, from_table(table.take(pa.array(kept))), retracts, whole, found, kept, specs, now
+    )
+
+
+def _exact(mfp: MapFilterProject) -> bool:
+    """Whether rows that are equal are the same to all conditions."""
+    return all(mfp.inputs[i].identity_is_equality for i in support(*mfp.conditions))
 
 
 def _specs(table: pa.Table, snapshot: Snapshot, demand: frozenset[int]) -> tuple[Specs | None, ...]:

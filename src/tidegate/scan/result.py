@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from tidegate.expr.types import Kind, Type
+from tidegate.shard.change import Part
 
 Path = Literal["metadata", "peek", "local", "spark"]
 
@@ -50,6 +51,12 @@ class Scan:
     bytes_total: int = 0
     bytes_read: int = 0
     rows_read: int = 0
+
+    def count(self, parts: Sequence[Part]) -> None:
+        """These parts are read."""
+        self.parts_read += len(parts)
+        self.bytes_read += sum(part.size for part in parts)
+        self.rows_read += sum(part.rows for part in parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -124,10 +124,12 @@ def _plan_lines(plan: str, bound: BoundQuery) -> list[str]:
 def _part_lines(pruned: Pruned, *, filtered: bool) -> list[str]:
     size = sum(part.size for part in pruned.parts)
     lines = [f"Parts: {len(pruned.parts)} of {pruned.total} kept, {size} of {pruned.size} bytes"]
-    if pruned.retracts and filtered:
-        lines.append("  all are read: some rows are retracted, and must meet what retracts them")
-    elif not filtered:
+    if not filtered:
         lines.append("  all are read: stats_filter is off")
+    elif pruned.verdicts is None and pruned.retracts:
+        lines.append(
+            "  all are read: rows are retracted, and the filter reads floats or intervals, or there is none"
+        )
     elif pruned.verdicts is not None:
         for i, part in enumerate(pruned.parts[:EXPLAINED]):
             verdict, why = pruned.why(i)

@@ -38,6 +38,7 @@ from tidegate.errors import StoreError, TimeError
 from tidegate.shard.change import Part
 from tidegate.shard.lease import Lease, hold
 from tidegate.shard.merge import Block, concat, merge, repeated, settled, summed
+from tidegate.shard.part import ROW_GROUP_ROWS
 from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.rowkey import row_keys
 from tidegate.shard.state import State
@@ -181,7 +182,7 @@ class Snapshot(_Reading):
         retracting = [part for part in parts if part.retracts]
         if not retracting:
             for part in parts:
-                yield from self._visible(part, ids)
+                yield from self.visible(part, ids)
             return
         there = self._ids(None)
         prefix = _common_prefix([part.order for part in parts])
@@ -189,7 +190,7 @@ class Snapshot(_Reading):
         many = sum(part.rows for part in retracting) > self.shard.config.retractions_in_memory
         yield from self._merged(parts, ids, prefix) if many and prefix else self._beside(parts, ids)
 
-    def _visible(
+    def visible(
         self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
     ) -> Iterator[Block]:
         """The part's updates that have happened and have not ended."""
@@ -210,17 +211,20 @@ class Snapshot(_Reading):
         both = [*ids, *(id_ for id_ in narrow if id_ not in ids)]
         at = [both.index(id_) for id_ in narrow]
         suspects: list[Block] = []
-        enough = self.shard.config.batch_rows
+        enough = batch = self.shard.config.batch_rows
+        # `is_in` makes its table of the retracted keys for each block: blocks as large as the table make up for it.
+        rows = max(batch, min(len(retracted), ROW_GROUP_ROWS))
         for part in parts:
-            for block in self._visible(part, both):
+            for block in self.visible(part, both, rows):
                 keys = row_keys([block.columns[i] for i in at], len(block))
                 suspect = pc.is_in(keys, value_set=retracted).to_numpy(zero_copy_only=False)
                 wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
                 suspects.append(wanted.take(suspect))
-                yield wanted.take(~suspect)
+                plain = wanted.take(~suspect)
+                yield from (plain.slice(i, min(i + batch, len(plain))) for i in range(0, len(plain), batch))
             if sum(map(len, suspects)) > enough:
                 suspects = [summed(concat(suspects), by_time=False)]
-                enough = 2 * len(suspects[0]) + self.shard.config.batch_rows
+                enough = 2 * len(suspects[0]) + batch
         if suspects:
             yield settled(concat(suspects), self._names(ids))
 
@@ -228,7 +232,7 @@ class Snapshot(_Reading):
         """The keys of all rows that are retracted."""
         found = [pa.array([], pa.large_binary())]
         for part in parts:
-            for block in self._visible(part, narrow):
+            for block in self.visible(part, narrow):
                 below = block.take(block.diffs < 0)
                 found.append(row_keys(below.columns, len(below)).unique())
         return pa.concat_arrays(found).unique()
@@ -237,7 +241,7 @@ class Snapshot(_Reading):
         """All parts as sorted runs, merged; equal rows are in the same window and added up there."""
         both = [*ids, *(id_ for id_ in prefix if id_ not in ids)]
         rows = max(1024, self.shard.config.batch_rows * 8 // len(parts))
-        runs = [self._visible(part, both, rows, ranged=True) for part in parts]
+        runs = [self.visible(part, both, rows, ranged=True) for part in parts]
         for window in merge(runs, [both.index(id_) for id_ in prefix]):
             block = settled(window, self._names(both))
             yield Block(block.columns[: len(ids)], block.times, block.diffs)

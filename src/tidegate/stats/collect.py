@@ -25,7 +25,7 @@ from tidegate.expr.types import Type
 from tidegate.stats import cut, histogram
 from tidegate.stats.column import ColumnStats, Form, form_of
 from tidegate.stats.documents import tally_documents
-from tidegate.stats.extremes import count, extremes, valid_counts
+from tidegate.stats.extremes import count, extremes, float_extremes, valid_counts
 from tidegate.stats.facts import Facts, facts_of
 from tidegate.stats.names import Place
 from tidegate.stats.tally import Tally
@@ -94,8 +94,8 @@ def tally(
         case Form.ARRAY:
             return replace(found, element=_elements(values, type_, starts, place, keep))
         case Form.FLOAT:
-            nan = count(to_bools(pc.is_nan(values)), starts) > 0
-            return replace(found, bounds=extremes(values, starts), nan=nan)
+            bounds, nan = float_extremes(values, starts)
+            return replace(found, bounds=bounds, nan=nan)
         case Form.INTERVAL:
             months = count(order.interval_parts(values)[0] != 0, starts) > 0
             return replace(found, bounds=extremes(values, starts), months=months)

@@ -40,7 +40,7 @@ def extremes(values: pa.Array, starts: np.ndarray) -> Bounds:
     """The bounds of each stretch, null where it has no values."""
     kind = values.type
     if pa.types.is_floating(kind):
-        return _of_floats(values, starts)
+        return float_extremes(values, starts)[0]
     if pa.types.is_decimal(kind):
         return _of_decimals(values, starts)
     if pa.types.is_interval(kind):
@@ -87,19 +87,24 @@ def _of_integers(values: pa.Array, starts: np.ndarray) -> Bounds:
     return _nulled(low, some, stored), _nulled(high, some, stored)
 
 
-def _of_floats(values: pa.Array, starts: np.ndarray) -> Bounds:
+def float_extremes(values: pa.Array, starts: np.ndarray) -> tuple[Bounds, np.ndarray]:
+    """The bounds of each stretch without NaN, and where there is a NaN."""
     raw = _raw(values)
-    out = np.isnan(raw)
     if values.null_count:
-        out |= ~to_bools(values.is_valid())
+        raw = np.where(to_bools(values.is_valid()), raw, raw.dtype.type(0))
+    low, high = reduced(np.minimum, raw, starts), reduced(np.maximum, raw, starts)
+    nan = np.isnan(low)  # minimum passes a NaN on
     some = np.diff(starts) > 0
-    low = high = raw
-    if out.any():
-        # fmin passes over NaN, but not over a signalling one: fmin(1, sNaN) is NaN, and 1 is forgotten.
-        low, high = np.where(out, raw.dtype.type(np.inf), raw), np.where(out, raw.dtype.type(-np.inf), raw)
+    if values.null_count or nan.any():
+        # Not by fmin, which passes over NaN, but not over a signalling one: fmin(1, sNaN) is NaN, and 1 is lost.
+        out = np.isnan(raw)
+        if values.null_count:
+            out |= ~to_bools(values.is_valid())
+        least, most = raw.dtype.type(-np.inf), raw.dtype.type(np.inf)
+        low = reduced(np.minimum, np.where(out, most, raw), starts)
+        high = reduced(np.maximum, np.where(out, least, raw), starts)
         some = count(~out, starts) > 0
-    ends = reduced(np.minimum, low, starts), reduced(np.maximum, high, starts)
-    return _nulled(ends[0], some, pa.float64()), _nulled(ends[1], some, pa.float64())
+    return (_nulled(low, some, pa.float64()), _nulled(high, some, pa.float64())), nan
 
 
 def _of_decimals(values: pa.Array, starts: np.ndarray) -> Bounds:
@@ -127,8 +132,10 @@ def _of_uuids(values: pa.Array, starts: np.ndarray) -> Bounds:
             valid = to_bools(values.is_valid())
             first, second = np.where(valid, first, worst), np.where(valid, second, worst)
         head = reduced(ufunc, first, starts)
-        tie = first == np.repeat(head, np.diff(starts))
-        tail = reduced(ufunc, np.where(tie, second, worst), starts)
+        tie = np.flatnonzero(
+            first == np.repeat(head, np.diff(starts))
+        )  # few: one a stretch, if they are random
+        tail = reduced(ufunc, second[tie], np.searchsorted(tie, starts))
         packed = np.stack([head, tail], axis=1).astype(">u8").tobytes()
         whole = pa.Array.from_buffers(values.type, len(head), [None, pa.py_buffer(packed)]).cast(pa.binary())
         result.append(_only(whole, some))

@@ -1,7 +1,7 @@
 """Which paths of a JSON column are looked at in a large part, and how: statistics must cost much less than writing does.
 
 A sample of the documents tells. If most of them begin with the same keys, a template (`template.py`) reads the first fields of all, at
-about 0.06 µs a field with all that is done with it: one field for each 40 bytes of a document is looked at, at least 4. Keys are
+about 0.06 µs a field with all that is done with it: one field for each 50 bytes of a document is looked at, at least 4. Keys are
 sorted by length, so these are the short ones. Documents of other shapes are parsed by DuckDB.
 
 If there is no such shape, or a forced path lies behind a list, all documents are parsed, which alone costs 0.3 µs for 300 bytes; then one path
@@ -21,6 +21,9 @@ Lists are not looked into. A path that is not looked at is unknown, so it never 
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +32,7 @@ from tidegate.stats.cut import ISO
 from tidegate.stats.names import Place, is_forced
 from tidegate.stats.template import Template
 
-BYTES_A_FIELD, FEWEST_FIELDS = 40, 4
+BYTES_A_FIELD, FEWEST_FIELDS = 50, 4
 BYTES_A_PATH, FEWEST_PATHS = 100, 2
 COMMON = 0.5
 """The share of the sample that must have one shape."""
@@ -40,6 +43,8 @@ MOST_FORCED = 64
 """Even forced paths: a map of 10,000 sensors, each `…_time`, must not cost a minute."""
 MAX_DEPTH = 8
 SHORT = 32
+_VALUE = re.compile(r':(?:"(?:[^"\\]|\\.)*"|[-0-9.]+|true|false|null)')
+"""A value behind its key: what is left of documents without them is their shape."""
 
 
 @dataclass
@@ -92,35 +97,39 @@ class Plan:
     templates: list[Template]
 
 
-def plan(documents: Sequence[Any], size: float, column: Place, keep: frozenset[Place]) -> Plan:
-    """What to look at, given a sample of decoded documents and their mean size in bytes."""
+def plan(texts: Sequence[str], column: Place, keep: frozenset[Place]) -> Plan:
+    """What to look at, given a sample of documents."""
     seen: dict[Place, Seen] = {}
-    for document in documents:
-        for path, value in _leaves(document, ()):
+    for text in texts:
+        for path, value in _leaves(json.loads(text), ()):
             seen.setdefault(path, Seen()).add(value)
     forced = [path for path in seen if is_forced((*column, *path), keep)][:MOST_FORCED]
-    return _by_templates(documents, size, forced) or Plan(_by_rank(seen, size, forced), [])
+    size = sum(map(len, texts)) / len(texts)
+    return _by_templates(texts, size, forced) or Plan(_by_rank(seen, size, forced), [])
 
 
-def _by_templates(documents: Sequence[Any], size: float, forced: list[Place]) -> Plan | None:
+def _by_templates(texts: Sequence[str], size: float, forced: list[Place]) -> Plan | None:
     """The first fields of the commonest shape, if it is common and tells of all that is forced."""
     many = max(FEWEST_FIELDS, int(size) // BYTES_A_FIELD)
-    alike: dict[Template, list[Template]] = {}
-    for document in documents:
-        whole = Template.of(document)
-        alike.setdefault(whole.first(many), []).append(whole)
-    groups = sorted(alike.items(), key=lambda item: -len(item[1]))[:MOST_SHAPES]
-    if len(groups[0][1]) < COMMON * len(documents):
+    times = Counter(_VALUE.sub("", text) for text in texts)
+    examples = {_VALUE.sub("", text): text for text in reversed(texts)}
+    alike: dict[Template, list[tuple[Template, int]]] = {}
+    for shape, example in examples.items():
+        whole = Template.of(json.loads(example))
+        alike.setdefault(whole.first(many), []).append((whole, times[shape]))
+    groups = [(sum(count for _, count in group), first, group[0][0]) for first, group in alike.items()]
+    groups.sort(key=lambda group: -group[0])
+    if groups[0][0] < COMMON * len(texts):
         return None
-    paths = list(dict.fromkeys([*forced, *(f.path for f in groups[0][0].fields if len(f.path) <= MAX_DEPTH)]))
+    paths = [*forced, *(field.path for field in groups[0][1].fields if len(field.path) <= MAX_DEPTH)]
+    paths = list(dict.fromkeys(paths))
     templates = []
-    for i, (_, (whole, *others)) in enumerate(groups):
-        needs = [whole.needed(path) for path in paths]
-        told = [need for need in needs if need is not None]
-        if paths and len(told) == len(needs) and 1 + len(others) >= NOTABLE * len(documents):
-            templates.append(whole.first(max(told)))
-        elif not i:
-            return None
+    for count, _, whole in groups[:MOST_SHAPES]:
+        needs = [need for path in paths if (need := whole.needed(path)) is not None]
+        if paths and len(needs) == len(paths) and count >= NOTABLE * len(texts):
+            templates.append(whole.first(max(needs)))
+        elif not templates:
+            return None  # not even the commonest shape tells of all paths
     return Plan(paths, templates)
 
 

@@ -22,6 +22,7 @@ A template also tells what is *not* there: keys are sorted, so a document that h
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +36,8 @@ from tidegate.expr.specs import to_bools
 from tidegate.stats.names import Place
 
 MOST_FIELDS = 64
+SLACK = 1.25
+"""How much longer than in the sample the fields of a document may be."""
 _BACKSLASH = ord("\\")
 
 # One value, told by its ends: a string, a number, or one of true, false and null.
@@ -109,10 +112,22 @@ def _fields(value: Any, path: Place, before: str) -> list[Field | None]:
     return [None] if isinstance(value, dict | list) or not path else [Field(path, before)]
 
 
-def read(documents: pa.Array, template: Template) -> tuple[list[pa.Array], np.ndarray]:
-    """The values of each field for the documents that pass, and which ones do. No document may be null."""
+def reach(texts: Sequence[str], template: Template) -> int:
+    """About how many bytes of documents like these hold the fields of a template."""
     many = len(template.fields)
-    pieces = pc.split_pattern(documents, ",", max_splits=many)
+    ends = (len(",".join(text.split(",", many)[:many]).encode()) for text in texts)
+    return int(max(ends, default=0) * SLACK) + 1
+
+
+def read(documents: pa.Array, template: Template, size: int) -> tuple[list[pa.Array], np.ndarray]:
+    """The values of each field for the documents that pass, and which ones do. No document may be null.
+
+    Only the first `size` bytes are looked at: what lies behind need not even be brought into the cache.
+    """
+    many = len(template.fields)
+    if not template.complete:
+        documents = pc.binary_slice(documents.view(pa.binary()), 0, size)
+    pieces = pc.split_pattern(documents.view(pa.binary()), ",", max_splits=many)
     wanted = many if template.complete else many + 1
     passed = np.diff(pieces.offsets.to_numpy()) == wanted
     if not passed.all():
@@ -122,7 +137,7 @@ def read(documents: pa.Array, template: Template) -> tuple[list[pa.Array], np.nd
     good = np.ones(rows, bool)
     values = []
     for i, field in enumerate(template.fields):
-        text = texts.take(pa.array(np.arange(i, rows * wanted, wanted)))
+        text = texts.take(pa.array(np.arange(i, rows * wanted, wanted), pa.int32()))
         good &= to_bools(pc.starts_with(text, field.before))
         if field.behind:
             good &= to_bools(pc.ends_with(text, field.behind))
@@ -138,7 +153,7 @@ def read(documents: pa.Array, template: Template) -> tuple[list[pa.Array], np.nd
 def _stripped(text: pa.Array, field: Field) -> pa.Array:
     """What stands between the text before and behind."""
     # Not by binary_slice: Arrow 26 fails where a text is shorter than what is sliced off.
-    raw = pc.binary_replace_slice(text.view(pa.binary()), 0, len(field.before.encode()), b"")
+    raw = pc.binary_replace_slice(text, 0, len(field.before.encode()), b"")
     if field.behind:
         raw = pc.binary_replace_slice(raw, -len(field.behind), 2**31 - 1, b"")
     return raw.view(pa.string())
