@@ -30,7 +30,6 @@ from tidegate.shard.change import Part
 from tidegate.shard.parts import from_table
 from tidegate.shard.reader import Snapshot
 from tidegate.shard.schema import Schema
-from tidegate.stats.frame import Frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +88,7 @@ def _exact(mfp: MapFilterProject) -> bool:
 
 def _specs(table: pa.Table, snapshot: Snapshot, demand: frozenset[int]) -> tuple[Specs | None, ...]:
     """What each column of the schema may be in each part; None for those that the plan does not ask for."""
-    frame = Frame.of_parts(table.column("rows").to_numpy(), table.column("stats").to_pylist())
+    frame = snapshot.frame()
     columns = snapshot.schema.columns
     written = table.column("schema").to_numpy()
     absent = {id_: np.isin(written, lacking) for id_, lacking in _lacking(snapshot).items() if lacking}

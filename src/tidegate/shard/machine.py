@@ -144,7 +144,7 @@ class Machine:
 
     def _open(self) -> State:
         """The newest state that a rollup or the first entry gives; `_catch_up` does the rest."""
-        known = {} if self._state is None else {s.name: s.table for s in self._state.parts.segments if s.name}
+        known = {} if self._state is None else {s.name: s for s in self._state.parts.segments if s.name}
         lost = ""
         while True:
             entries = self.attempt(lambda: self.consensus.scan(self.key, 0))

@@ -26,6 +26,7 @@ from tidegate.errors import CorruptError
 from tidegate.expr.order import interval_parts, make_intervals
 from tidegate.expr.types import Kind, Type
 from tidegate.shard.schema import HIDDEN, Schema
+from tidegate.stats.collect import Footer
 from tidegate.stats.frame import Frame
 from tidegate.stats.summary import PAGES_KEY, read_pages
 
@@ -75,6 +76,26 @@ def layout(table: pa.Table) -> dict[str, Any]:
         "write_statistics": _with_statistics(table.schema),
         "store_schema": True,
     }
+
+
+def text_bounds(data: bytes) -> Footer:
+    """The least and greatest text (or bytea) of each column as the footer has it, by id; without those it does not tell."""
+    metadata = pq.read_metadata(pa.BufferReader(data))
+    there = {name: id_ for id_, name in field_ids(metadata.schema.to_arrow_schema()).items()}
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    bounds: dict[int, tuple[Any, Any]] = {}
+    for i in range(metadata.num_columns):
+        path = metadata.schema.column(i).path
+        if path not in there or metadata.schema.column(i).physical_type != "BYTE_ARRAY":
+            continue
+        found = [(group.column(i).statistics, group.num_rows) for group in groups]
+        told = [s for s, rows in found if s is None or s.has_min_max or s.null_count != rows]
+        if all(s is not None and s.has_min_max for s in told):
+            ends = [(s.min, s.max) for s in told]
+            bounds[there[path]] = (
+                (min(low for low, _ in ends), max(high for _, high in ends)) if ends else (None, None)
+            )
+    return bounds
 
 
 def page_frame(metadata: pq.FileMetaData) -> Frame | None:

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptError
 from tidegate.shard.change import Part
+from tidegate.stats.frame import Frame
 
 SCHEMA = pa.schema(
     [
@@ -58,6 +59,20 @@ def to_table(parts: Iterable[Part]) -> pa.Table:
     )
 
 
+BLOCK = 64
+"""Fresh parts whose statistics are decoded together, and kept so."""
+
+
+def frame_of(table: pa.Table) -> Frame:
+    """The statistics that stand in a table part by part. A loop, for the few parts that are in no stored segment."""
+    return Frame.of_parts(table.column("rows").to_numpy(), table.column("stats").to_pylist())
+
+
+@lru_cache(64)
+def _block(parts: tuple[tuple[int, bytes], ...]) -> Frame:
+    return Frame.of_parts(np.array([rows for rows, _ in parts]), [stats for _, stats in parts])
+
+
 def from_table(table: pa.Table) -> list[Part]:
     """Rows as parts: for the few that are about to be read or replaced, never for all."""
     return [Part(**{**row, "order": tuple(row["order"])}) for row in table.to_pylist()]
@@ -73,6 +88,8 @@ class Segment:
     name: str
     table: pa.Table
     dead: np.ndarray | None = None
+    known: Frame | None = None
+    """The statistics of all rows, dead ones included; None: they are in the table, part by part, as `stats`."""
 
     @cached_property
     def ids(self) -> np.ndarray:
@@ -87,6 +104,14 @@ class Segment:
     def living(self) -> pa.Table:
         """The rows of the parts that live."""
         return self.table if self.dead is None else self.table.filter(pa.array(~self.dead))
+
+    def frame(self) -> Frame:
+        """The statistics of the parts that live, in the order of `living`."""
+        return self._frame if self.dead is None else self._frame.filter(~self.dead)
+
+    @cached_property
+    def _frame(self) -> Frame:
+        return frame_of(self.table) if self.known is None else self.known
 
     def without(self, ids: np.ndarray) -> tuple[Segment, np.ndarray]:
         """The segment without those ids that are in it, and the positions that died."""
@@ -162,9 +187,22 @@ class Parts:
         if self.fresh:
             yield self._fresh_table
 
+    def frames(self) -> Iterator[Frame]:
+        """The statistics of the living parts: a frame for each of `tables`, in the same order."""
+        for segment in self.segments:
+            yield segment.frame()
+        if self.fresh:
+            yield self._fresh_frame
+
     @cached_property
     def _fresh_table(self) -> pa.Table:
         return to_table(self.fresh)
+
+    @cached_property
+    def _fresh_frame(self) -> Frame:
+        """The fresh parts by blocks: those that are full were decoded before, when there were fewer parts."""
+        blocks = [self.fresh[i : i + BLOCK] for i in range(0, len(self.fresh), BLOCK)]
+        return Frame.concat([_block(tuple((part.rows, part.stats) for part in block)) for block in blocks])
 
     def all(self) -> list[Part]:
         """Every living part as a value. For tests and small shards."""

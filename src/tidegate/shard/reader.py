@@ -45,6 +45,7 @@ from tidegate.shard.state import State
 from tidegate.shard.stream import blocks
 from tidegate.shard.validity import Validity, lives, still_valid
 from tidegate.shard.writer import Shard, is_narrow, schema_of
+from tidegate.stats.frame import Frame
 
 POLL_S = 0.02
 
@@ -154,10 +155,22 @@ class Snapshot(_Reading):
         """The parts that may hold rows at this time, told from the state alone, as rows of `parts.SCHEMA`."""
         found = [SCHEMA.empty_table()]
         for table in self.state.parts.tables():
-            begun = pc.less_equal(table.column("first"), self.as_of)
-            lasting = pc.fill_null(pc.greater(table.column("expires"), self.as_of), True)
-            found.append(table.filter(pc.and_(begun, lasting)))
+            there = self._there(table)
+            found.append(table if there.all() else table.filter(pa.array(there)))
         return pa.concat_tables(found)
+
+    def frame(self) -> Frame:
+        """The statistics of these parts, in the same order."""
+        parts = self.state.parts
+        both = zip(parts.tables(), parts.frames(), strict=True)
+        return Frame.concat([frame.filter(self._there(table)) for table, frame in both])
+
+    def _there(self, table: pa.Table) -> np.ndarray:
+        """Which parts have begun and have not ended."""
+        begun = pc.less_equal(table.column("first"), self.as_of)
+        lasting = pc.fill_null(pc.greater(table.column("expires"), self.as_of), True)
+        there: np.ndarray = pc.and_(begun, lasting).to_numpy()
+        return there
 
     def parts(self) -> list[Part]:
         """The same parts as values."""

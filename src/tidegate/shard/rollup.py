@@ -1,7 +1,7 @@
 """The whole state as objects, so that opening a shard of a million parts is a few reads.
 
     roll/<shard>/<number>-<random>     sealed JSON: everything but the parts, and the list of segments with their dead rows
-    seg/<shard>/<random>               a segment: an Arrow table of parts, compressed, sealed
+    seg/<shard>/<random>               a segment, sealed: an Arrow table of parts, and the frame of their statistics
 
 A rollup writes the parts that are fresh as a new segment, and leaves the others where they are. When eight segments of about the
 same size stand at the end, they are merged into one: each part is rewritten about log₈(n) times in the life of a shard,
@@ -22,10 +22,12 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptError, TidegateError
-from tidegate.shard.parts import Parts, Segment
-from tidegate.shard.seal import seal, unseal
+from tidegate.shard.parts import SCHEMA, Parts, Segment
+from tidegate.shard.seal import seal, unseal, unseal_view
 from tidegate.shard.state import FORMAT, Garbage, Lease, State
+from tidegate.stats.frame import Frame
 
+_LENGTH = 8
 FANOUT = 8
 """Segments of about the same size that are merged into one."""
 _PLAIN = ("shard", "since", "upper", "monotonic", "next_id", "positions", "options", "tokens", "dropped")
@@ -56,7 +58,7 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
 
 
 def load_rollup(
-    get: Callable[[str], bytes | None], name: str, known: Mapping[str, pa.Table] | None = None
+    get: Callable[[str], bytes | None], name: str, known: Mapping[str, Segment] | None = None
 ) -> State:
     """The state that `name` holds. `FileNotFoundError` if it, or a segment of it, is gone: a newer rollup took its place.
 
@@ -70,7 +72,7 @@ def load_rollup(
             hint="upgrade Tidegate; an older one cannot read what a newer one wrote",
         )
     segments = tuple(
-        Segment(name, have[name] if name in have else _read_segment(name, _there(get, name)), _unpack(dead))
+        replace(have[name] if name in have else _read_segment(name, _there(get, name)), dead=_unpack(dead))
         for name, dead in ((item["name"], item["dead"]) for item in body["segments"])
     )
     count, rows, size = body["count"]
@@ -101,12 +103,14 @@ def _store(put: Callable[[str, bytes], None], state: State) -> State:
     segments = list(parts.segments)
     while (many := _mergeable(segments)) > 1:
         merged = pa.concat_tables([segment.living() for segment in segments[-many:]])
-        segments[-many:] = [Segment("", merged)]
+        known = Frame.concat([segment.frame() for segment in segments[-many:]])
+        segments[-many:] = [Segment("", merged, known=known)]
     for i, segment in enumerate(segments):
         if not segment.name:
             name = f"seg/{state.shard}/{secrets.token_hex(8)}"
-            put(name, _segment_bytes(segment.living()))
-            segments[i] = Segment(name, segment.living())
+            data = _segment_bytes(segment)
+            put(name, data)
+            segments[i] = _read_segment(name, data)
     return replace(state, parts=replace(parts, segments=tuple(segments)))
 
 
@@ -124,20 +128,29 @@ def _mergeable(segments: list[Segment]) -> int:
     return len(segments) if len(segments) >= FANOUT else 0
 
 
-def _segment_bytes(table: pa.Table) -> bytes:
+def _segment_bytes(segment: Segment) -> bytes:
+    """The table without its statistics, and the statistics as a frame behind it."""
+    table = segment.living()
+    nothing = pa.repeat(pa.scalar(b"", pa.binary()), table.num_rows)
+    table = table.set_column(SCHEMA.get_field_index("stats"), SCHEMA.field("stats"), nothing)
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table.combine_chunks())
-    return seal(sink.getvalue().to_pybytes())
+    rows = sink.getvalue()
+    return seal(b"".join([len(rows).to_bytes(_LENGTH, "little"), rows, segment.frame().pack()]))
 
 
-def _read_segment(name: str, data: bytes) -> pa.Table:
+def _read_segment(name: str, data: bytes) -> Segment:
+    body = unseal_view(name, data)
+    size = _LENGTH + int.from_bytes(body[:_LENGTH], "little")
     try:
-        table = pa.ipc.open_stream(unseal(name, data)).read_all()
-    except pa.ArrowException:
+        table = pa.ipc.open_stream(pa.py_buffer(body[_LENGTH:size])).read_all().combine_chunks()
+        # A copy: the frame stays packed in memory, and what is read of the rest need not stay with it.
+        known = Frame(table.column("rows").to_numpy(), Frame.unpack(bytes(body[size:])))
+    except (pa.ArrowException, OSError):
         raise CorruptError(f"{name} is not a segment") from None
-    return table.combine_chunks()
+    return Segment(name, table, known=known)
 
 
 def _pack(dead: np.ndarray | None) -> Any:

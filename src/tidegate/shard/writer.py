@@ -35,7 +35,7 @@ from tidegate.shard.batch import Rows, conform, conform_diffs
 from tidegate.shard.change import Append, Create, Part
 from tidegate.shard.machine import Machine
 from tidegate.shard.merge import Block, in_order
-from tidegate.shard.part import encode_part
+from tidegate.shard.part import encode_part, text_bounds
 from tidegate.shard.schema import Schema
 from tidegate.shard.seal import digest
 from tidegate.shard.state import FORMAT, Conflict, State
@@ -161,7 +161,7 @@ class Shard:
             level=level,
             order=order,
             expires=None if validity is None else validity.expires(schema, block.columns),
-            stats=known.part,
+            stats=known.encoded(lambda: text_bounds(data)),
         )
         try:
             self.machine.attempt(lambda: self.machine.blob.put(name, data))

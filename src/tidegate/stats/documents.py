@@ -1,8 +1,8 @@
 """JSON counted lane by lane, for all stretches of a column at once.
 
 A part with few documents is decoded in Python, exactly: all keys are seen, so its maps are *closed*. In a
-larger one only the paths chosen by `paths.py` are looked at: in most documents by a template, in the others by
-DuckDB, which takes out all of them after parsing a document once. What comes back for a path is its JSON
+larger one only the paths chosen by `paths.py` are looked at: in most documents by a template, in the others
+by DuckDB, which takes out all of them after parsing a document once. What comes back for a path is its JSON
 text, and the first letter tells the lane:
 
     "…   text      -0…9   number      t f n   true, false, null      [   list      {   map
@@ -69,14 +69,16 @@ def tally_documents(
     paths = [path for path in chosen.paths if _readable(path)]
     if not paths:
         return tally_values(documents, starts)
-    rows = np.flatnonzero(to_bools(documents.is_valid()))
     found, rest = _by_templates(present, paths, [(t, reach(picked, t)) for t in chosen.templates])
     others = present.take(pa.array(rest))
     if len(rest):
         found.append((rest, extract(others, paths)))
-    root = _roots(documents, rows, rest, others, starts)
+    if documents.null_count:
+        rows = np.flatnonzero(to_bools(documents.is_valid()))
+        found, rest = [(rows[at], columns) for at, columns in found], rows[rest]
+    root = _roots(documents, rest, others, starts)
     for i, path in enumerate(paths):
-        values = _assembled(len(documents), [(rows[at], columns[i]) for at, columns in found])
+        values = _assembled(len(documents), [(at, columns[i]) for at, columns in found])
         _put(root, path, tally_values(values, starts))
     return root
 
@@ -85,31 +87,30 @@ def _by_templates(
     documents: pa.Array, paths: list[Place], templates: list[tuple[Template, int]]
 ) -> tuple[list[tuple[np.ndarray, list[pa.Array]]], np.ndarray]:
     """What the templates tell: rows and the values of each path there; and the rows that fit none of them."""
-    found, rest = [], np.arange(len(documents))
+    found: list[tuple[np.ndarray, list[pa.Array]]] = []
+    rest = np.arange(len(documents))
     for template, size in templates:
         left = documents if len(rest) == len(documents) else documents.take(pa.array(rest))
         values, passed = read(left, template, size)
         places = [template.place(path) for path in paths]
         nothing = pa.nulls(int(passed.sum()), pa.string())
-        found.append((rest[passed], [nothing if place is None else values[place] for place in places]))
+        told = [nothing if place is None else values[place] for place in places]
+        if passed.all():
+            return [*found, (rest, told)], rest[:0]
+        found.append((rest[passed], told))
         rest = rest[~passed]
-        if not len(rest):
-            break
     return found, rest
 
 
-def _roots(
-    documents: pa.Array, rows: np.ndarray, rest: np.ndarray, others: pa.Array, starts: np.ndarray
-) -> JsonTally:
+def _roots(documents: pa.Array, rest: np.ndarray, others: pa.Array, starts: np.ndarray) -> JsonTally:
     """The lanes of the documents themselves. What fits a template is a map; the others are looked at."""
+    counts = np.zeros((len(lane.LANES), len(starts) - 1), np.int64)
+    counts[lane.MAP] = valid_counts(documents, starts)
     if not len(rest):
-        counts = np.zeros((len(lane.LANES), len(starts) - 1), np.int64)
-        counts[lane.MAP] = valid_counts(documents, starts)
         return JsonTally(counts, np.ones(len(starts) - 1, bool))
-    root = tally_values(_assembled(len(documents), [(rows[rest], others)]), starts)
-    maps = np.ones(len(documents), bool) if len(rows) == len(documents) else to_bools(documents.is_valid())
-    maps[rows[rest]] = False
-    root.counts[lane.MAP] += count(maps, starts)
+    root = tally_values(_assembled(len(documents), [(rest, others)]), starts)
+    counts[lane.MAP] -= np.diff(np.searchsorted(rest, starts))
+    root.counts[lane.MAP] += counts[lane.MAP]
     return root
 
 
@@ -165,18 +166,28 @@ def tally_values(values: pa.Array, starts: np.ndarray) -> JsonTally:
     """The lanes of JSON values; what maps hold is not looked at."""
     n = len(starts) - 1
     counts = np.zeros((len(lane.LANES), n), np.int64)
-    lanes = _LANE_OF_LETTER[first_letters(values)]
-    if values.null_count:
-        lanes = np.where(to_bools(values.is_valid()), lanes, np.int8(-1))
-    kinds = [kind for kind, some in enumerate(np.bincount(lanes + 1, minlength=8)[1:]) if some]
-    for kind in kinds:
-        counts[kind] = count(lanes == kind, starts)
+    lanes = _lanes(values)
+    least, most = int(lanes.min(initial=lane.MAP)), int(lanes.max(initial=-1))
+    kinds = [least] if least == most else [kind for kind in range(least, most + 1) if (lanes == kind).any()]
+    for kind in (kind for kind in kinds if kind >= 0):
+        counts[kind] = np.diff(starts) if least == most else count(lanes == kind, starts)
     number = whole = text = None
     if lane.NUMBER in kinds:
         number, whole = _numbers(_only(values, lanes == lane.NUMBER), starts)
     if lane.TEXT in kinds:
         text = _texts(values, lanes == lane.TEXT, starts)
     return JsonTally(counts, np.ones(n, bool), number, whole, text)
+
+
+def _lanes(values: pa.Array) -> np.ndarray:
+    """The lane of each JSON value, -1 for none."""
+    if values.null_count or not len(values):
+        lanes = _LANE_OF_LETTER[first_letters(values)]
+        return np.where(to_bools(values.is_valid()), lanes, np.int8(-1))
+    _, offsets, data = values.buffers()
+    return _LANE_OF_LETTER[
+        np.frombuffer(data, np.uint8)[np.frombuffer(offsets, np.int32, len(values), values.offset * 4)]
+    ]
 
 
 def _only(values: pa.Array, mask: np.ndarray) -> pa.Array:
@@ -188,7 +199,7 @@ def _numbers(values: pa.Array, starts: np.ndarray) -> tuple[Bounds, np.ndarray]:
     _, offsets, data = values.buffers()
     at = np.frombuffer(offsets, np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
     raw = np.frombuffer(data, np.uint8)[at[0] : at[-1]]
-    odd = (raw == ord(".")) | (raw == ord("e")) | (raw == ord("E"))
+    odd = (raw == ord(".")) | (raw > ord("9"))  # a point, or an exponent
     if odd.any() or np.diff(at).max() > SURELY_INT8:
         return _reals(values, count(odd, at[starts] - at[0]) == 0, starts)
     low, high = extremes(values.cast(pa.int64()), starts)

@@ -13,6 +13,9 @@ have yet is NULL in all its rows (`absent`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,28 +28,54 @@ from tidegate.stats.describe import describe
 from tidegate.stats.facts import Facts, Node, facts_of_parts, name_of, read_name
 
 
-class Frame:
-    """Facts about n containers."""
+class Source(Protocol):
+    """Where facts come from."""
 
-    def __init__(self, rows: np.ndarray, facts: Facts | Packed | None = None) -> None:
+    @property
+    def names(self) -> Iterable[str]:
+        """The facts that some container has."""
+
+    def read(self, name: str) -> pa.Array | None:
+        """A fact by its name; None if no container knows it."""
+
+
+class Frame:
+    """Facts about n containers. A fact is read from its source once, when it is first asked for."""
+
+    def __init__(self, rows: np.ndarray, source: Facts | Source) -> None:
         """`rows`: how many rows each container has."""
         self.rows = rows
-        self._facts: Facts = facts if isinstance(facts, dict) else {}
-        self._packed = facts if isinstance(facts, Packed) else None
-        self._mask: pa.Array | None = None
+        self._source: Source = Plain(source) if isinstance(source, dict) else source
+        self._known: Facts = {}
 
     @staticmethod
     def of_parts(rows: np.ndarray, stats: Sequence[bytes]) -> Frame:
         """From the encoded statistics of a few parts; a loop, for what is not in a segment yet."""
         return Frame(rows, facts_of_parts([codec.decode(data) for data in stats]))
 
+    @staticmethod
+    def concat(frames: Sequence[Frame]) -> Frame:
+        """One frame over the containers of all; what one of them does not know is null there."""
+        if len(frames) == 1:
+            return frames[0]
+        rows = [np.zeros(0, np.int64), *(frame.rows for frame in frames)]
+        return Frame(np.concatenate(rows), Joined(tuple(frames)))
+
+    def filter(self, mask: np.ndarray) -> Frame:
+        """Only the containers where the mask holds."""
+        return self if mask.all() else Frame(self.rows[mask], Filtered(self, pa.array(mask)))
+
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def names(self) -> list[str]:
+    @cached_property
+    def names(self) -> tuple[str, ...]:
         """The facts that some container has."""
-        return list(self._facts) if self._packed is None else self._packed.names
+        return tuple(self._source.names)
+
+    @cached_property
+    def _nodes(self) -> frozenset[Node]:
+        return frozenset(read_name(name)[1] for name in self.names)
 
     def fact(self, fact: str, node: Node) -> pa.Array | None:
         """A fact of a node in all containers, null where it is not known; None if none knows it."""
@@ -54,28 +83,18 @@ class Frame:
 
     def named(self, name: str) -> pa.Array | None:
         """A fact by its name."""
-        found = self._facts.get(name)
-        if found is None and self._packed is not None:
-            found = self._packed.read(name)
+        found = self._known.get(name)
+        if found is None:
+            found = self._source.read(name)
             if found is not None:
-                self._facts[name] = found = found if self._mask is None else found.filter(self._mask)
+                self._known[name] = found
         return found
 
     def keys(self, node: Node) -> list[str]:
         """The JSON keys below a node that some container knows something of."""
         size = len(node)
-        below = (read_name(name)[1] for name in self.names)
-        found = (inner[size] for inner in below if len(inner) > size and inner[:size] == node)
-        return list(dict.fromkeys(step for step in found if isinstance(step, str)))
-
-    def filter(self, mask: np.ndarray) -> Frame:
-        """Only the containers where the mask holds; what is packed is filtered when it is read."""
-        keep = pa.array(mask)
-        result = Frame(self.rows[mask], {name: fact.filter(keep) for name, fact in self._facts.items()})
-        if self._packed is not None:
-            assert self._mask is None, "a frame is filtered once"
-            result._packed, result._mask = self._packed, keep
-        return result
+        steps = {inner[size] for inner in self._nodes if len(inner) > size and inner[:size] == node}
+        return sorted(step for step in steps if isinstance(step, str))
 
     def specs(
         self, columns: Iterable[tuple[int, Type]], absent: Mapping[int, np.ndarray] | None = None
@@ -126,38 +145,27 @@ class Frame:
 
     @staticmethod
     def unpack(data: pa.Buffer | bytes) -> Packed:
-        """What `pack` made; facts are unpacked when they are asked for."""
+        """What `pack` made, as a source."""
         return Packed(pa.py_buffer(data))
 
-    @staticmethod
-    def concat(frames: Sequence[Frame]) -> Frame:
-        """One frame over the containers of all; what one of them does not know is null there."""
-        names = dict.fromkeys(name for frame in frames for name in frame.names)
-        return Frame(
-            np.concatenate([frame.rows for frame in frames]), {name: _joined(name, frames) for name in names}
-        )
 
+class Plain:
+    """Facts as they are."""
 
-def _joined(name: str, frames: Sequence[Frame]) -> pa.Array:
-    facts = [frame.named(name) for frame in frames]
-    type_ = next(fact.type for fact in facts if fact is not None)
-    return pa.concat_arrays(
-        [
-            fact if fact is not None and fact.type == type_ else pa.nulls(len(frame), type_)
-            for fact, frame in zip(facts, frames, strict=True)
-        ]
-    )
+    def __init__(self, facts: Facts) -> None:
+        self.names = tuple(facts)
+        self.read = facts.get
 
 
 class Packed:
-    """Facts in a compressed buffer, each read when it is asked for."""
+    """Facts in a compressed buffer, of which each is unpacked by itself."""
 
     def __init__(self, data: pa.Buffer) -> None:
         self.data = data
         reader = pa.ipc.open_file(pa.BufferReader(data))
-        self.names: list[str] = reader.schema.names
-        self._batches = range(reader.num_record_batches)
+        self.names: tuple[str, ...] = tuple(reader.schema.names)
         self._place = {name: i for i, name in enumerate(self.names)}
+        self._batches = range(reader.num_record_batches)
 
     def read(self, name: str) -> pa.Array | None:
         """One fact; None if it is not there."""
@@ -174,3 +182,45 @@ class Packed:
         """How many containers."""
         found = self.read(self.names[0]) if self.names else None
         return 0 if found is None else len(found)
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """Facts of some of the containers of a frame."""
+
+    frame: Frame
+    mask: pa.Array
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The same."""
+        return self.frame.names
+
+    def read(self, name: str) -> pa.Array | None:
+        """The fact, filtered."""
+        found = self.frame.named(name)
+        return None if found is None else found.filter(self.mask)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Facts of the containers of several frames, one after the other."""
+
+    frames: tuple[Frame, ...]
+
+    @property
+    def names(self) -> Iterable[str]:
+        """All that one of them has."""
+        return dict.fromkeys(name for frame in self.frames for name in frame.names)
+
+    def read(self, name: str) -> pa.Array | None:
+        """The fact, null where a frame does not have it."""
+        facts = [frame.named(name) for frame in self.frames]
+        type_ = next((fact.type for fact in facts if fact is not None), None)
+        if type_ is None:
+            return None
+        fitting = [
+            fact if fact is not None and fact.type == type_ else pa.nulls(len(frame), type_)
+            for fact, frame in zip(facts, self.frames, strict=True)
+        ]
+        return pa.concat_arrays(fitting)

@@ -1,23 +1,24 @@
 """All statistics of a part, as a writer wants them: a few hundred bytes for the state, and a page map for the file.
 
     summary = summarise([Column(0, "id", INT8, ids), …], rows)
-    summary.part       encoded, within the budget: goes into the state with the part's name
-    summary.pages      text for the file's own metadata: the same for each page of 8,192 rows, read when the part is
+    summary.pages             text for the file's own metadata: statistics of each page of 8,192 rows
+    summary.encoded(footer)   goes into the state with the part's name; within the budget
 
-Text, because the values of Parquet's metadata are text to most readers.
+Text, because the values of Parquet's metadata are text to most readers. The second waits until the file is
+written, because its footer tells the bounds of text columns (`collect.py`).
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.stats import codec
-from tidegate.stats.collect import PAGE_ROWS, Column, collect
+from tidegate.stats.collect import PAGE_ROWS, Column, Footer, collect
 from tidegate.stats.frame import Frame
 from tidegate.stats.names import Place
 from tidegate.stats.trim import BUDGET, named, trim
@@ -31,7 +32,13 @@ class Summary:
     """The statistics of a part."""
 
     part: bytes
+    """Encoded; where `later` is given they are not known yet."""
     pages: bytes
+    later: Callable[[Footer], bytes] | None = None
+
+    def encoded(self, footer: Callable[[], Footer]) -> bytes:
+        """The statistics of the part; `footer` is asked if it is needed."""
+        return self.part if self.later is None else self.later(footer())
 
 
 NOTHING = Summary(b"", b"")
@@ -41,11 +48,15 @@ NOTHING = Summary(b"", b"")
 def summarise(
     columns: Sequence[Column], rows: int, keep: frozenset[Place] = frozenset(), budget: int = BUDGET
 ) -> Summary:
-    """Collects, trims and encodes; `keep` names what the user marked KEEP STATISTICS."""
-    collected = collect(columns, rows, keep)
+    """Collects; and, when the file is written, trims and encodes. `keep` names what the user marked KEEP STATISTICS."""
+    collected = collect(columns, rows, keep, footed=True)
     names = {column.id: named(column.name, column.type) for column in columns}
-    part = codec.encode(trim(collected.part(), names, budget, keep))
-    return Summary(part, base64.b85encode(Frame(collected.page_rows(), collected.pages()).pack()))
+
+    def later(footer: Footer) -> bytes:
+        return codec.encode(trim(collected.part(footer), names, budget, keep))
+
+    pages = Frame(collected.page_rows(), collected.pages())
+    return Summary(b"", base64.b85encode(pages.pack()), later)
 
 
 def read_pages(data: bytes, rows: int) -> Frame | None:

@@ -1,7 +1,7 @@
 """JSON values at known places, read without parsing: most documents of a column are written by one program.
 
-Canonical JSON has its keys in one order and no spaces, so documents of the same shape differ in their values alone. A template is
-the text around the values of one such document, cut at its commas:
+Canonical JSON has its keys in one order and no spaces, so documents of the same shape differ in their
+values alone. A template is the text around the values of one such document, cut at its commas:
 
     {"id":7,"ts":1700,"user":{"id":3,"name":"x"},"tags":["a","b"]}
 
@@ -11,12 +11,15 @@ the text around the values of one such document, cut at its commas:
     2       "user":{"id":    3                   user, id
     3       "name":          "x"     }           user, name         a list: here the template ends
 
-Other documents are cut at the first commas, too, and their pieces compared with the text before and behind. What is left of a piece
-must be one value: `"…"`, digits, or true, false, null, told by its first and last byte. A comma inside a string leaves a piece without its
-closing quote, and a string with a backslash is not trusted. A document that passes has, as far as the fields go, the very structure of
-the template; any other is left to the caller. Cutting costs 0.03 µs a field; DuckDB's parser takes 0.3 µs before it has read the first value.
+Other documents are cut at the first commas, too, and their pieces compared with the text before and behind.
+What is left of a piece must be one value: `"…"`, digits, or true, false, null, told by its first and last
+byte. A comma inside a string leaves a piece without its closing quote, and a string with a backslash is not
+trusted. A document that passes has, as far as the fields go, the very structure of the template; any other
+is left to the caller. Cutting costs 0.03 µs a field; DuckDB's parser takes 0.3 µs before it has read the
+first value.
 
-A template also tells what is *not* there: keys are sorted, so a document that has passed `ts` holds no `id` behind it.
+A template also tells what is *not* there: keys are sorted, so a document that has passed `ts` holds no `id`
+behind it.
 """
 
 from __future__ import annotations
