@@ -9,7 +9,7 @@ SEED := $(shell echo $$RANDOM$$RANDOM)
 endif
 export PYTHON
 
-.PHONY: help setup postgres demo gates test golden bench bench-interpret bench-evaluate prove docs clean
+.PHONY: help setup postgres demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata prove docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -38,10 +38,16 @@ test: gates postgres ## every gate, then every test (JOBS=2 at once)
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest -W error -q -p no:xdist tests/golden
 
-bench: bench-interpret bench-evaluate ## all benchmarks
+bench: bench-interpret bench-evaluate bench-append bench-metadata ## all benchmarks
 
 bench-interpret: setup ## pruning 10,000 to 1,000,000 parts, beside deltalake
 	$(BIN)/python bench/interpret.py
+
+bench-append: setup ## what collecting statistics costs beside writing the part
+	PYTHONPATH=. $(BIN)/python bench/append.py
+
+bench-metadata: setup ## a million parts: opening, appending, pruning, memory, beside deltalake
+	PYTHONPATH=. $(BIN)/python bench/metadata.py
 
 bench-evaluate: setup ## rows/s per kernel class, beside pyarrow and DuckDB
 	$(BIN)/python bench/evaluate.py

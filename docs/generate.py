@@ -1,7 +1,7 @@
 """Prints docs/sql.md: the registry of functions, and every difference that the tests against PostgreSQL know of.
 
-A difference on purpose is a function in tests/differential/differences.py whose docstring says what it is; a row that no such function
-explains fails the test. So the list below the table is complete, as far as the tests look.
+A difference on purpose is a function in tests/differential/differences.py whose docstring says what it is; a row that no
+such function explains fails the test. So the list below the table is complete, as far as the tests look.
 """
 
 import inspect

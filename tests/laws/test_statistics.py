@@ -1,11 +1,14 @@
 """Statistics cover every row: collected, trimmed to any budget, encoded, decoded, put into a frame and read back as Specs.
 
-For every type, with poison values and NULLs: the Specs of the part, of each page and of each row group admit each of their rows. The
-budgets are those at which something else is left each time: everything, half, a quarter, 16 bytes, nothing. Then whole filters: random
-rows in random parts, and NONE never loses a row that passes or fails, ALL never admits one that does not pass.
+For every type, with poison values and NULLs: the Specs of the part, of each page and of each row group admit each of their
+rows. The budgets are those at which something else is left each time: everything, half, a quarter, 16 bytes, nothing. Then
+whole filters: random rows in random parts, and NONE never loses a row that passes or fails, ALL never admits one that does
+not pass.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +35,8 @@ from tidegate.stats.frame import Frame
 from tidegate.stats.trim import Named, named, size, trim
 
 NESTED = (
-    record(("x", INT4), ("at", TEXT), ("f", FLOAT8)), record(("j", JSONB), ("r", record(("v", INTERVAL)))), array(JSONB), array(FLOAT8),
-    array(record(("x", TEXT))), array(array(INT4)), record(("a", array(TEXT))),
+    record(("x", INT4), ("at", TEXT), ("f", FLOAT8)), record(("j", JSONB), ("r", record(("v", INTERVAL)))), array(JSONB),
+    array(FLOAT8), array(record(("x", TEXT))), array(array(INT4)), record(("a", array(TEXT))),
 )  # fmt: skip
 ALL = [*TYPES, *NESTED]
 SHARES = (1.0, 0.5, 0.25)
@@ -70,7 +73,8 @@ def kept(stats: dict[int, ColumnStats], names: dict[int, Named], budget: int, ro
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=cases(12), phases=QUIET)
 def test_every_row_is_covered(type_: Type, seed: int) -> None:
-    """12 cases a type: each is 5 budgets of a part and all its pages. A planted lie (an upper bound not rounded up) is found in 2."""
+    """12 cases a type: each is 5 budgets of a part and all its pages. A planted lie (an upper bound not rounded up) is found
+    in 2."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 300))
     values = rows_of(type_, rng, n)
@@ -100,7 +104,7 @@ def test_bounds_follow_the_one_order(type_: Type) -> None:
         else extremes(values.cast(pa.binary()).cast(pa.string()), starts)
     )
     found = tally(values, type_, starts)
-    for i, (begin, end) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+    for i, (begin, end) in enumerate(pairwise(starts)):
         some = values.slice(begin, end - begin)
         if type_.is_float:
             some = some.filter(pa.array(~np.isnan(some.to_numpy())))
@@ -148,7 +152,8 @@ def parts_of(rng: np.random.Generator, many: int) -> tuple[list[list[pa.Array]],
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=cases(12), phases=QUIET)
 def test_filters_lose_no_row(seed: int) -> None:
-    """12 cases of 12 filters over 40 parts, some 3,000 verdicts. A map that stays closed though it lost a key is found in 3 of them."""
+    """12 cases of 12 filters over 40 parts, some 3,000 verdicts. A map that stays closed though it lost a key is found in 3
+    of them."""
     rng = np.random.default_rng(seed)
     rows, encoded, sizes = parts_of(rng, 40)
     frame = Frame.concat(
