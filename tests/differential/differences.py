@@ -238,6 +238,13 @@ def length_limit(row: Row) -> bool:
     return row.only_ours_fails("requested length too large")
 
 
+def pattern_length(row: Row) -> bool:
+    """A pattern, of LIKE or a regular expression, has at most 10,000 characters."""
+    return row.only_ours_fails(
+        "LIKE pattern is too long", "invalid regular expression: regular expression is too complex"
+    )
+
+
 def right_overflow(row: Row) -> bool:
     """right(x, -2147483648) is empty; PostgreSQL's overflows and gives all of x."""
     return "right(" in row.sql and -(2**31) in row.args
@@ -260,7 +267,7 @@ DIFFERENCES: tuple[Callable[[Row], bool], ...] = (
     digits, scale, floating_numerics, underflow, hexadecimal,
     jsonb_order, jsonb_text, jsonb_index,
     subscripts, subscripts_of_null, array_bounds, dimensions,
-    like_escape, escape_of_null, regex_flavour, regex_folding, length_limit, right_overflow, overlay_overflow,
+    like_escape, escape_of_null, regex_flavour, regex_folding, length_limit, pattern_length, right_overflow, overlay_overflow,
     commutative_junctions,
 )  # fmt: skip
 

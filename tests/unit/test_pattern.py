@@ -8,12 +8,13 @@ import pytest
 from tests.unit.text_cases import assert_sound, boxes, interpreted, outcomes, spelled
 from tidegate.expr.build import call, text
 from tidegate.expr.evaluate import Evaluation
+from tidegate.expr.function import REGISTRY
 from tidegate.expr.functions.pattern import parsed
 from tidegate.expr.interpret import Interpretation
 from tidegate.expr.regex import Ending, compiled
 from tidegate.expr.specs import Specs, Verdict
 from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import TEXT
+from tidegate.expr.types import BOOL, TEXT
 
 X, Y = Column(0, TEXT), Column(1, TEXT)
 NONE, SOME, ALL = Verdict.NONE, Verdict.SOME, Verdict.ALL
@@ -319,3 +320,14 @@ def test_many_parts_at_once_keep_their_verdicts() -> None:
     specs = Specs.ranged(TEXT, low, high)
     verdicts = Interpretation([specs]).of(call("like", X, text("ab%"))).verdict()
     assert verdicts.tolist() == [SOME, ALL, NONE, SOME]
+
+
+def test_patterns_beyond_reason_are_errors_of_the_row_and_quick() -> None:
+    """Such a pattern comes from repeat(), and reading it letter by letter would take minutes."""
+    huge = pa.scalar("a(" * 10_000_000)
+    text = pa.array(["x"])
+    for name, message in (("like", "LIKE pattern is too long"), ("~", "regular expression is too complex")):
+        (function,) = [f for f in REGISTRY.overloads(name) if len(f.params) == 2]
+        errors = function.run([text, huge], BOOL).errors
+        assert errors is not None
+        assert message in errors[0].as_py()

@@ -91,9 +91,19 @@ class Atom(NamedTuple):
     letter: str = ""
 
 
-@lru_cache(maxsize=1024)
+LONGEST = 10_000
+"""Characters of a pattern; longer ones are not written but computed, as by repeat(), and would be read for minutes."""
+
+
 def compiled(pattern: str, options: str = "") -> Regex:
     """The pattern for RE2, checked once; one that is wrong or not supported has an `error`."""
+    if len(pattern) > LONGEST:
+        return Regex(error="invalid regular expression: regular expression is too complex")
+    return _compiled(pattern, options)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str, options: str) -> Regex:
     try:
         translation = _Translation.of(pattern, options)
     except _WrongError as wrong:

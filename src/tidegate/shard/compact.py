@@ -103,7 +103,7 @@ def drop_expired(shard: Shard) -> int:
                 table.column("id").filter(
                     pc.fill_null(pc.less_equal(table.column("expires"), state.since), False)
                 )
-                for table in state.parts.tables()
+                for table in state.parts.tables(["id", "expires"])
             ]
             ids = [id_ for column in ended for id_ in column.to_pylist()]
             gone = tuple(ids[:DROPPED_AT_ONCE])
@@ -117,7 +117,7 @@ def drop_expired(shard: Shard) -> int:
 
 def plan(shard: Shard, state: State, *, full: bool) -> Iterator[list[Part]]:
     """Groups of neighbours to be merged, each given as parts in the order of their times."""
-    tables = [table.select(["id", "size", "first", "last", "retracts"]) for table in state.parts.tables()]
+    tables = list(state.parts.tables(["id", "size", "first", "last", "retracts"]))
     if not tables:
         return
     table = pa.concat_tables(tables)
@@ -179,11 +179,9 @@ def _runs(mask: np.ndarray) -> list[range]:
 
 def _parts(state: State, ids: np.ndarray) -> list[Part]:
     wanted = pa.array(ids)
-    found = [
-        part
-        for table in state.parts.tables()
-        for part in from_table(table.filter(pc.is_in(table.column("id"), value_set=wanted)))
-    ]
+    tables = state.parts.tables(["id"])
+    places = [np.flatnonzero(pc.is_in(table.column("id"), value_set=wanted).to_numpy()) for table in tables]
+    found = from_table(state.parts.pick(places))
     return sorted(found, key=lambda part: (part.first, part.last, part.id))
 
 

@@ -14,8 +14,8 @@ Part ids rise, within a segment too, so a part is found by binary search.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptError
 from tidegate.shard.change import Part
-from tidegate.stats.frame import Frame
+from tidegate.stats.frame import Frame, Packed
 
 SCHEMA = pa.schema(
     [
@@ -86,24 +86,56 @@ class Segment:
     """
 
     name: str
-    table: pa.Table
+    given: pa.Table | Packed
+    """The rows: as a table, or packed as they were stored. Of a million parts a few columns are asked for, and those are kept."""
     dead: np.ndarray | None = None
     known: Frame | None = None
-    """The statistics of all rows, dead ones included; None: they are in the table, part by part, as `stats`."""
+    """The statistics of all rows, dead ones included; None: they are in the rows, part by part, as `stats`."""
+    _read: dict[str, pa.Array] = field(default_factory=dict, repr=False)
 
     @cached_property
     def ids(self) -> np.ndarray:
         """The ids of all rows, dead ones included, rising."""
-        return np.asarray(self.table.column("id").to_numpy())
+        return np.asarray(self.table(["id"]).column("id").to_numpy())
 
     @property
     def alive(self) -> int:
         """How many parts live."""
         return len(self.ids) - (0 if self.dead is None else int(self.dead.sum()))
 
-    def living(self) -> pa.Table:
+    def table(self, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:
+        """These columns of all rows."""
+        if isinstance(self.given, pa.Table):
+            return self.given.select(columns)
+        return pa.table({name: self._column(name) for name in columns})
+
+    def take(self, rows: np.ndarray) -> pa.Table:
+        """All columns of a few rows, dead ones counted."""
+        at = pa.array(rows)
+        if isinstance(self.given, pa.Table):
+            return self.given.take(at)
+        return pa.table(
+            {name: self._column(name, keep=False).take(at) for name in SCHEMA.names}, schema=SCHEMA
+        )
+
+    def _column(self, name: str, *, keep: bool = True) -> pa.Array:
+        """A column, which is kept for the next time; names and digests are too large for that."""
+        assert isinstance(self.given, Packed)
+        found = self._read.get(name)
+        if found is None:
+            found = self.given.there(name)
+            if keep and not pa.types.is_string(found.type):
+                self._read[name] = found
+        return found
+
+    def living(self, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:
         """The rows of the parts that live."""
-        return self.table if self.dead is None else self.table.filter(pa.array(~self.dead))
+        table = self.table(columns)
+        return table if self.dead is None else table.filter(pa.array(~self.dead))
+
+    def pick(self, places: np.ndarray) -> pa.Table:
+        """All columns of a few of the rows of `living`."""
+        return self.take(places if self.dead is None else np.flatnonzero(~self.dead)[places])
 
     def frame(self) -> Frame:
         """The statistics of the parts that live, in the order of `living`."""
@@ -111,7 +143,7 @@ class Segment:
 
     @cached_property
     def _frame(self) -> Frame:
-        return frame_of(self.table) if self.known is None else self.known
+        return frame_of(self.table(["rows", "stats"])) if self.known is None else self.known
 
     def without(self, ids: np.ndarray) -> tuple[Segment, np.ndarray]:
         """The segment without those ids that are in it, and the positions that died."""
@@ -159,7 +191,7 @@ class Parts:
         segments = []
         for segment in self.segments:
             smaller, at = segment.without(rest)
-            gone += from_table(segment.table.take(pa.array(at))) if len(at) else []
+            gone += from_table(segment.take(at)) if len(at) else []
             segments.append(smaller)
         if len(gone) != len(wanted):
             missing = sorted(wanted - {part.id for part in gone})
@@ -180,12 +212,21 @@ class Parts:
             return self
         return replace(self, segments=(*self.segments, Segment("", self._fresh_table)), fresh=())
 
-    def tables(self) -> Iterator[pa.Table]:
-        """The living parts as tables, segment by segment, the fresh ones last."""
+    def tables(self, columns: Sequence[str] = tuple(SCHEMA.names)) -> Iterator[pa.Table]:
+        """The living parts as tables, segment by segment, the fresh ones last. Ask for few columns: they stay in memory."""
         for segment in self.segments:
-            yield segment.living()
+            yield segment.living(columns)
         if self.fresh:
-            yield self._fresh_table
+            yield self._fresh_table.select(columns)
+
+    def pick(self, places: Sequence[np.ndarray]) -> pa.Table:
+        """All columns of a few parts, given by their places in each of `tables`."""
+        found = [SCHEMA.empty_table()]
+        for i, some in enumerate(places):
+            if len(some):
+                fresh = i == len(self.segments)
+                found.append(self._fresh_table.take(pa.array(some)) if fresh else self.segments[i].pick(some))
+        return pa.concat_tables(found)
 
     def frames(self) -> Iterator[Frame]:
         """The statistics of the living parts: a frame for each of `tables`, in the same order."""

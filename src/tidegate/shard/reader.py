@@ -27,6 +27,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import Self
 
@@ -130,8 +131,9 @@ class _Reading:
 
     def _select(self, keep: Callable[[pa.Table], pa.Array]) -> Iterator[Part]:
         """The parts that pass, found among all of them without a loop."""
-        for table in self.state.parts.tables():
-            yield from from_table(table.filter(keep(table)))
+        tables = self.state.parts.tables(["first", "last", "expires"])
+        places = [np.flatnonzero(keep(table).to_numpy()) for table in tables]
+        yield from from_table(self.state.parts.pick(places))
 
     def _blocks(
         self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
@@ -151,30 +153,44 @@ class Snapshot(_Reading):
         super().__init__(shard, lease)
         self.as_of = as_of
 
-    def table(self) -> pa.Table:
-        """The parts that may hold rows at this time, told from the state alone, as rows of `parts.SCHEMA`."""
-        found = [SCHEMA.empty_table()]
-        for table in self.state.parts.tables():
-            there = self._there(table)
-            found.append(table if there.all() else table.filter(pa.array(there)))
+    @cached_property
+    def _there(self) -> list[np.ndarray]:
+        """The places, in each table of the state, of the parts that have begun and have not ended."""
+        places = []
+        for table in self.state.parts.tables(["first", "expires"]):
+            begun = pc.less_equal(table.column("first"), self.as_of)
+            lasting = pc.fill_null(pc.greater(table.column("expires"), self.as_of), True)
+            places.append(np.flatnonzero(pc.and_(begun, lasting).to_numpy()))
+        return places
+
+    def table(self, columns: Sequence[str]) -> pa.Table:
+        """Columns of `parts.SCHEMA` for the parts that may hold rows at this time, told from the state alone."""
+        found = [SCHEMA.empty_table().select(columns)]
+        for table, places in zip(self.state.parts.tables(columns), self._there, strict=True):
+            found.append(table if len(places) == table.num_rows else table.take(pa.array(places)))
         return pa.concat_tables(found)
 
-    def frame(self) -> Frame:
-        """The statistics of these parts, in the same order."""
-        parts = self.state.parts
-        both = zip(parts.tables(), parts.frames(), strict=True)
-        return Frame.concat([frame.filter(self._there(table)) for table, frame in both])
+    def frames(self) -> Iterator[Frame]:
+        """The statistics of these parts, in the same order, in stretches that fit the cache."""
+        for whole, places in zip(self.state.parts.frames(), self._there, strict=True):
+            mask = np.zeros(len(whole), bool)
+            mask[places] = True
+            for begin, frame in whole.blocks():
+                yield frame.filter(mask[begin : begin + len(frame)])
 
-    def _there(self, table: pa.Table) -> np.ndarray:
-        """Which parts have begun and have not ended."""
-        begun = pc.less_equal(table.column("first"), self.as_of)
-        lasting = pc.fill_null(pc.greater(table.column("expires"), self.as_of), True)
-        there: np.ndarray = pc.and_(begun, lasting).to_numpy()
-        return there
+    def pick(self, kept: np.ndarray) -> list[Part]:
+        """Some of these parts as values, by their places in `table`, which must rise."""
+        ends = np.cumsum([0, *(len(places) for places in self._there)])
+        cuts = np.searchsorted(kept, ends)
+        some = [
+            places[kept[begin:end] - start]
+            for places, begin, end, start in zip(self._there, cuts[:-1], cuts[1:], ends[:-1], strict=True)
+        ]
+        return from_table(self.state.parts.pick(some))
 
     def parts(self) -> list[Part]:
-        """The same parts as values."""
-        return from_table(self.table())
+        """All of them as values."""
+        return from_table(self.state.parts.pick(self._there))
 
     def batches(
         self, columns: Sequence[str] | None = None, parts: Sequence[Part] | None = None

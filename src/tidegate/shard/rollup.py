@@ -25,7 +25,7 @@ from tidegate.errors import CorruptError, TidegateError
 from tidegate.shard.parts import SCHEMA, Parts, Segment
 from tidegate.shard.seal import seal, unseal, unseal_view
 from tidegate.shard.state import FORMAT, Garbage, Lease, State
-from tidegate.stats.frame import Frame
+from tidegate.stats.frame import Frame, Packed, pack
 
 _LENGTH = 8
 FANOUT = 8
@@ -133,11 +133,7 @@ def _segment_bytes(segment: Segment) -> bytes:
     table = segment.living()
     nothing = pa.repeat(pa.scalar(b"", pa.binary()), table.num_rows)
     table = table.set_column(SCHEMA.get_field_index("stats"), SCHEMA.field("stats"), nothing)
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table.combine_chunks())
-    rows = sink.getvalue()
+    rows = pack(table)
     return seal(b"".join([len(rows).to_bytes(_LENGTH, "little"), rows, segment.frame().pack()]))
 
 
@@ -145,12 +141,12 @@ def _read_segment(name: str, data: bytes) -> Segment:
     body = unseal_view(name, data)
     size = _LENGTH + int.from_bytes(body[:_LENGTH], "little")
     try:
-        table = pa.ipc.open_stream(pa.py_buffer(body[_LENGTH:size])).read_all().combine_chunks()
-        # A copy: the frame stays packed in memory, and what is read of the rest need not stay with it.
-        known = Frame(table.column("rows").to_numpy(), Frame.unpack(bytes(body[size:])))
+        # Both stay packed in memory, until a column or a fact is asked for.
+        rows, facts = (Packed(pa.py_buffer(piece)) for piece in (body[_LENGTH:size], body[size:]))
+        known = Frame(rows.there("rows").to_numpy(), facts)
     except (pa.ArrowException, OSError):
         raise CorruptError(f"{name} is not a segment") from None
-    return Segment(name, table, known=known)
+    return Segment(name, rows, known=known)
 
 
 def _pack(dead: np.ndarray | None) -> Any:

@@ -219,6 +219,6 @@ def _hold(state: State, reader: str, since: int, until: int) -> State:
 
 
 def _drop(state: State, at: int) -> State:
-    names = [name for table in state.parts.tables() for name in table.column("name").to_pylist()]
+    names = [name for table in state.parts.tables(["name"]) for name in table.column("name").to_pylist()]
     garbage = tuple(Garbage(name, state.number, at) for name in names)
     return replace(state, dropped=True, parts=Parts(), garbage=state.garbage + garbage)

@@ -105,7 +105,7 @@ def _unknown(state: State, names: list[str]) -> list[str]:
     rolled = [] if state.rollup is None else [state.rollup[0]]
     held = pa.array([*rolled, *state.segments, *(item.name for item in state.garbage)], pa.string())
     left = pa.array(names, pa.string())
-    for known in (held, *(table.column("name") for table in state.parts.tables())):
+    for known in (held, *(table.column("name") for table in state.parts.tables(["name"]))):
         left = left.filter(pc.invert(pc.is_in(left, value_set=known)))
     found: list[str] = left.to_pylist()
     return found

@@ -43,7 +43,12 @@ def describe(source: Source, id_: int, type_: Type, absent: np.ndarray | None = 
     null, empty = ~known | (count > 0), known & (count == source.rows)
     if absent is not None and absent.any():
         null, empty = null | absent, empty | absent
-    return _node(source, (id_,), type_, null, empty)
+    return _node(source, (id_,), type_, _short(null), _short(empty))
+
+
+def _short(flags: np.ndarray) -> np.ndarray:
+    """One flag for all containers where it is the same in all of them."""
+    return flags[:1] if len(flags) and (flags == flags[0]).all() else flags
 
 
 def _node(source: Source, node: Node, type_: Type, null: np.ndarray, empty: np.ndarray) -> Specs:
@@ -74,7 +79,7 @@ def _inside(source: Source, node: Node, type_: Type) -> Specs:
     n = len(source.rows)
     known, count = _counts(source.fact("nulls", node), n)
     sized, rows = _counts(source.fact("rows", node), n)
-    return _node(source, node, type_, ~known | (count > 0), known & sized & (count == rows))
+    return _node(source, node, type_, _short(~known | (count > 0)), _short(known & sized & (count == rows)))
 
 
 def _counts(fact: pa.Array | None, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -128,9 +133,9 @@ def _as_decimal(unscaled: pa.Array, arrow: pa.DataType) -> pa.Array:
 def _lanes(source: Source, node: Node, n: int) -> Lanes:
     found = source.fact("lanes", node)
     if found is None:
-        bits = np.full(n, ANY_LANE, np.uint16)
+        bits = np.full(min(n, 1), ANY_LANE, np.uint16)
     else:
-        bits = (pc.fill_null(found, ANY_LANE) if found.null_count else found).to_numpy()
+        bits = _short((pc.fill_null(found, ANY_LANE) if found.null_count else found).to_numpy())
     flags = [(bits >> np.uint16(kind)) & np.uint16(1) == 1 for kind in range(CLOSED + 1)]
     closed = flags[CLOSED]
     number_low, number_high = (source.fact(f"number_{side}", node) for side in ("low", "high"))
@@ -162,7 +167,5 @@ def _key(source: Source, node: Node, closed: np.ndarray) -> Specs:
         if lanes is None
         else to_bools(pc.equal(pc.bit_wise_and(lanes, pa.scalar(ANY_LANE, lanes.type)), 0))
     )
-    empty = np.where(listed, nothing, closed)
-    return Specs.ranged(
-        JSONB, None, None, null=~known | (lacking > 0), empty=empty, lanes=_lanes(source, node, n)
-    )
+    null, empty = _short(~known | (lacking > 0)), _short(np.where(listed, nothing, closed))
+    return Specs.ranged(JSONB, None, None, null=null, empty=empty, lanes=_lanes(source, node, n))

@@ -12,7 +12,7 @@ have yet is NULL in all its rows (`absent`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -26,6 +26,10 @@ from tidegate.expr.types import Type
 from tidegate.stats import codec, histogram
 from tidegate.stats.describe import describe
 from tidegate.stats.facts import Facts, Node, facts_of_parts, name_of, read_name
+
+
+BLOCK = 1 << 17
+"""Containers that are looked at together."""
 
 
 class Source(Protocol):
@@ -64,6 +68,16 @@ class Frame:
     def filter(self, mask: np.ndarray) -> Frame:
         """Only the containers where the mask holds."""
         return self if mask.all() else Frame(self.rows[mask], Filtered(self, pa.array(mask)))
+
+    def slice(self, begin: int, end: int) -> Frame:
+        """The containers from `begin` to before `end`, without a copy."""
+        whole = begin <= 0 and end >= len(self)
+        return self if whole else Frame(self.rows[begin:end], Sliced(self, begin, end - begin))
+
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, Frame]]:
+        """Stretches of at most `size` containers, with where each begins: a million at once would not fit the cache."""
+        for begin in range(0, len(self), size):
+            yield begin, self.slice(begin, min(begin + size, len(self)))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -105,12 +119,12 @@ class Frame:
     def nulls(self, id_: int) -> pa.Array:
         """How many rows of a column are NULL, null where that is not known."""
         found = self.fact("nulls", (id_,))
-        return pa.nulls(len(self), pa.int64()) if found is None else found
+        return pa.nulls(len(self), pa.int64()) if found is None else found.cast(pa.int64())
 
     def distinct(self, id_: int) -> pa.Array:
         """About how many different values a column has, null where that is not known."""
         found = self.fact("distinct", (id_,))
-        return pa.nulls(len(self), pa.int64()) if found is None else found
+        return pa.nulls(len(self), pa.int64()) if found is None else found.cast(pa.int64())
 
     def below(self, id_: int, value: pa.Scalar, specs: Specs) -> np.ndarray:
         """About which share of the values of a column is less than `value`, a half where nothing is known.
@@ -129,24 +143,35 @@ class Frame:
             keys[0], pa.nulls(n, histogram.HISTOGRAM) if made is None else made, keys[1], keys[2]
         )
 
-    def table(self) -> pa.Table:
-        """All facts as a table."""
-        return pa.table({name: self.named(name) for name in self.names})
-
     def pack(self) -> bytes:
         """All facts as bytes, from which `Packed` reads them one by one."""
-        sink = pa.BufferOutputStream()
-        table = self.table()
-        with pa.ipc.new_file(
-            sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
-        ) as writer:
-            writer.write_table(table.combine_chunks(), max_chunksize=max(1, len(self)))
-        return bytes(sink.getvalue())
+        return pack(pa.table({name: _narrow(name, self.named(name)) for name in self.names}))
 
     @staticmethod
     def unpack(data: pa.Buffer | bytes) -> Packed:
         """What `pack` made, as a source."""
         return Packed(pa.py_buffer(data))
+
+
+def pack(table: pa.Table) -> bytes:
+    """A table as bytes, of which `Packed` reads each column by itself."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table.combine_chunks(), max_chunksize=max(1, table.num_rows))
+    return bytes(sink.getvalue())
+
+
+def _is_count(name: str) -> bool:
+    return read_name(name)[0] in ("nulls", "rows", "distinct")
+
+
+def _narrow(name: str, fact: pa.Array) -> pa.Array:
+    """Counts in as few bytes as they need: nearly all are zero."""
+    if not _is_count(name):
+        return fact
+    most = pc.max(fact).as_py() or 0
+    width = next((t for t in (pa.uint8(), pa.uint16(), pa.uint32()) if most < 2**t.bit_width), pa.int64())
+    return fact.cast(width)
 
 
 class Plain:
@@ -177,6 +202,13 @@ class Packed:
         chunks = [reader.get_batch(i).column(0) for i in self._batches]
         return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
+    def there(self, name: str) -> pa.Array:
+        """One fact that must be there."""
+        found = self.read(name)
+        if found is None:
+            raise pa.ArrowKeyError(name)
+        return found
+
     @property
     def size(self) -> int:
         """How many containers."""
@@ -203,6 +235,25 @@ class Filtered:
 
 
 @dataclass(frozen=True)
+class Sliced:
+    """Facts of a stretch of the containers of a frame."""
+
+    frame: Frame
+    begin: int
+    size: int
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The same."""
+        return self.frame.names
+
+    def read(self, name: str) -> pa.Array | None:
+        """The fact, sliced."""
+        found = self.frame.named(name)
+        return None if found is None else found.slice(self.begin, self.size)
+
+
+@dataclass(frozen=True)
 class Joined:
     """Facts of the containers of several frames, one after the other."""
 
@@ -219,6 +270,9 @@ class Joined:
         type_ = next((fact.type for fact in facts if fact is not None), None)
         if type_ is None:
             return None
+        if _is_count(name):
+            facts = [None if fact is None else fact.cast(pa.int64()) for fact in facts]
+            type_ = pa.int64()
         fitting = [
             fact if fact is not None and fact.type == type_ else pa.nulls(len(frame), type_)
             for fact, frame in zip(facts, self.frames, strict=True)

@@ -34,7 +34,7 @@ from tidegate.expr.functions.text import fixed, lower
 from tidegate.expr.functions.text_edit import by_duck
 from tidegate.expr.outcome import Datum, Outcome, failing, length, spread, with_errors
 from tidegate.expr.prefix import by_prefix, claims, common_prefix, constants, successor
-from tidegate.expr.regex import Ending, compiled, quoted
+from tidegate.expr.regex import LONGEST, Ending, compiled, quoted
 from tidegate.expr.specs import Specs, to_bools
 from tidegate.expr.transfer import by_trend
 from tidegate.expr.types import BOOL, TEXT, Type
@@ -78,9 +78,15 @@ class Like(NamedTuple):
         )
 
 
-@lru_cache(maxsize=1024)
-def parsed(pattern: str, escape: str = "\\", fold: bool = False) -> Like:
+def parsed(pattern: str, escape: str = "\\", *, fold: bool = False) -> Like:
     """A LIKE pattern taken apart, in lower case if `fold`; if its escape ends it, it has an `error`."""
+    if len(pattern) > LONGEST:
+        return Like(error="LIKE pattern is too long")
+    return _parsed(pattern, escape, fold)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(pattern: str, escape: str, fold: bool) -> Like:
     if len(escape) > 1:
         return Like(error="invalid escape string")
     parts: list[tuple[bool, str]] = []
@@ -155,9 +161,9 @@ def _like(a: Datum, pattern: Datum, escape: Datum = BACKSLASH, fold: bool = Fals
     if not fixed(escape):
         return each_constant(lambda x, p, e: _like(x, p, e, fold), pa.bool_(), text, pattern, escape)
     if fixed(pattern):
-        return _like_constant(text, parsed(pattern.as_py(), escape.as_py(), fold))
+        return _like_constant(text, parsed(pattern.as_py(), escape.as_py(), fold=fold))
     patterns = spread(pattern, n).dictionary_encode()
-    likes = [parsed(p, escape.as_py(), fold) for p in patterns.dictionary.to_pylist()]
+    likes = [parsed(p, escape.as_py(), fold=fold) for p in patterns.dictionary.to_pylist()]
     canonical = pa.array([None if like.error else like.canonical for like in likes], pa.string())
     errors = pa.array([like.error for like in likes], pa.string()).take(patterns.indices)
     values = by_duck("like_escape(a, b, '\\')", pa.bool_(), text, canonical.take(patterns.indices))
