@@ -27,7 +27,6 @@ from tidegate.stats import codec, histogram
 from tidegate.stats.describe import describe
 from tidegate.stats.facts import Facts, Node, facts_of_parts, name_of, read_name
 
-
 BLOCK = 1 << 17
 """Containers that are looked at together."""
 
