@@ -63,7 +63,7 @@ def data(rows: int) -> tuple[dict[str, pa.Array], list[tuple[str, Type]]]:
         "t": text,
         "digits": column(number, INT8).cast(pa.string()),
         "at": column(stamp, TIMESTAMPTZ),
-        "iso": pa.array(np.datetime_as_string(stamp.astype("datetime64[us]"))),
+        "iso": pa.array(np.datetime_as_string(stamp.astype("datetime64[us]")).tolist(), pa.string()),
         "j": _documents(number, stamp, text),
     }
     types = [INT8, INT8, FLOAT8, FLOAT8, price, NUMERIC, BOOL, TEXT, TEXT, TIMESTAMPTZ, TEXT, JSONB]

@@ -36,7 +36,7 @@ from tidegate.shard.parts import SCHEMA, Parts, Segment
 from tidegate.shard.state import FORMAT
 from tidegate.stats import codec
 from tidegate.stats.column import ColumnStats, Form
-from tidegate.stats.facts import CLOSED, WHOLE, name_of
+from tidegate.stats.facts import WHOLE, name_of
 from tidegate.stats.frame import Frame
 from tidegate.stats.json import MAP, NUMBER, JsonStats
 from tidegate.store.file import FileBlob
@@ -99,7 +99,6 @@ def facts(minute: np.ndarray) -> dict[str, pa.Array]:
         result[name_of(side, (0,))] = pa.array(begin + time_)
         result[name_of(f"number_{side}", (1, "ts"))] = unscaled(minute * 60 + number)
         result[name_of(side, (2,))] = pa.array(wander + (50 if number else 0))
-    assert CLOSED > WHOLE
     return result
 
 

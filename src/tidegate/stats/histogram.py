@@ -126,7 +126,7 @@ def fraction_below(value: np.ndarray, histograms: pa.Array, low: np.ndarray, hig
         )
         edges[to_bools(histograms.is_valid()), 1:-1] = (raw.astype(np.uint32) << 16).view(np.float32)
     share = _interpolated(place, edges)
-    return np.where(np.isnan(place), 0.5, np.clip(share, 0, 1))
+    return np.where(np.isnan(place) | np.isnan(width), 0.5, np.clip(share, 0, 1))
 
 
 def _interpolated(place: np.ndarray, edges: np.ndarray) -> np.ndarray:
