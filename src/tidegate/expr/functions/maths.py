@@ -195,7 +195,8 @@ scalar("exp", (INT8,), FLOAT8, transfer=_exp_transfer(of_integer(exp)), **_FLOAT
 def power(a: Datum, b: Datum) -> Outcome:
     """The first number to the power of the second; an error where that is complex, infinite or overflows."""
     n = length(a, b)
-    x, y = np.broadcast_to(to_numpy(a, 1), n), np.broadcast_to(to_numpy(b, 1), n)
+    # In full, since numpy squares where all exponents are one and the same 2, which rounds differently from a power.
+    x, y = (np.array(np.broadcast_to(to_numpy(side, 1), n)) for side in (a, b))
     broken = (x < 0) & np.isfinite(y) & (np.trunc(y) != y)
     complex_ = failing(broken, "a negative number raised to a non-integer power yields a complex result")
     undefined = failing((x == 0) & (y < 0), "zero raised to a negative power is undefined")
