@@ -10,6 +10,8 @@ import tidegate
 
 PUBLIC = [
     "BindError",
+    "CancelledError",
+    "ConflictError",
     "CorruptError",
     "Database",
     "EvaluationError",

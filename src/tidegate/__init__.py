@@ -13,6 +13,8 @@ import typing as _t
 
 from tidegate.errors import (
     BindError,
+    CancelledError,
+    ConflictError,
     CorruptError,
     EvaluationError,
     IndeterminateError,
@@ -36,6 +38,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BindError",
+    "CancelledError",
+    "ConflictError",
     "CorruptError",
     "Database",
     "EvaluationError",

@@ -40,6 +40,19 @@ class Config:
     stats_filter: Annotated[
         bool, "whether parts are left out that their statistics prove to hold nothing"
     ] = True
+    late_materialization: Annotated[
+        bool, "whether a part is read in stages: the columns that filter, then of the others what is needed"
+    ] = True
+    fast_path: Annotated[bool, "whether answers may come from metadata, and LIMIT from few parts"] = True
+    audit: Annotated[
+        float,
+        "share of the parts left out by statistics that is read all the same, to see that they were right",
+    ] = 0.01
+    max_result_bytes: Annotated[int, "bytes that a result, and what is gathered for it, may have"] = 1 << 30
+    peeks_at_once: Annotated[int, "fast-path reads that run at the same time; others wait for their turn"] = (
+        16
+    )
+    statement_timeout_ms: Annotated[int, "how long a query may take; 0: as long as it likes"] = 0
     stats_budget: Annotated[int, "bytes of statistics that a part may have, but for what must be kept"] = 1024
     as_of_timeout_ms: Annotated[int, "how long a read waits for a time that is not complete yet"] = 30_000
 

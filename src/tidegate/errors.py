@@ -9,6 +9,8 @@
     ├── UnsupportedError          good SQL that Tidegate does not do
     ├── LimitError                too deep, too large, too many
     ├── EvaluationError           an expression failed on a row
+    ├── CancelledError            the query was stopped: by whoever asked, or by its time-out
+    ├── ConflictError             someone else changed what a statement was about to change, again and again
     ├── TimeError                 a time that can no longer, or not yet, be read or written
     └── StoreError                bytes could not be stored or fetched; nothing was lost
         ├── IndeterminateError    it may have been done: ask before doing it again
@@ -178,6 +180,14 @@ class UnsupportedError(TidegateError):
 
 class LimitError(TidegateError):
     """Too deep, too large or too many: refused before it can exhaust the process."""
+
+
+class CancelledError(TidegateError):
+    """The query was stopped before it was done. It changed nothing."""
+
+
+class ConflictError(TidegateError):
+    """A statement lost every race for what it was about to change. It changed nothing, and may be tried again."""
 
 
 class StoreError(TidegateError):

@@ -1,6 +1,7 @@
 """The local path: a snapshot's parts, one after the other, through a plan, in this process.
 
-    run(snapshot, plan, now, shape, config)    parts that may matter → batches of demanded columns → what passes → order, limits
+    run(question, prune(question))     parts that may matter → batches of demanded columns → what passes → order, limits
+    stream(question, found, scan)      the same without the last step: for whoever adds up, sorts or picks
 
 It stops as soon as a LIMIT without ORDER BY has its rows. A row that fails makes the query fail, with the row's values; if a
 LIMIT is reached before the row is, it is never seen, as in any database.
@@ -13,11 +14,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from tidegate.config import Config
 from tidegate.errors import EvaluationError
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.safe import Failures, SafePlan
-from tidegate.scan.prune import Pruned, prune
+from tidegate.scan.prune import Pruned
+from tidegate.scan.question import Question
 from tidegate.scan.result import Result, Scan
 from tidegate.scan.sort import Gathered, Shape
 from tidegate.shard.merge import Block, concat, repeated, settled, summed
@@ -27,38 +28,37 @@ SUMMED_AT = 1_000_000
 """Rows that have passed the filter beyond which those of equal value are made one while more are read."""
 
 
-def run(
-    snapshot: Snapshot,
-    mfp: MapFilterProject,
-    names: Sequence[str],
-    shape: Shape,
-    now: int,
-    config: Config,
-) -> Result:
-    """The rows of the query: `mfp` is over all columns of the snapshot, its first `len(names)` outputs are the result."""
-    plan = mfp.at(now).optimise()
-    found = prune(snapshot, plan, now, use=config.stats_filter)
+def run(question: Question, found: Pruned) -> Result:
+    """The rows of the query."""
     scan = Scan(parts_total=found.total, bytes_total=found.size)
-    gathered = Gathered(plan.types, shape)
+    gathered = Gathered(question.plan.types, question.shape)
+    if question.shape.limit != 0:
+        for columns, rows in stream(question, found, scan):
+            gathered.add(columns, rows)
+            if gathered.enough():
+                break
+    return Result(
+        question.names,
+        question.plan.types[: len(question.names)],
+        tuple(gathered.finish()[: len(question.names)]),
+        path="local" if scan.parts_read else "metadata",
+        scan=scan,
+    )
+
+
+def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
+    """What leaves the plan, in batches: its columns and how many rows. A row that fails makes the query fail."""
+    snapshot, plan, now = question.snapshot, question.plan, question.now
     demanded = sorted(plan.demand())
     columns = [snapshot.schema.columns[i].name for i in demanded]
     types = [snapshot.schema.columns[i].type for i in demanded]
     narrow = SafePlan(plan.permute({column: i for i, column in enumerate(demanded)}, types))
-    if shape.limit != 0:
-        for batch, rows in _batches(snapshot, found, columns, narrow, now, scan):
-            got = narrow.evaluate(batch, rows, now)
-            if len(got.failures):
-                raise failed(got.failures, columns, batch)
-            gathered.add(got.columns, len(got.selection))
-            if gathered.enough():
-                break
-    return Result(
-        tuple(names),
-        plan.types[: len(names)],
-        tuple(gathered.finish()[: len(names)]),
-        path="local" if scan.parts_read else "metadata",
-        scan=scan,
-    )
+    for batch, rows in _batches(snapshot, found, columns, narrow, now, scan):
+        question.watch.check()
+        got = narrow.evaluate(batch, rows, now)
+        if len(got.failures):
+            raise failed(got.failures, columns, batch)
+        yield got.columns, len(got.selection)
 
 
 def once(mfp: MapFilterProject, names: Sequence[str], shape: Shape, now: int) -> Result:

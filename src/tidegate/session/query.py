@@ -17,9 +17,12 @@ from typing import TypeVar
 
 from tidegate.errors import PlanError, TidegateError, UnsupportedError
 from tidegate.scan import local
+from tidegate.scan.answer import answer
 from tidegate.scan.prune import Pruned, prune
+from tidegate.scan.question import Question
 from tidegate.scan.result import Result
 from tidegate.scan.sort import OrderBy, Shape
+from tidegate.scan.watch import Watch
 from tidegate.session.lake import Lake, Seen
 from tidegate.shard.reader import Snapshot, snapshot
 from tidegate.sql import bind, syntax
@@ -47,7 +50,9 @@ def select(lake: Lake, parsed: syntax.Query, as_of: int | None) -> Result:
     """Runs a query."""
 
     def read(bound: BoundQuery, found: Snapshot, now: int) -> Result:
-        return local.run(found, bound.mfp, bound.names, shape_of(bound), now, lake.config)
+        watch = Watch(lake.config.statement_timeout_ms)
+        plan = bound.mfp.at(now).optimise()
+        return answer(Question(found, plan, bound.names, shape_of(bound), now, lake.config, watch))
 
     return _reading(lake, parsed, as_of, read, _once)
 
