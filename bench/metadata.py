@@ -69,6 +69,8 @@ def segment(rng: np.random.Generator, first: int, n: int) -> Segment:
         "retracts": False,
         "schema": 0,
         "level": 0,
+        "tail": 0,
+        "tail_digest": "",
         "stats": b"",
     }
     columns: dict[str, pa.Array] = {

@@ -83,7 +83,7 @@ def test_the_contract(where: str) -> None:
     assert r.rows() == [(1, '{"a":1.5,"b":1}')]
     assert r.arrow().to_pydict() == {"id": [1], "payload": ['{"a":1.5,"b":1}']}
     assert r.schema == pa.schema([("id", pa.int64()), ("payload", pa.string())])
-    assert r.path == "local"
+    assert r.path == "peek"
     assert (r.scan.parts_total, r.scan.parts_read, r.scan.parts_audited, r.scan.rows_read) == (1, 1, 0, 3)
     assert r.scan.bytes_total == r.scan.bytes_read > 0
     db.append(
@@ -98,7 +98,7 @@ def test_the_contract(where: str) -> None:
     assert db.sweep().garbage == 0  # the grace is not over
     assert (ids(db), ids(db, as_of=1000)) == ([2, 3], [1, 2, 3])
     status = db.status().collections["t"]
-    assert (status.parts, status.since, status.leases, status.monotonic) == (1, 0, 0, False)
+    assert (status.parts, status.since, status.leases, status.monotonic) == (1, 0, 1, False)
     assert status.upper > 1_700_000_000_000
     db.close()
     if not where.startswith("memory"):
@@ -303,16 +303,13 @@ def test_errors_of_rows_name_the_row(db: tidegate.Database) -> None:
 def test_what_is_not_done_yet_says_so(db: tidegate.Database) -> None:
     db.sql("CREATE TABLE t (id int8)")
     for sql, what in {
-        "SELECT count(*) FROM t": "count",
+        "SELECT array_agg(id) FROM t": "array_agg",
         "SELECT * FROM t, t AS u": "JOIN",
-        "SELECT id FROM t GROUP BY id": "GROUP BY",
+        "SELECT id FROM t GROUP BY ROLLUP (id)": "ROLLUP",
         "SELECT 1 UNION SELECT 2": "UNION",
-        "DELETE FROM t": "DELETE",
-        "UPDATE t SET id = 1": "UPDATE",
         "CREATE CONNECTION k TO KAFKA (BROKER 'h:1')": "CREATE CONNECTION",
         "CREATE SOURCE s FROM GENERATOR orders (ROWS 1)": "CREATE SOURCE",
         "DROP SOURCE s": "DROP SOURCE",
-        "EXPLAIN DELETE FROM t": "EXPLAIN",
     }.items():
         with pytest.raises(tidegate.UnsupportedError, match=rf"(?i){what}.* is not supported yet"):
             db.sql(sql)

@@ -20,7 +20,7 @@ def test_sql_reference_is_up_to_date() -> None:
 
 def test_readme_runs_and_prints_what_it_says() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    said = ["[(3,), (3,)] 1 3 [(1,), (1,)] 5 6", "[0 1 1] [ false, true ]"]
+    said = ["[(3,), (3,)] 1 3 [(1,), (1,)] 5 6 UPDATE 4 DELETE 2", "[0 1 1] [ false, true ]"]
     for code, expected in zip(blocks, said, strict=True):
         command = [sys.executable, "-W", "error", "-c", code]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

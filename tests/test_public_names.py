@@ -21,6 +21,7 @@ PUBLIC = [
     "ParseError",
     "PlanError",
     "Position",
+    "ReadOnlyError",
     "Result",
     "SqlError",
     "StoreError",
@@ -28,6 +29,7 @@ PUBLIC = [
     "TimeError",
     "TypeMismatch",
     "UnsupportedError",
+    "Watch",
     "__version__",
     "open",
 ]
@@ -48,7 +50,9 @@ def test_nothing_else_leaks() -> None:
     assert set(named) == {n for n in PUBLIC if not n.startswith("_")} - LAZY
 
 
-@pytest.mark.parametrize("heavy", ["pyspark", "duckdb", "obstore", "pyarrow", "numpy", "psycopg"])
+@pytest.mark.parametrize(
+    "heavy", ["pyspark", "duckdb", "obstore", "pyarrow", "numpy", "psycopg", "prometheus_client"]
+)
 def test_import_is_cheap(heavy: str) -> None:
     code = f"import sys, tidegate; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0, f"imports {heavy}"

@@ -22,6 +22,7 @@ from tidegate.errors import (
     ParseError,
     PlanError,
     Position,
+    ReadOnlyError,
     SqlError,
     StoreError,
     TidegateError,
@@ -33,6 +34,7 @@ from tidegate.errors import (
 if _t.TYPE_CHECKING:
     from tidegate.database import Database
     from tidegate.scan.result import Interval, Result
+    from tidegate.scan.watch import Watch
 
 __version__ = "0.1.0"
 
@@ -49,6 +51,7 @@ __all__ = [
     "ParseError",
     "PlanError",
     "Position",
+    "ReadOnlyError",
     "Result",
     "SqlError",
     "StoreError",
@@ -56,6 +59,7 @@ __all__ = [
     "TimeError",
     "TypeMismatch",
     "UnsupportedError",
+    "Watch",
     "__version__",
     "open",
 ]
@@ -64,6 +68,7 @@ _LAZY = {
     "Database": "tidegate.database",
     "Interval": "tidegate.scan.result",
     "Result": "tidegate.scan.result",
+    "Watch": "tidegate.scan.watch",
 }
 
 

@@ -43,6 +43,9 @@ class Config:
     late_materialization: Annotated[
         bool, "whether a part is read in stages: the columns that filter, then of the others what is needed"
     ] = True
+    read_threads: Annotated[
+        int, "parts that a query reads at the same time; 0: as many as there are cores"
+    ] = 0
     fast_path: Annotated[bool, "whether answers may come from metadata, and LIMIT from few parts"] = True
     audit: Annotated[
         float,

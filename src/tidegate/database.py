@@ -4,12 +4,13 @@
     db.sql("CREATE TABLE t (id int8, at timestamptz, payload jsonb)")
     db.append("t", table)                      one atomic batch: all of it or none
     db.sql("SELECT id FROM t WHERE (payload->>'ts')::numeric > 5 LIMIT 10").rows()
-    db.compact("t"); db.sweep(); db.status()
+    db.compact("t"); db.sweep(); db.status(); db.metrics()
 
 | asked for | done by |
 |---|---|
 | `open` | `store/place.py` reads the URL, `shard/root.py` finds or makes the database |
 | `sql` | `session/execute.py`: `sql/` binds, `scan/` reads, `shard/catalog.py` keeps names |
+| `metrics` | `metrics.py` counts, and `session/observe.py` says what |
 | `append`, `compact`, `sweep` | `shard/writer.py`, `compact.py`, `sweep.py` |
 
 Any number of processes may have the same database open. Threads may share one `Database`.
@@ -26,6 +27,7 @@ from tidegate.clock import Clock, SystemClock
 from tidegate.config import Config
 from tidegate.errors import StoreError
 from tidegate.scan.result import Result
+from tidegate.scan.watch import Watch
 from tidegate.session.append import append, milliseconds
 from tidegate.session.execute import execute
 from tidegate.session.lake import Lake
@@ -55,9 +57,13 @@ class Database:
         clock = clock or SystemClock()
         return Database(Lake(open_root(parse(url), clock), clock, config or Config()))
 
-    def sql(self, sql: str, *, as_of: int | None = None) -> Result:
-        """Runs statements; the result of the last. `as_of` is the time to read at, in ms, as AS OF is in SQL."""
-        return execute(self._open, sql, milliseconds(as_of, "as_of"))
+    def sql(self, sql: str, *, as_of: int | None = None, watch: Watch | None = None) -> Result:
+        """Runs statements; the result of the last.
+
+        `as_of` is the time to read at, in ms, as AS OF is in SQL. With a `watch` another thread can end the queries:
+        `watch.cancel()`, or `Watch(timeout_ms=500)` beforehand.
+        """
+        return execute(self._open, sql, milliseconds(as_of, "as_of"), watch)
 
     def append(
         self, name: str, rows: Any, at: int | None = None, diff: Any = 1, *, token: str | None = None
@@ -90,12 +96,18 @@ class Database:
         """The collections, with parts, rows, bytes, `since`, `upper`, leases; from metadata alone."""
         return status(self._open)
 
+    def metrics(self) -> str:
+        """What was done since it was opened, in the text format of Prometheus: see `tidegate/metrics.py`."""
+        return self._open.metrics.text()
+
     def set(self, name: str, value: object) -> None:
         """Changes a setting of this open database, as SET does; None: back to its default."""
         self._open.set(name, value)
 
     def close(self) -> None:
-        """Gives back connections. Nothing is lost without it."""
+        """Gives back leases and connections. Nothing is lost without it."""
+        if self._lake is not None:
+            self._lake.close()
         self._finalizer()
         self._lake = None
 

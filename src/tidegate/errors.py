@@ -14,6 +14,7 @@
     ├── TimeError                 a time that can no longer, or not yet, be read or written
     └── StoreError                bytes could not be stored or fetched; nothing was lost
         ├── IndeterminateError    it may have been done: ask before doing it again
+        ├── ReadOnlyError         the store lets this process read, and not write
         └── CorruptError          an object is not what was written: it is named, and none of it is used
 
 An error says what happened, where, and what to do. The text, as `str(error)` gives it:
@@ -196,6 +197,10 @@ class StoreError(TidegateError):
 
 class IndeterminateError(StoreError):
     """A change was sent and the answer lost: it may have been made."""
+
+
+class ReadOnlyError(StoreError):
+    """The store lets this process read and not write: for want of permission, or as it is read-only for all."""
 
 
 class CorruptError(StoreError):

@@ -50,6 +50,13 @@ def test_ranges(blob: Blob) -> None:
     blob.put("x", bytes(range(256)))
     assert blob.get_ranges("x", [(0, 2), (250, 6), (100, 1)]) == [b"\x00\x01", bytes(range(250, 256)), b"d"]
     assert blob.get_ranges("x", []) == []
+    into = bytearray(5)
+    blob.read_into("x", [254, 0], [memoryview(into)[:2], memoryview(into)[3:]])
+    assert into == b"\xfe\xff\x00\x00\x01"
+    with pytest.raises(StoreError):
+        blob.read_into("x", [250], [memoryview(bytearray(10))])
+    with pytest.raises(StoreError, match="nothing is missing"):
+        blob.read_into("nothing", [0], [memoryview(into)])
     with pytest.raises(StoreError, match="object nothing is missing"):
         blob.get_ranges("nothing", [(0, 1)])
 

@@ -119,6 +119,27 @@ class Postgres:
         messages = [None if f is None else bytes.fromhex(f).decode("utf-8", "replace") for _, f in rows]
         return [None if v is None else _read(type_, v) for v, _ in rows], messages
 
+    def select(self, items: Sequence[tuple[str, Type]], rest: str) -> list[tuple[Any, ...]]:
+        """The rows of `SELECT items rest`, each item an expression and the type it must have here."""
+        import psycopg
+
+        names = [f"c{i}" for i in range(len(items))]
+        sent = [
+            f"({_SEND.get(t.kind, '{}').format(name)})::text"
+            for name, (_, t) in zip(names, items, strict=True)
+        ]
+        inner = f"SELECT {', '.join(sql for sql, _ in items)} {rest}"
+        try:
+            rows = self.connection.execute(
+                f"SELECT {', '.join(sent)} FROM ({inner}) AS found({', '.join(names)})"
+            ).fetchall()
+        except psycopg.ProgrammingError as error:
+            raise NotThere(str(error)) from None
+        types = [type_ for _, type_ in items]
+        return [
+            tuple(None if v is None else _read(t, v) for t, v in zip(types, row, strict=True)) for row in rows
+        ]
+
 
 def written(type_: Type, value: pa.Scalar) -> str | None:
     """A value as COPY takes it."""

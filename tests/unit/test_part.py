@@ -126,8 +126,19 @@ def test_any_parquet_reader_opens_a_part_and_is_not_misled_by_floats() -> None:
     assert not by_path["c4"].is_stats_set
     assert not by_path["c5"].is_stats_set
     assert by_path["c3"].is_stats_set
+    (of_record,) = (c.name for c in SCHEMA.columns if c.type == record(("x", INT8), ("y", INTERVAL)))
+    assert by_path[f"{of_record}.x"].is_stats_set
     assert by_path["_pos"].has_offset_index
     assert "DELTA_BINARY_PACKED" in by_path["_pos"].encodings
+
+
+def test_a_float_has_no_statistics_even_if_it_is_called_like_a_field() -> None:
+    schema = Schema.of([("r", record(("x", INT8), ("f", FLOAT8)), True), ("r.x", FLOAT8, True)])
+    given = [pa.array([{"x": 1, "f": NAN}], schema.columns[0].type.arrow), pa.array([NAN])]
+    group = pq.read_metadata(
+        pa.BufferReader(encode_part(schema, given, pa.array([1]), pa.array([1])))
+    ).row_group(0)
+    assert [group.column(i).is_stats_set for i in range(3)] == [False] * 3
 
 
 def test_dictionaries_only_where_values_repeat() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -331,25 +332,6 @@ def test_retractions_are_pruned_with_what_they_retract(db: tidegate.Database) ->
     assert fewer > 5
 
 
-def test_explain(db: tidegate.Database) -> None:
-    db.sql("CREATE TABLE t (id int8, s text)")
-    for first in (0, 100):
-        db.append("t", {"id": list(range(first, first + 10)), "s": ["x"] * 10}, at=first + 1)
-    text = db.sql("EXPLAIN SELECT s FROM t WHERE id > 50 ORDER BY id LIMIT 5 AS OF 101").text()
-    lines = text.splitlines()
-    assert lines[0] == "Read t as of 101, mz_now() = 101"
-    assert lines[1] == "  columns: id, s"
-    assert lines[2:6] == ["  Filter #0 > 50", "  Project (#1, #0)", "  Order by #1", "  Limit 5"]
-    assert "Parts: 1 of 2 kept" in text
-    assert "(all):\n    id > 50 is true: id is 100 .. 109" in text
-    assert (
-        "all are read: stats_filter is off"
-        in db.sql("SET stats_filter = off; EXPLAIN SELECT 1 FROM t WHERE id > 50").text()
-    )
-    assert "Answered from local: 20 rows; 2 of 2 parts" in db.sql("EXPLAIN ANALYZE SELECT s FROM t").text()
-    assert db.sql("EXPLAIN SELECT 1").text().startswith("One row, nothing is read")
-
-
 # ---------------------------------------------------------------- settings
 
 
@@ -364,3 +346,39 @@ def test_settings(db: tidegate.Database) -> None:
     assert rows(db, "SHOW ALL LIKE 'lease%'")[0][:2] == ("lease_ms", "900000")
     with pytest.raises(tidegate.BindError, match="did you mean stats_filter"):
         db.set("stat_filter", True)
+
+
+def test_options_of_one_query() -> None:
+    """OPTIONS (…) turns a knob for one query, and leaves the database as it is."""
+    with tidegate.open("memory://") as db:
+        db.sql("CREATE TABLE t (a int8)")
+        db.append("t", {"a": [1, 2, 3]})
+        assert db.sql("SELECT a FROM t WHERE a > 1 LIMIT 1").path == "peek"
+        assert db.sql("SELECT a FROM t WHERE a > 1 LIMIT 1 OPTIONS (fast_path = off)").path == "local"
+        assert db.sql("SELECT a FROM t LIMIT 1").path == "peek"
+        text = db.sql("EXPLAIN SELECT a FROM t LIMIT 1 OPTIONS (fast_path = off, audit = 0.5)").text()
+        assert "path: local" in text
+        with pytest.raises(tidegate.BindError, match="no setting") as caught:
+            db.sql("SELECT a FROM t OPTIONS (fast_pth = off)")
+        assert "fast_path" in str(caught.value)
+        assert "^^^^^^^^" in str(caught.value)
+
+
+def test_a_watch_ends_a_query() -> None:
+    with tidegate.open("memory://") as db:
+        db.sql("CREATE TABLE t (a int8)")
+        db.append("t", {"a": [1, 2, 3]})
+        watch = tidegate.Watch()
+        assert len(db.sql("SELECT a FROM t", watch=watch)) == 3
+        watch.cancel()
+        with pytest.raises(tidegate.CancelledError, match="was cancelled"):
+            db.sql("SELECT a FROM t", watch=watch)
+        with pytest.raises(tidegate.CancelledError, match="longer than 1 ms"):
+            db.sql("SELECT a FROM t WHERE a > 0", watch=_over())
+
+
+def _over() -> tidegate.Watch:
+    """A watch whose time is over."""
+    watch = tidegate.Watch(timeout_ms=1)
+    time.sleep(0.01)
+    return watch

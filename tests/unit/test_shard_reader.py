@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from typing import Any
 
@@ -14,7 +13,7 @@ from tidegate.errors import CorruptError, StoreError, TimeError
 from tidegate.expr.types import INT8, MZ_TIMESTAMP, TEXT
 from tidegate.shard.change import Advance, Evolve
 from tidegate.shard.compact import compact
-from tidegate.shard.lease import LeaseLost, beat, hold
+from tidegate.shard.lease import LeaseLost, step_back
 from tidegate.shard.reader import snapshot, updates
 from tidegate.shard.schema import Schema
 from tidegate.shard.sweep import sweep
@@ -40,8 +39,9 @@ def test_a_time_that_is_not_complete_yet_waits_then_names_both() -> None:
     shard.append(rows(1), at=100)
     with pytest.raises(TimeError, match="cannot read at time 101 yet: the collection is complete up to 101"):
         snapshot(shard, 101, timeout_ms=30)
-    assert shard.machine.fetch().leases == {}
     assert ids(shard, 100) == [1]
+    step_back(shard)
+    assert shard.machine.fetch().leases == {}
 
 
 def test_a_new_collection_reads_as_empty() -> None:
@@ -135,33 +135,6 @@ def test_a_lease_is_renewed_as_it_is_read_and_survives_its_time_if_nobody_looked
         world.clock.advance(5000)
         assert sum(batch.num_rows for batch in found.batches()) == 1
         assert shard.machine.fetch().leases[found.lease.reader].until == 16_000
-    assert shard.machine.fetch().leases == {}
-
-
-def test_a_forgotten_lease_is_given_back_by_the_next() -> None:
-    shard = World().create()
-    shard.append(rows(1))
-    found = snapshot(shard)
-    assert len(shard.machine.fetch().leases) == 1
-    del found
-    gc.collect()
-    assert ids(shard) == [1]
-    assert shard.machine.fetch().leases == {}
-
-
-def test_a_heart_beats_for_leases() -> None:
-    import time
-
-    from tidegate.clock import SystemClock
-
-    world = World()
-    world.clock = SystemClock()  # type: ignore[assignment]  # real time for once
-    shard = world.create(lease_ms=200)
-    with beat(hold(shard, lambda state: state.since)) as lease:
-        first = lease.until
-        time.sleep(0.5)
-        assert lease.until > first
-        assert sweep(world.open()).leases == 0
 
 
 @pytest.mark.parametrize("how", ["missing", "damaged", "cut", "foreign"])

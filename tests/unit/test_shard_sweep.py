@@ -14,6 +14,7 @@ from tidegate.shard.merge import Block
 from tidegate.shard.reader import snapshot
 from tidegate.shard.sweep import Swept, sweep
 from tidegate.shard.writer import Shard, schema_of
+from tidegate.store.consensus import MemoryConsensus, Numbered
 from tidegate.store.file import FileBlob
 from tidegate.store.sql import SqliteConsensus
 
@@ -53,6 +54,9 @@ def test_garbage_waits_for_the_readers_that_may_read_it() -> None:
         with snapshot(shard):
             assert sweep(world.open()) == Swept()
         assert sum(batch.num_rows for batch in early.batches()) == 2
+    with snapshot(shard):
+        assert sweep(world.open()) == Swept()  # the lease that both were under has not moved up yet
+        world.clock.advance(25_000)
     with snapshot(shard):
         assert sweep(world.open()) == Swept(garbage=2)
 
@@ -173,3 +177,26 @@ def test_files(tmp_path: Path) -> None:
     assert sweep(careless) == Swept(orphans=1, temporary=1)
     assert ids(shard) == [1]
     machine.consensus.close()
+
+
+def test_a_log_that_is_cut_off_again_and_again_while_it_is_opened() -> None:
+    """Between reading the newest rollup and what came after it, others append, roll up and truncate: twice."""
+    world = World()
+    fast = world.create()
+    slow = world.open()
+    fast.append(rows(0))
+    slow.machine.fetch()
+    left = [1, 2, 3]
+
+    class Busy(MemoryConsensus):
+        def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+            if first > 0 and left:
+                i = left.pop(0)
+                for _ in range(3):
+                    fast.append(rows(i))
+                fast.machine.roll(fast.machine.fetch())
+            return world.log.scan(key, first, limit)
+
+    slow.machine.consensus = Busy()
+    assert slow.machine.fetch().number == fast.machine.fetch().number
+    assert left == []

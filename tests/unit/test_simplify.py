@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.expr.build import call, case, literal, null
+from tidegate.expr.build import call, case, cast, literal, null
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.function import Function
 from tidegate.expr.outcome import Outcome, failing, with_errors
@@ -50,6 +50,19 @@ RULES = [
     ("5 < a", "a > 5"),
     ("5 = a", "a = 5"),
     ("a = a", "a = a"),  # NULL for NULL
+    # the text of an integer
+    ("a::text = '7'", "a = 7"),
+    ("'-12' <> a::text", "a <> -12"),
+    ("(a + b)::text = '0'", "a + b = 0"),
+    ("a::text = '-9223372036854775808'", "a = (-9223372036854775808)::int8"),
+    ("a::text = '9223372036854775808'", "a::text = '9223372036854775808'"),  # no int8
+    ("a::text = '07'", "a::text = '07'"),  # no integer has this text
+    ("a::text = '-0'", "a::text = '-0'"),
+    ("a::text = '٣'", "a::text = '٣'"),  # Python reads this digit, and never writes it
+    ("a::text < '7'", "a::text < '7'"),
+    ("a::varchar(1) = '7'", "a::varchar(1) = '7'"),  # 70 too
+    ("n::text = '7'", "n::text = '7'"),  # the text of 7 is 7.00
+    ("a::text = '1' OR a = 2", "a IN (1, 2)"),
     # IN
     ("a = 1 OR a = 2", "a IN (1, 2)"),
     ("a = 1 OR p OR 2 = a OR a IN (2, 3)", "a IN (1, 2, 3) OR p"),
@@ -171,6 +184,7 @@ class Grower:
         return self.pick(
             call(self.pick("=", "<>", "<", "<=", ">", ">="), left, right),
             call("coalesce", deeper(), deeper()),
+            call(self.pick("=", "<>"), cast(left, TEXT), literal(self.pick("0", "1", "01", "-1"), TEXT)),
         )
 
 

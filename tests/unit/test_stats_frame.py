@@ -113,6 +113,25 @@ def test_how_many_rows_lie_below_a_value(
     assert got[1] == 0.5
 
 
+def test_below_and_above_all_that_begins_alike() -> None:
+    """Both bounds begin with 'customer ': what does not begin so is below or above, whatever follows."""
+    frame = Frame.of_parts(np.array([1000]), [encoded([f"customer {i:04d}" for i in range(1000)], TEXT)])
+    (specs,) = frame.specs([(0, TEXT)])
+    got = [
+        frame.below(0, pa.scalar(value), specs)[0]
+        for value in ("", "b", "customer", "customer x", "d", "zzz")
+    ]
+    assert got == [0, 0, 0, 1, 1, 1]
+
+
+def test_frequent_values_fill_buckets() -> None:
+    values = [0] * 900 + list(range(1, 101))
+    frame = Frame.of_parts(np.array([1000]), [encoded(values, INT8)])
+    (specs,) = frame.specs([(0, INT8)])
+    places = frame.places(0, specs)
+    assert [int(places.edges_at(pa.scalar(value))[0]) for value in (0, 50, 100, -1, 101)] == [14, 0, 0, 0, 0]
+
+
 # ---------------------------------------------------------------- in a part's file
 
 

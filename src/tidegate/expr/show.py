@@ -212,7 +212,7 @@ def natural(literal: Literal) -> Literal:
         return build.literal(
             value, INT4 if abs(value) < 2**31 else INT8 if abs(value) < 2**63 else numeric(19, 0)
         )
-    digits = format(abs(value), "f")
+    digits = format(value.copy_abs(), "f")  # abs() would round to 28 digits
     whole, _, scale = digits.partition(".")
     if len(whole.lstrip("0") + scale) > MAX_PRECISION:
         return build.literal(float(value), FLOAT8)

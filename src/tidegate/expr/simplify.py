@@ -16,6 +16,7 @@ other, and leaves errors and NULLs alone.
 | `NOT NOT x` → `x`, De Morgan | NOT swaps True and False, and with them the two orders |
 | `NOT a < b` → `a >= b` | the order is total, NaN included; both are NULL or fail for the same rows |
 | `5 < a` → `a > 5` | the same comparison |
+| `a::text = '7'` → `a = 7`, a an integer | each integer has one text; `'07'` is the text of none, and stays |
 | `a = 1 OR a = 2` → `a IN (1, 2)`, likewise NOT IN | IN is that OR; a is NULL, or fails, once instead of twice |
 | `(a || b) || c` → one join of three texts | joining is associative, and NULL if any part is |
 | CASE without branches that are never taken, or behind one that always is | a condition that is a constant fails for no row |
@@ -35,11 +36,12 @@ from tidegate.expr.function import REGISTRY, Function
 from tidegate.expr.functions.conditional import rescaled
 from tidegate.expr.outcome import spread
 from tidegate.expr.tree import FALSE, TRUE, Call, Expr, Literal, rewrite
-from tidegate.expr.types import BOOL, MAX_PRECISION, Kind, Type, array
+from tidegate.expr.types import BOOL, INTEGERS, MAX_PRECISION, TEXT, Kind, Type, array
 
 _NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _SWAPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _OTHER = {"and": "or", "or": "and"}
+LONGEST_INTEGER = len(str(-(2**63)))
 
 
 def simplified(expr: Expr) -> Expr:
@@ -121,8 +123,32 @@ def _comparison(call: Call) -> Expr:
     left, right = call.args
     function = _sibling(call.function, _SWAPPED[call.function.name])
     if isinstance(left, Literal) and not isinstance(right, Literal) and function is not None:
-        return Call(function, (right, left), BOOL)
-    return call
+        return _of_digits(Call(function, (right, left), BOOL))
+    return _of_digits(call)
+
+
+def _of_digits(call: Call) -> Call:
+    """`a::text = '7'` as `a = 7`, which statistics can tell about: the order of texts, '10' < '9', is not that of numbers."""
+    text, constant = call.args
+    if call.function.name not in ("=", "<>") or not isinstance(text, Call) or text.function.name != "cast":
+        return call
+    number = text.args[0]
+    if not isinstance(constant, Literal) or number.type not in INTEGERS or text.type != TEXT:
+        return call
+    value = _spelled(constant.value.as_py(), number.type)
+    return call if value is None else Call(call.function, (number, Literal(value, number.type)), BOOL)
+
+
+def _spelled(text: str | None, type_: Type) -> pa.Scalar | None:
+    """The integer of which the cast to text makes exactly this text, if there is one."""
+    if text is None or not text.removeprefix("-").isdecimal() or len(text) > LONGEST_INTEGER:
+        return None
+    if str(int(text)) != text:
+        return None
+    try:
+        return pa.scalar(int(text), type_.arrow)
+    except (pa.ArrowInvalid, OverflowError):
+        return None  # beyond the type
 
 
 # ---------------------------------------------------------------- IN

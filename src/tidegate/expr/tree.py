@@ -37,6 +37,11 @@ class Column:
     type: Type
     name: str = field(default="", compare=False)
 
+    def __hash__(self) -> int:
+        return (
+            self.index
+        )  # plans walk their columns again and again: what dataclasses make up takes ten times as long
+
     @property
     def depth(self) -> int:
         """Levels below and with this node."""
@@ -152,7 +157,9 @@ def walk(*exprs: Expr, below: Callable[[Expr], tuple[Expr, ...]] = children) -> 
 
 def support(*exprs: Expr) -> frozenset[int]:
     """The columns that `exprs` read."""
-    return frozenset(node.index for node in walk(*exprs) if isinstance(node, Column))
+    plain = {expr.index for expr in exprs if isinstance(expr, Column)}
+    calls = [expr for expr in exprs if isinstance(expr, Call)]
+    return frozenset(plain.union(node.index for node in walk(*calls) if isinstance(node, Column)))
 
 
 def has_now(expr: Expr) -> bool:

@@ -81,6 +81,10 @@ class Type:
     fields: tuple[tuple[str, Type], ...] = field(default=())
     """record: names and types, in order."""
 
+    def __hash__(self) -> int:
+        # Every expression is hashed with its type. There is one object for each kind; types that differ elsewhere may collide.
+        return id(self.kind)
+
     def __str__(self) -> str:
         match self.kind:
             case Kind.NUMERIC if (self.precision, self.scale) != (MAX_PRECISION, DEFAULT_SCALE):

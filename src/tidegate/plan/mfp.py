@@ -180,6 +180,10 @@ class MapFilterProject:
 
     def demand(self) -> frozenset[int]:
         """The input columns that the result depends on; all others need not be read or decoded."""
+        return self._demand
+
+    @cached_property
+    def _demand(self) -> frozenset[int]:
         return support(*self.conditions, *self.outputs)
 
     def as_map_filter_project(self) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[int, ...]]:

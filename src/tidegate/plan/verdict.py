@@ -26,9 +26,9 @@ from tidegate.expr.build import conjunction
 from tidegate.expr.interpret import Interpretation
 from tidegate.expr.specs import Specs, Verdict
 from tidegate.expr.transfer import any_of
-from tidegate.expr.tree import Expr
+from tidegate.expr.tree import Call, Expr, support
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.optimise import ordered
+from tidegate.plan.optimise import may_fail, ordered
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,8 @@ class Verdicts:
     verdict: np.ndarray
     may_fail: np.ndarray
     by_condition: tuple[tuple[Expr, np.ndarray], ...]
+    filter_may_fail: np.ndarray
+    """Parts in which the filter as a whole may fail for some row."""
 
     @property
     def keep(self) -> np.ndarray:
@@ -59,9 +61,26 @@ def verdicts(
     parts: int = 1,
 ) -> Verdicts:
     """Interprets the plan over the Specs of its inputs, `now` being the inclusive range of `mz_now()`."""
-    interpretation = Interpretation(columns, now)
     conditions = ordered(mfp.conditions)
+    if parts == 0:  # what is one value for all parts has no size that fits none
+        return Verdicts(
+            np.zeros(0, np.int8),
+            np.zeros(0, bool),
+            tuple((c, np.zeros(0, np.int8)) for c in conditions),
+            np.zeros(0, bool),
+        )
+    interpretation = Interpretation(columns, now)
     each = tuple((c, np.broadcast_to(interpretation.of(c).verdict(), parts)) for c in conditions)
-    verdict = np.broadcast_to(interpretation.of(conjunction(conditions)).verdict(), parts)
-    errors = any_of([interpretation.of(output).error for output in mfp.outputs])
-    return Verdicts(verdict, np.broadcast_to(errors, parts), each)
+    whole = interpretation.of(conjunction(conditions))
+    verdict = np.broadcast_to(whole.verdict(), parts)
+    errors = any_of([interpretation.of(output).error for output in _fallible(mfp)])
+    return Verdicts(verdict, np.broadcast_to(errors, parts), each, np.broadcast_to(whole.error, parts))
+
+
+def asked(mfp: MapFilterProject) -> frozenset[int]:
+    """The columns whose Specs decide: those of conditions, and of outputs that can fail at all."""
+    return support(*mfp.conditions, *_fallible(mfp))
+
+
+def _fallible(mfp: MapFilterProject) -> list[Expr]:
+    return [output for output in mfp.outputs if isinstance(output, Call) and may_fail(output)]

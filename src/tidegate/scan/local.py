@@ -9,29 +9,45 @@ LIMIT is reached before the row is, it is never seen, as in any database.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import EvaluationError
+from tidegate.expr.tree import Column
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.safe import Failures, SafePlan
-from tidegate.scan.prune import Pruned
+from tidegate.plan.optimise import rebuild
+from tidegate.plan.safe import SafePlan
+from tidegate.plan.take import may_pass
+from tidegate.scan.ahead import ahead
+from tidegate.scan.estimate import Estimates, choice
+from tidegate.scan.failed import failed
+from tidegate.scan.late import Staged, Taken
+from tidegate.scan.prune import Pruned, exact
 from tidegate.scan.question import Question
 from tidegate.scan.result import Result, Scan
 from tidegate.scan.sort import Gathered, Shape
+from tidegate.shard.change import Part
+from tidegate.shard.file import PartFile
 from tidegate.shard.merge import Block, concat, repeated, settled, summed
-from tidegate.shard.reader import Snapshot
 
 SUMMED_AT = 1_000_000
 """Rows that have passed the filter beyond which those of equal value are made one while more are read."""
+WORTH = 16_384
+"""Rows of a part below which it is read in one go: its columns are a page or two each, whatever the filter says."""
+LOOKED_AT = 64
+"""Parts that stand for all when it is asked how large they are."""
+CORES = os.cpu_count() or 1
+PARALLEL = 4 << 20
+"""Bytes below which one thread reads all."""
 
 
 def run(question: Question, found: Pruned) -> Result:
     """The rows of the query."""
     scan = Scan(parts_total=found.total, bytes_total=found.size)
-    gathered = Gathered(question.plan.types, question.shape)
+    gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
     if question.shape.limit != 0:
         for columns, rows in stream(question, found, scan):
             gathered.add(columns, rows)
@@ -48,17 +64,12 @@ def run(question: Question, found: Pruned) -> Result:
 
 def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
     """What leaves the plan, in batches: its columns and how many rows. A row that fails makes the query fail."""
-    snapshot, plan, now = question.snapshot, question.plan, question.now
-    demanded = sorted(plan.demand())
-    columns = [snapshot.schema.columns[i].name for i in demanded]
-    types = [snapshot.schema.columns[i].type for i in demanded]
-    narrow = SafePlan(plan.permute({column: i for i, column in enumerate(demanded)}, types))
-    for batch, rows in _batches(snapshot, found, columns, narrow, now, scan):
-        question.watch.check()
-        got = narrow.evaluate(batch, rows, now)
-        if len(got.failures):
-            raise failed(got.failures, columns, batch)
-        yield got.columns, len(got.selection)
+    if not found.retracts:
+        yield from _staged(question, found, scan)
+    elif question.plan.predicates and exact(question.plan):
+        yield from _met(question, found, scan)
+    else:
+        yield from _whole(question, found, scan)
 
 
 def once(mfp: MapFilterProject, names: Sequence[str], shape: Shape, now: int) -> Result:
@@ -72,53 +83,90 @@ def once(mfp: MapFilterProject, names: Sequence[str], shape: Shape, now: int) ->
     return Result(tuple(names), plan.types[: len(names)], tuple(gathered.finish()[: len(names)]))
 
 
-def _batches(
-    snapshot: Snapshot, found: Pruned, columns: list[str], narrow: SafePlan, now: int, scan: Scan
-) -> Iterator[tuple[list[pa.Array], int]]:
-    """The rows of the parts that are left, counted as they are read."""
-    if found.retracts and not found.whole:
-        yield _met(snapshot, found, columns, narrow, now, scan)
-        return
-    for group in [found.parts] if found.retracts else [[part] for part in found.parts]:
-        scan.count(group)
-        for batch in snapshot.batches(columns, group):
-            yield batch.columns, batch.num_rows
+def _staged(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
+    """Part by part, several at the same time: nothing was ever retracted."""
+    staged = Staged(question, scan, question.plan, groups(question, found))
+    proven = found.proven()
+    jobs = [partial(staged.read, part, proven=whole) for part, whole in zip(found.parts, proven, strict=True)]
+    for taken in ahead(jobs, workers(question, found.parts)):
+        yield counted(taken)
 
 
-def _met(
-    snapshot: Snapshot, found: Pruned, columns: list[str], narrow: SafePlan, now: int, scan: Scan
-) -> tuple[list[pa.Array], int]:
-    """The rows that pass the filter or fail in it, each with all its diffs, added up: see `prune.py` for why this is sound.
+def counted(taken: Taken) -> tuple[list[pa.Array], int]:
+    """Rows as often as they are there, and how many those are."""
+    if taken.diffs is None:
+        return taken.columns, taken.rows
+    return repeated(Block(taken.columns, taken.diffs, taken.diffs)), int(taken.diffs.sum())
 
-    They are few, else statistics would not have dropped parts.
-    """
-    ids = [snapshot.schema.find(name).id for name in columns]
-    types = narrow.mfp.inputs
-    open_ = SafePlan(narrow.mfp.project(()))
+
+def _met(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
+    """Rows that pass the filter or fail in it, each with all its diffs, added up: see `prune.py` for why this is sound."""
+    plan, columns = question.plan, question.snapshot.schema.columns
+    demanded = sorted(plan.demand())
+    names, types = [columns[i].name for i in demanded], [columns[i].type for i in demanded]
+    may = rebuild(plan, [may_pass(c) for c in plan.conditions], [Column(i, plan.inputs[i]) for i in demanded])
+    staged = Staged(question, scan, may, groups(question, found))
     none = Block([pa.array([], t.arrow) for t in types], np.zeros(0, np.int64), np.zeros(0, np.int64))
     passing, waiting = [none], 0
-    for part in found.parts:
-        scan.count([part])
-        for block in snapshot.visible(part, ids):
-            got = open_.evaluate(block.columns, len(block), now)
-            rows = np.union1d(got.selection, got.failures.rows).astype(np.int64)
-            passing.append(block.take(rows))
-            waiting += len(rows)
+    narrow = SafePlan(plan.permute({column: i for i, column in enumerate(demanded)}, types))
+    whole = SafePlan(narrow.mfp.project(()))
+    jobs = [partial(staged.read, part, proven=False) for part in found.parts]
+    for taken in ahead(jobs, workers(question, found.parts)):
+        diffs = np.ones(taken.rows, np.int64) if taken.diffs is None else taken.diffs
+        # Stages keep what is not surely False. A NULL must go: statistics may have dropped the part of its retraction.
+        got = whole.evaluate(taken.columns, taken.rows, question.now)
+        rows = np.union1d(got.selection, got.failures.rows).astype(np.int64)
+        passing.append(Block(taken.columns, diffs, diffs).take(rows))
+        waiting += len(rows)
         if waiting > SUMMED_AT:
             passing, waiting = [summed(concat(passing), by_time=False)], 0
-    there = settled(concat(passing), columns)
-    return repeated(there), int(there.diffs.sum())
+    there = settled(concat(passing), names)
+    yield _evaluated(question, narrow, names, repeated(there), int(there.diffs.sum()))
 
 
-def failed(failures: Failures, names: Sequence[str], columns: Sequence[pa.Array]) -> EvaluationError:
-    """The error of the first row that failed, with its values."""
-    row = int(failures.rows[0])
-    values = {name: _value(column, row) for name, column in zip(names, columns, strict=True)}
-    return EvaluationError(failures.messages[0].as_py(), row=values)
+def _whole(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
+    """Rows that have met what retracts them, and then the plan."""
+    plan, columns = question.plan, question.snapshot.schema.columns
+    demanded = sorted(plan.demand())
+    names, types = [columns[i].name for i in demanded], [columns[i].type for i in demanded]
+    narrow = SafePlan(plan.permute({column: i for i, column in enumerate(demanded)}, types))
+    scan.count(found.parts)
+    for batch in question.snapshot.batches(names, found.parts):
+        question.watch.check()
+        yield _evaluated(question, narrow, names, batch.columns, batch.num_rows)
 
 
-def _value(column: pa.Array, row: int) -> object:
-    try:
-        return column[row].as_py()
-    except (ValueError, OverflowError):
-        return "?"  # a value that Python has no type for
+def _evaluated(
+    question: Question, plan: SafePlan, names: list[str], columns: list[pa.Array], rows: int
+) -> tuple[list[pa.Array], int]:
+    got = plan.evaluate(columns, rows, question.now)
+    if len(got.failures):
+        raise failed(got.failures, names, columns)
+    return got.columns, len(got.selection)
+
+
+def groups(question: Question, found: Pruned) -> list[tuple[int, ...]]:
+    """The columns that are read first, then, and so on: the stages of `plan/conditions.py`."""
+    if not question.config.late_materialization or not question.plan.predicates or not found.parts:
+        return []
+    if len(question.plan.demand()) < 2 or max(part.rows for part in found.parts[:LOOKED_AT]) < WORTH:
+        return []
+    estimates = Estimates.of(question.snapshot, found.kept, question.now)
+    return [stage.columns for stage in choice(question.plan, estimates, weights(question, found)).stages]
+
+
+def weights(question: Question, found: Pruned) -> dict[int, float] | None:
+    """The bytes of each column that the plan reads, as they are in one of the larger parts; None: it does not tell."""
+    largest = max(found.parts[:LOOKED_AT], key=lambda part: part.size)
+    file = PartFile.open(question.snapshot.shard.machine, largest)
+    if file.table is None:
+        return None
+    columns = question.snapshot.schema.columns
+    return {i: float(file.weight(columns[i].id)) for i in question.plan.demand()}
+
+
+def workers(question: Question, parts: Sequence[Part]) -> int:
+    """How many parts are read at the same time: threads cost more than small parts do."""
+    threads = question.config.read_threads or CORES
+    few = sum(part.size for part in parts[:LOOKED_AT]) < PARALLEL
+    return 1 if few else min(threads, len(parts))

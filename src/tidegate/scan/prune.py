@@ -14,7 +14,9 @@ and `f::text = '-0'` passes one of them. Where conditions read floats or interva
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow.compute as pc
@@ -25,6 +27,7 @@ from tidegate.expr.specs import Specs, Verdict
 from tidegate.expr.tree import support
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.verdict import Verdicts, verdicts
+from tidegate.plan.verdict import asked as decisive
 from tidegate.shard.change import Part
 from tidegate.shard.reader import Snapshot
 from tidegate.shard.schema import Schema
@@ -38,8 +41,7 @@ class Pruned:
     total: int
     size: int
     """Parts of the collection, and their bytes: those that begin later or have ended are left out as well."""
-    parts: list[Part]
-    """The parts that must be read."""
+    snapshot: Snapshot
     retracts: bool
     """Whether rows must meet what retracts them."""
     whole: bool = True
@@ -47,7 +49,25 @@ class Pruned:
     verdicts: Verdicts | None = None
     """Of every part that has begun and not ended; None where statistics were not asked."""
     kept: np.ndarray | None = None
-    asked: _Asked | None = None
+    """The places of the parts that must be read, among those that have begun and not ended; None: all of these."""
+    asked: Asked | None = None
+
+    @property
+    def left(self) -> int:
+        """How many parts must be read."""
+        return self.snapshot.table(["retracts"]).num_rows if self.kept is None else len(self.kept)
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The parts that must be read, as values: made when asked for, since there may be a million."""
+        return self.snapshot.parts() if self.kept is None else self.snapshot.pick(self.kept)
+
+    def proven(self) -> np.ndarray:
+        """Of each kept part, whether every row passes the filter."""
+        if self.verdicts is None or self.kept is None:
+            return np.zeros(self.left, bool)
+        whole: np.ndarray = self.verdicts.verdict[self.kept] == Verdict.ALL
+        return whole
 
     def why(self, kept: int) -> tuple[str, list[str]]:
         """Of the kept part at this place: its verdict, and a line for each condition."""
@@ -70,16 +90,16 @@ def prune(snapshot: Snapshot, mfp: MapFilterProject, now: int, *, use: bool) -> 
     table = snapshot.table(["retracts", "schema"])
     total, size = snapshot.state.parts.count, snapshot.state.parts.size
     retracts = pc.any(table.column("retracts"), min_count=0).as_py()
-    if not use or not mfp.predicates or (retracts and not _exact(mfp)):
-        return Pruned(total, size, snapshot.parts(), retracts)
-    asked = _Asked(snapshot, mfp, table.column("schema").to_numpy(), now)
+    if not use or not mfp.predicates or (retracts and not exact(mfp)):
+        return Pruned(total, size, snapshot, retracts)
+    asked = Asked(snapshot, mfp, table.column("schema").to_numpy(), now)
     found = asked.verdicts()
     kept = np.flatnonzero(found.keep)
     whole = len(kept) == table.num_rows
-    return Pruned(total, size, snapshot.pick(kept), retracts, whole, found, kept, asked)
+    return Pruned(total, size, snapshot, retracts, whole, found, kept, asked)
 
 
-class _Asked:
+class Asked:
     """A plan that is put to the statistics of a snapshot, a stretch of parts after the other."""
 
     def __init__(self, snapshot: Snapshot, mfp: MapFilterProject, written: np.ndarray, now: int) -> None:
@@ -88,13 +108,18 @@ class _Asked:
         self.columns = snapshot.schema.columns
         self.frames = [*snapshot.frames()] or [Frame(np.zeros(0, np.int64), {})]
         self.begins = np.cumsum([0, *(len(frame) for frame in self.frames)])
-        self.lacking = _lacking(snapshot)
+        self.lacking = lacking(snapshot)
 
-    def verdicts(self) -> Verdicts:
-        """The verdict of every part."""
+    @staticmethod
+    def of(snapshot: Snapshot, mfp: MapFilterProject, now: int) -> Asked:
+        """The plan put to the parts of a snapshot."""
+        return Asked(snapshot, mfp, snapshot.table(["schema"]).column("schema").to_numpy(), now)
+
+    def verdicts(self, parts: int | None = None) -> Verdicts:
+        """The verdict of every part, or of the first `parts`."""
         found = [
-            verdicts(self.mfp, self.specs(i), (self.now, self.now), len(frame))
-            for i, frame in enumerate(self.frames)
+            verdicts(self.mfp, specs, (self.now, self.now), count)
+            for specs, count in self.stretches(decisive(self.mfp), parts)
         ]
         conditions = [condition for condition, _ in found[0].by_condition]
         each = [np.concatenate([one.by_condition[i][1] for one in found]) for i in range(len(conditions))]
@@ -102,29 +127,42 @@ class _Asked:
             np.concatenate([one.verdict for one in found]),
             np.concatenate([one.may_fail for one in found]),
             tuple(zip(conditions, each, strict=True)),
+            np.concatenate([one.filter_may_fail for one in found]),
         )
 
-    def specs(self, i: int) -> tuple[Specs | None, ...]:
-        """What each column may be in the parts of a stretch; None for those that the plan does not ask for."""
-        written = self.written[self.begins[i] : self.begins[i + 1]]
-        absent = {id_: np.isin(written, lacking) for id_, lacking in self.lacking.items() if lacking}
-        wanted = sorted(self.mfp.demand())
-        asked = [(self.columns[at].id, self.columns[at].type) for at in wanted]
-        known = dict(zip(wanted, self.frames[i].specs(asked, absent), strict=True))
+    def stretches(
+        self, wanted: frozenset[int], parts: int | None = None
+    ) -> Iterator[tuple[tuple[Specs | None, ...], int]]:
+        """What each wanted column may be in the parts of a stretch, and how many those are."""
+        parts = int(self.begins[-1]) if parts is None else parts
+        for i, frame in enumerate(self.frames):
+            begin = int(self.begins[i])
+            if i == 0 or begin < parts:
+                some = frame.slice(0, parts - begin)
+                yield self._specs(some, begin, wanted), len(some)
+
+    def _specs(self, frame: Frame, begin: int, wanted: frozenset[int]) -> tuple[Specs | None, ...]:
+        """What each column may be in some parts; None for those that are not wanted."""
+        written = self.written[begin : begin + len(frame)]
+        absent = {id_: np.isin(written, those) for id_, those in self.lacking.items() if those}
+        order = sorted(wanted)
+        asked = [(self.columns[at].id, self.columns[at].type) for at in order]
+        known = dict(zip(order, frame.specs(asked, absent), strict=True))
         return tuple(known.get(at) for at in range(len(self.columns)))
 
     def of_part(self, part: int) -> tuple[tuple[Specs | None, ...], int]:
         """The same for the stretch that a part is in, and its place there."""
         i = int(np.searchsorted(self.begins, part, side="right")) - 1
-        return self.specs(i), part - int(self.begins[i])
+        begin = int(self.begins[i])
+        return self._specs(self.frames[i], begin, decisive(self.mfp)), part - begin
 
 
-def _exact(mfp: MapFilterProject) -> bool:
+def exact(mfp: MapFilterProject) -> bool:
     """Whether rows that are equal are the same to all conditions."""
     return all(mfp.inputs[i].identity_is_equality for i in support(*mfp.conditions))
 
 
-def _lacking(snapshot: Snapshot) -> dict[int, list[int]]:
+def lacking(snapshot: Snapshot) -> dict[int, list[int]]:
     """For each column the versions of the schema that do not have it: parts written with them hold NULLs."""
     versions = {
         given["id"]: {column.id for column in Schema.from_json(given).columns}

@@ -12,8 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.config import Config
+from tidegate.plan.aggregate import Aggregation
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.scan.sort import Shape
+from tidegate.scan.turns import Turns
 from tidegate.scan.watch import Watch
 from tidegate.shard.reader import Snapshot
 
@@ -31,3 +33,7 @@ class Question:
     now: int
     config: Config
     watch: Watch = field(default_factory=Watch)
+    turns: Turns = field(default_factory=Turns)
+    """Where fast-path reads of this database wait for each other."""
+    aggregation: Aggregation | None = None
+    """What is done with the rows that leave the plan, at `now`; names and shape are then of what leaves this."""

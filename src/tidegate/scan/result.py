@@ -5,6 +5,7 @@
     r.rows()                  a list of tuples of Python values
     r.path                    'local', or 'metadata' if no part had to be read
     r.scan.parts_read         of r.scan.parts_total
+    r.scan.stages             what was done, one after the other: rows in and out, bytes, seconds (EXPLAIN ANALYZE prints them)
     r.text()                  for EXPLAIN and SHOW CREATE: the text; else what psql would print below a result
 
 | type | Arrow | Python |
@@ -19,8 +20,11 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any, Literal, NamedTuple
@@ -42,8 +46,29 @@ class Interval(NamedTuple):
 
 
 @dataclass
+class Stage:
+    """One kind of work of a query, over all its parts: `filter url`, `read id, price`."""
+
+    name: str
+    rows_in: int = 0
+    rows_out: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+_ADDING = threading.Lock()
+"""Parts of one query may be read by several threads; what they add up is held for less than a microsecond."""
+
+
+@dataclass
 class Scan:
-    """What was read, of what there is. Parts that are read only to check a verdict are audited, not read."""
+    """What was read, of what there is. Parts that are read only to check a verdict are audited, not read.
+
+    scan.add("filter url", rows_in=8_192, rows_out=3, bytes=40_000, seconds=0.001)
+
+    with scan.stage("read id, price") as stage:          the same, timed
+        stage.rows_out, stage.bytes = 3, 512
+    """
 
     parts_total: int = 0
     parts_read: int = 0
@@ -51,12 +76,75 @@ class Scan:
     bytes_total: int = 0
     bytes_read: int = 0
     rows_read: int = 0
+    parts_pruned: int = 0
+    """Left out by their statistics."""
+    bytes_pruned: int = 0
+    parts_proven: int = 0
+    """Of those kept, the ones of which statistics prove that every row passes."""
+    bytes_proven: int = 0
+    bytes_audited: int = 0
+    pages_skipped: int = 0
+    """Inside of the parts read, what late materialisation did not have to fetch or decode."""
+    bytes_skipped: int = 0
+    stages: list[Stage] = field(default_factory=list)
 
     def count(self, parts: Sequence[Part]) -> None:
         """These parts are read."""
-        self.parts_read += len(parts)
-        self.bytes_read += sum(part.size for part in parts)
-        self.rows_read += sum(part.rows for part in parts)
+        with _ADDING:
+            self.parts_read += len(parts)
+            self.bytes_read += sum(part.size for part in parts)
+            self.rows_read += sum(part.rows for part in parts)
+
+    def open(self, size: int = 0) -> None:
+        """A part of so many bytes is read; how much of it, `close` tells."""
+        with _ADDING:
+            self.parts_read += 1
+            self.bytes_skipped += size
+
+    def close(self, fetched: int) -> None:
+        """So many bytes of it were fetched; the others were not needed."""
+        with _ADDING:
+            self.bytes_read += fetched
+            self.bytes_skipped = max(0, self.bytes_skipped - fetched)
+
+    def see(self, rows: int) -> None:
+        """So many rows were looked at."""
+        with _ADDING:
+            self.rows_read += rows
+
+    def skip(self, pages: int) -> None:
+        """So many pages of 8,192 rows were passed over."""
+        with _ADDING:
+            self.pages_skipped += pages
+
+    def add(
+        self,
+        name: str,
+        *,
+        rows_in: int = 0,
+        rows_out: int = 0,
+        bytes: int = 0,  # noqa: A002  # the word that Stage and all of its readers use
+        seconds: float = 0.0,
+    ) -> None:
+        """Some work of a stage; that of the same name is added up, in the order in which names first came."""
+        with _ADDING:
+            stage = next((one for one in self.stages if one.name == name), None)
+            if stage is None:
+                self.stages.append(stage := Stage(name))
+            stage.rows_in += rows_in
+            stage.rows_out += rows_out
+            stage.bytes += bytes
+            stage.seconds += seconds
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Stage]:
+        """Times what is done inside; whoever does it says on what is given how many rows and bytes it was."""
+        one, began = Stage(name), time.perf_counter()
+        try:
+            yield one
+        finally:
+            spent = time.perf_counter() - began
+            self.add(name, rows_in=one.rows_in, rows_out=one.rows_out, bytes=one.bytes, seconds=spent)
 
 
 @dataclass(frozen=True, eq=False)

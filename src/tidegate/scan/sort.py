@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.errors import LimitError
 from tidegate.expr.types import Type
 from tidegate.shard.rowkey import row_keys
 
@@ -52,8 +53,11 @@ class Gathered:
 
     types: tuple[Type, ...]
     shape: Shape
+    max_bytes: int = 0
+    """Bytes that may be gathered; 0: any number."""
     batches: list[list[pa.Array]] = field(default_factory=list)
     rows: int = 0
+    size: int = 0
 
     def add(self, columns: list[pa.Array], rows: int) -> None:
         """Some more rows."""
@@ -61,9 +65,15 @@ class Gathered:
             return
         self.batches.append(columns)
         self.rows += rows
+        self.size += sum(column.nbytes for column in columns)
         most = self.shape.most
         if self.shape.order and most is not None and self.rows > 4 * most + SLACK:
             self._keep(_sorted(self._columns(), self.shape.order)[:most])
+        if self.max_bytes and self.size > self.max_bytes:
+            raise LimitError(
+                f"the result has more than {self.max_bytes:,} bytes",
+                hint="ask for fewer rows or columns, or SET max_result_bytes to more",
+            )
 
     def enough(self) -> bool:
         """Whether no further row is needed: there is a limit and no order."""
@@ -89,6 +99,15 @@ class Gathered:
         at = pa.array(rows)
         self.batches = [[_one(column).take(at) for column in self._columns()]]
         self.rows = len(rows)
+        self.size = sum(column.nbytes for column in self.batches[0])
+
+    def worst(self) -> pa.Array | None:
+        """The first sort key of the last row that is in so far; None while there is room for more."""
+        most = self.shape.most
+        if most is None or self.rows < most:
+            return None
+        self._keep(_sorted(self._columns(), self.shape.order)[:most])
+        return self.batches[0][self.shape.order[0].column].slice(most - 1)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

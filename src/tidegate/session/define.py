@@ -28,9 +28,8 @@ from tidegate.session.lake import Lake, Seen, at, relation_of
 from tidegate.session.query import bound_query
 from tidegate.shard.catalog import Item, Table, View, exists
 from tidegate.shard.change import Evolve
-from tidegate.shard.compact import RETENTION
 from tidegate.shard.schema import Schema
-from tidegate.shard.state import State
+from tidegate.shard.state import RETENTION, State
 from tidegate.shard.statistics import KEEP
 from tidegate.shard.writer import CLUSTER, schema_of
 from tidegate.sql import bind, grammar, statement

@@ -5,13 +5,19 @@ execute(lake, "CREATE TABLE t (id int8); INSERT INTO t VALUES (1); SELECT * FROM
 
 from __future__ import annotations
 
-from typing import assert_never
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar, assert_never
 
 from tidegate.errors import BindError, ParseError, Position, UnsupportedError
 from tidegate.scan.result import Result
-from tidegate.session import define, query
+from tidegate.scan.watch import Watch
+from tidegate.session import define, explain, query
 from tidegate.session.insert import insert
 from tidegate.session.lake import Lake
+from tidegate.session.modify import modify
+from tidegate.session.observe import observed
 from tidegate.session.show import show
 from tidegate.sql import bind, grammar
 from tidegate.sql.statement import (
@@ -33,26 +39,43 @@ from tidegate.sql.statement import (
     Update,
 )
 
+T = TypeVar("T")
 
-def execute(lake: Lake, sql: str, as_of: int | None = None) -> Result:
-    """Runs all statements of a text, one after the other; the result of the last."""
-    found = grammar.statements(sql)
-    if not found:
-        raise ParseError("there is no statement here", position=Position(sql, 0, 0))
+
+def execute(lake: Lake, sql: str, as_of: int | None = None, watch: Watch | None = None) -> Result:
+    """Runs all statements of a text, one after the other; the result of the last. `watch` can end its queries."""
+    found = observed(lake, sql, "parse", lambda: _parsed(sql))
     result = Result.done("")
     for one in found:
-        result = _one(lake, one, as_of)
+        result = observed(lake, sql, kind_of(one), partial(_one, lake, one, as_of, watch))
     return result
 
 
-def _one(lake: Lake, given: Statement, as_of: int | None) -> Result:
+def kind_of(given: Statement) -> str:
+    """What metrics and logs call it: select, create_table, …"""
+    name = re.sub("(?<=.)([A-Z])", r"_\1", type(given).__name__).lower()
+    return "select" if name == "query" else name
+
+
+def _parsed(sql: str) -> list[Statement]:
+    found = grammar.statements(sql)
+    if not found:
+        raise ParseError("there is no statement here", position=Position(sql, 0, 0))
+    return found
+
+
+def _one(lake: Lake, given: Statement, as_of: int | None, watch: Watch | None) -> Result:
     if as_of is not None and not isinstance(given, Query | Explain):
         raise BindError("as_of is for queries: a statement that changes something does so now")
     match given:
         case Query(parsed):
-            return query.select(lake, parsed, _as_of(lake, given, as_of))
-        case Explain(Query(parsed) as inner):
-            return query.explain(lake, parsed, _as_of(lake, inner, as_of), analyze=given.analyze)
+            return query.select(_with_options(lake, given), parsed, _as_of(lake, given, as_of), watch)
+        case Explain(inner):
+            lake = _with_options(lake, inner) if isinstance(inner, Query) else lake
+            when = _as_of(lake, inner, as_of) if isinstance(inner, Query) else as_of
+            if given.filter_pushdown:
+                return explain.pushdown(lake, inner, when)
+            return explain.explain(lake, inner, when, analyze=given.analyze)
         case CreateTable():
             return define.create_table(lake, given)
         case AddColumn():
@@ -65,14 +88,23 @@ def _one(lake: Lake, given: Statement, as_of: int | None) -> Result:
             return define.drop(lake, given)
         case Insert():
             return insert(lake, given)
+        case Delete() | Update():
+            return modify(lake, given)
         case Show():
             return show(lake, given)
         case Set():
             return _set(lake, given)
-        case Explain() | Drop() | Delete() | Update() | CreateConnection() | CreateSource() | AlterSource():
+        case Drop() | CreateConnection() | CreateSource() | AlterSource():
             raise _not_yet(given)
         case _:
             assert_never(given)
+
+
+def _with_options(lake: Lake, given: Query) -> Lake:
+    """The database with the settings that a query asks for, for itself alone."""
+    for option in given.options:
+        lake = _positioned(option, partial(lake.with_setting, option.name.text, option.value))
+    return lake
 
 
 def _as_of(lake: Lake, given: Query, as_of: int | None) -> int | None:
@@ -87,22 +119,23 @@ def _as_of(lake: Lake, given: Query, as_of: int | None) -> int | None:
 
 
 def _set(lake: Lake, given: Set) -> Result:
+    _positioned(given, partial(lake.set, given.name.text, given.value))
+    return Result.done("SET")
+
+
+def _positioned(given: Set, work: Callable[[], T]) -> T:
+    """Does it; an error says where the setting stands."""
     try:
-        lake.set(given.name.text, given.value)
+        return work()
     except BindError as error:
         error.position = Position(given.sql, *given.name.at)
         raise
-    return Result.done("SET")
 
 
 def _not_yet(given: Statement) -> UnsupportedError:
     match given:
-        case Explain():
-            what = "EXPLAIN of what is not a SELECT"
         case Drop(kind=kind):
             what = f"DROP {kind.upper()}"
-        case Delete() | Update():
-            what = type(given).__name__.upper()
         case CreateConnection():
             what = "CREATE CONNECTION"
         case CreateSource():
@@ -110,6 +143,4 @@ def _not_yet(given: Statement) -> UnsupportedError:
         case _:
             what = "ALTER SOURCE"
     hint = "it is part of the design, and comes in a later version"
-    if isinstance(given, Delete | Update):
-        hint += "; until then, append the rows with diff=-1"
     return UnsupportedError(f"{what} is not supported yet", hint=hint)

@@ -32,7 +32,7 @@ def insert(lake: Lake, given: statement.Insert) -> Result:
     if rows:
         by_id = {target.id: column for target, column in zip(targets, columns, strict=True)}
         absent = {c.id: c for c in schema.columns if c.id not in by_id}
-        by_id |= {id_: _repeated(_default(lake, shard, c), rows) for id_, c in absent.items()}
+        by_id |= {id_: _repeated(default_of(lake, shard, c), rows) for id_, c in absent.items()}
         shard.append({c.name: by_id[c.id] for c in schema.columns})
     return Result.done(f"INSERT 0 {rows}")
 
@@ -56,13 +56,13 @@ def _rows(
     """The columns that are given, and how many rows."""
     query = given.query
     if query is None:
-        return [_repeated(_default(lake, shard, column), 1) for column in targets], 1
+        return [_repeated(default_of(lake, shard, column), 1) for column in targets], 1
     types = [column.type for column in targets]
     if isinstance(query.body, Values) and not (query.order_by or query.limit or query.offset):
         if not given.columns and len(query.body.rows[0]) < len(targets):
             targets[:] = targets[: len(query.body.rows[0])]  # as in PostgreSQL, the last ones may be left out
             types = types[: len(targets)]
-        defaults = [_default(lake, shard, column) for column in targets]
+        defaults = [default_of(lake, shard, column) for column in targets]
         return values.columns(query.body, given.sql, types, defaults, lake.clock.now()), len(query.body.rows)
     result = select(lake, query, None)
     if len(result.types) > len(targets) or (given.columns and len(result.types) < len(targets)):
@@ -91,7 +91,7 @@ def _assigned(result: Result, place: int, table: pa.Table, column: ColumnDef) ->
     return outcome.values
 
 
-def _default(lake: Lake, shard: Shard, column: ColumnDef) -> Expr:
+def default_of(lake: Lake, shard: Shard, column: ColumnDef) -> Expr:
     """What stands for a value that is not given."""
     text = shard.machine.known().options.get(DEFAULTS, {}).get(str(column.id))
     if text is None:

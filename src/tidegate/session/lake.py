@@ -9,13 +9,19 @@ A shard is opened when it is first asked for, and kept: later it reads only what
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from copy import copy
 from difflib import get_close_matches
 
 from tidegate.clock import Clock
 from tidegate.config import Config
-from tidegate.errors import BindError, Position
+from tidegate.errors import BindError, Position, TidegateError
+from tidegate.metrics import Metrics
+from tidegate.scan.turns import Turns
 from tidegate.session.settings import changed
 from tidegate.shard.catalog import Item, Table, View
+from tidegate.shard.heart import beat
+from tidegate.shard.lease import step_back
 from tidegate.shard.machine import Machine
 from tidegate.shard.root import Root
 from tidegate.shard.schema import Schema
@@ -23,6 +29,8 @@ from tidegate.shard.statistics import describing
 from tidegate.shard.writer import Shard, schema_of
 from tidegate.sql import catalog as names
 from tidegate.sql.syntax import Ident
+from tidegate.stats.codec import unreadable
+from tidegate.stats.trim import trimmed
 
 
 class Lake:
@@ -31,6 +39,18 @@ class Lake:
     def __init__(self, root: Root, clock: Clock, config: Config) -> None:
         self.root, self.clock, self.config = root, clock, config
         self.catalog = root.catalog
+        self.metrics = Metrics()
+        self.metrics.other(
+            "statistics_unreadable", "Statistics that could not be read.", "why", lambda: unreadable
+        )
+        self.metrics.other(
+            "statistics_trimmed", "Parts and bytes trimmed to stats_budget.", "what", lambda: trimmed
+        )
+        self.turns = Turns()
+        self.metrics.gauge("peeks_running", "Fast-path reads that run now.", lambda: self.turns.running)
+        self.metrics.gauge(
+            "peeks_waiting", "Fast-path reads that wait for their turn.", lambda: self.turns.waiting
+        )
         self._shards: dict[str, Shard] = {}
         self._lock = threading.Lock()
 
@@ -38,12 +58,12 @@ class Lake:
         """A shard by its own name, which users never see."""
         with self._lock:
             if name not in self._shards:
-                self._shards[name] = self.open(self.catalog.shard_machine(name))
+                self._shards[name] = beat(self.open(self.catalog.shard_machine(name)))
             return self._shards[name]
 
     def open(self, machine: Machine) -> Shard:
         """The shard of a machine, with this database's settings."""
-        return Shard(machine, self.config, describing(machine, self.config))
+        return Shard(machine, self.config, describing(machine, self.config), self.metrics)
 
     def table(self, name: str, position: Position | None = None) -> Shard:
         """The shard of a table."""
@@ -70,6 +90,20 @@ class Lake:
             for shard in self._shards.values():
                 shard.config = self.config
                 shard.describe = describing(shard.machine, self.config)
+
+    def close(self) -> None:
+        """Lets go of leases that no reader is under; what cannot be written now runs out by itself."""
+        with self._lock:
+            for shard in self._shards.values():
+                with suppress(TidegateError):
+                    step_back(shard)
+            self._shards.clear()
+
+    def with_setting(self, name: str, value: object) -> Lake:
+        """The same open database for one query that wants a setting of its own."""
+        other = copy(self)
+        other.config = changed(self.config, name, value)
+        return other
 
     def relation(self, name: str) -> names.Entry | None:
         """What binding wants to know of a name."""

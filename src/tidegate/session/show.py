@@ -22,7 +22,7 @@ from tidegate.session.define import DEFAULTS
 from tidegate.session.lake import Lake, Seen
 from tidegate.session.settings import check, spelled
 from tidegate.shard.catalog import Table, View
-from tidegate.shard.compact import RETENTION
+from tidegate.shard.state import RETENTION
 from tidegate.shard.statistics import KEEP
 from tidegate.shard.writer import CLUSTER, Shard, schema_of
 from tidegate.sql import bind, statement

@@ -56,6 +56,9 @@ class Part:
     """The columns it is sorted by."""
     expires: int | None = None
     """From this time on none of its rows is valid; None: never, or not known."""
+    tail: int = 0
+    """Bytes at the end of its file that say where its pages are (`pages.py`); 0: it has no such table, and is read whole."""
+    tail_digest: str = ""
     stats: bytes = field(default=b"", repr=False)
     """Encoded by `stats/codec.py`; empty: nothing is known."""
     id: int = -1
@@ -115,6 +118,8 @@ class Hold:
     since: int
     until: int
     """When it ends unless renewed, in ms."""
+    number: int | None = None
+    """Renewed: what left the state up to this entry is needed no longer; None: what it held, it holds."""
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,10 @@ from tidegate.shard.lease import Lease, hold, release_expired
 from tidegate.shard.merge import Block, concat, in_order, merge, summed
 from tidegate.shard.parts import from_table
 from tidegate.shard.schema import Schema
-from tidegate.shard.state import Conflict, State
+from tidegate.shard.state import Conflict, State, retained
 from tidegate.shard.stream import blocks
 from tidegate.shard.writer import INFLATION, Shard, TooOld, order_of, schema_of
 
-RETENTION = "retention_ms"
 SMALLEST_TIER = 64 << 10
 """Parts up to this size are all of one tier."""
 DROPPED_AT_ONCE = 10_000
@@ -81,12 +80,9 @@ def advance(shard: Shard) -> State:
     """Moves `since` as far as the retention option and leases allow."""
 
     def think(state: State) -> Advance | None:
-        retention = state.options.get(RETENTION)
-        if retention is None or state.dropped:
-            return None
-        wanted = min(shard.clock.now() - retention, state.upper - 1)
+        wanted = retained(state, shard.clock.now())
         reached = min([wanted, *(lease.since for lease in state.leases.values())])
-        return Advance(reached) if reached > state.since else None
+        return Advance(reached) if reached > state.since and not state.dropped else None
 
     return shard.machine.change(think)
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tidegate.clock import Clock, SystemClock
-from tidegate.errors import IndeterminateError, StoreError
+from tidegate.errors import CorruptError, IndeterminateError, ReadOnlyError, StoreError
 from tidegate.shard.change import Change, Create, Entry, Roll, decode, encode
 from tidegate.shard.rollup import load_rollup, write_rollup
 from tidegate.shard.state import Conflict, State, apply, create
-from tidegate.store.blob import Blob, missing
-from tidegate.store.consensus import Consensus
+from tidegate.store.blob import Blob, Missing, missing
+from tidegate.store.consensus import Consensus, Numbered
 
 T = TypeVar("T")
 
@@ -31,6 +31,8 @@ SETTLE_AT = 1024
 """Fresh parts that are kept as Python values in a process that never rolls up itself."""
 ROLL_EVERY = 128
 """Entries between two rollups: opening reads one rollup and at most about so many entries."""
+ROLL_PARTS = 8192
+"""Parts that entries may have added since the last rollup: one entry can bring thousands, and each is read as JSON."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,9 @@ class Machine:
                 unknown = True
                 if self._happened(expected, token):
                     return True
-            except StoreError:
-                if attempt == self.retries.times - 1 and not unknown:
+            except StoreError as error:
+                hopeless = isinstance(error, ReadOnlyError) or attempt == self.retries.times - 1
+                if hopeless and not unknown:
                     raise
             self.retries.wait(attempt)
         raise IndeterminateError(f"{self.key}: the store does not say whether the change was made")
@@ -173,11 +176,11 @@ class Machine:
     def _catch_up(self) -> None:
         assert self._state is not None
         state = self._state
-        entries = self.attempt(lambda: self.consensus.scan(self.key, state.number + 1))
-        if entries and entries[0].number != state.number + 1:
-            # We slept while the log went on and was truncated: start again from the newest rollup.
+        entries = self._entries(state.number + 1)
+        while entries and entries[0].number != state.number + 1:
+            # We slept while the log went on and was truncated: start again from the newest rollup. That may happen again.
             state = self._open()
-            entries = self.attempt(lambda: self.consensus.scan(self.key, state.number + 1))
+            entries = self._entries(state.number + 1)
         for number, data in entries:
             state = apply(state, decode(f"{self.key}#{number}", data))
             assert state.number == number
@@ -185,10 +188,15 @@ class Machine:
             state = replace(state, parts=state.parts.settled())
         self._state = state
 
+    def _entries(self, first: int) -> list[Numbered]:
+        return self.attempt(lambda: self.consensus.scan(self.key, first))
+
     def _maybe_roll(self, state: State) -> None:
         """Writes a rollup when the last one is far behind. Failing to is no failure of the change that was made."""
         behind = state.number - (0 if state.rollup is None else state.rollup[1])
-        if behind < ROLL_EVERY:
+        unstored = [segment for segment in state.parts.segments if not segment.name]
+        parts = len(state.parts.fresh) + sum(segment.alive for segment in unstored)
+        if behind < ROLL_EVERY and parts < ROLL_PARTS:
             return
         try:
             self.roll(state)
@@ -224,6 +232,8 @@ class Machine:
         for attempt in range(self.retries.times - 1):
             try:
                 return work()
+            except (ReadOnlyError, Missing, CorruptError):
+                raise  # asking again would not help
             except StoreError:
                 self.retries.wait(attempt)
         return work()

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from tidegate.errors import CorruptError
 from tidegate.expr.order import interval_parts, make_intervals
 from tidegate.expr.types import Kind, Type
+from tidegate.shard.pages import with_table
 from tidegate.shard.schema import HIDDEN, Schema
 from tidegate.stats.collect import Footer
 from tidegate.stats.frame import Frame
@@ -58,7 +59,7 @@ def encode_part(
         if pages:
             # Not as the schema's metadata, which pyarrow would write a second time inside `ARROW:schema`.
             writer.add_key_value_metadata({PAGES_KEY: pages})
-    return bytes(sink.getvalue())
+    return with_table(sink.getvalue())
 
 
 def layout(table: pa.Table) -> dict[str, Any]:
@@ -152,16 +153,19 @@ def _repeats(array: pa.Array) -> bool:
 
 
 def _with_statistics(schema: pa.Schema) -> list[str]:
-    """The columns whose footers may carry min and max: all without a float in them."""
-    return [field.name for field in schema if not _has_float(field.type)]
+    """The columns whose footers may carry min and max, as paths: all but floats and what is in lists."""
+    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    # Parquet does not tell the column "r.x" from the field x of r: if one of them is a float, neither has any.
+    floats = {path for path, type_ in leaves if pa.types.is_floating(type_)}
+    return [path for path, type_ in leaves if path not in floats and not pa.types.is_list(type_)]
 
 
-def _has_float(type_: pa.DataType) -> bool:
-    if pa.types.is_list(type_):
-        return _has_float(type_.value_type)
-    if pa.types.is_struct(type_):
-        return any(_has_float(type_.field(i).type) for i in range(type_.num_fields))
-    return bool(pa.types.is_floating(type_))
+def _leaves(path: str, type_: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    """A column, or the fields of a record: to pyarrow's writer a record's name does not mean its fields."""
+    if not pa.types.is_struct(type_):
+        return [(path, type_)]
+    fields = [type_.field(i) for i in range(type_.num_fields)]
+    return [leaf for field in fields for leaf in _leaves(f"{path}.{field.name}", field.type)]
 
 
 def _holds_interval(type_: Type) -> bool:

@@ -41,6 +41,8 @@ SCHEMA = pa.schema(
         ("level", pa.int16()),
         ("order", pa.list_(pa.int32())),
         ("expires", pa.int64()),
+        ("tail", pa.int64()),
+        ("tail_digest", pa.string()),
         ("stats", pa.binary()),
     ]
 )

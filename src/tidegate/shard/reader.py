@@ -9,7 +9,8 @@
             …
 
 `since ≤ as_of < upper` is exact and repeatable. Before `since` is an error that names both times; at `upper` or after it the read
-waits, up to a time-out. A lease keeps what is read from being deleted; it is renewed as batches are read (`lease.py`).
+waits, up to a time-out. A lease, which all readers of a process share, keeps what is read from being deleted; it is renewed as
+batches are read (`lease.py`).
 
 A shard without retractions is read part by part, and nothing is compared. With retractions, rows must meet what retracts them:
 
@@ -37,7 +38,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import StoreError, TimeError
 from tidegate.shard.change import Part
-from tidegate.shard.lease import Lease, hold
+from tidegate.shard.lease import Lease, share
 from tidegate.shard.merge import Block, concat, merge, repeated, settled, summed
 from tidegate.shard.part import ROW_GROUP_ROWS
 from tidegate.shard.parts import SCHEMA, from_table
@@ -47,6 +48,7 @@ from tidegate.shard.stream import blocks
 from tidegate.shard.validity import Validity, lives, still_valid
 from tidegate.shard.writer import Shard, is_narrow, schema_of
 from tidegate.stats.frame import Frame
+from tidegate.store.blob import Missing
 
 POLL_S = 0.02
 
@@ -54,9 +56,9 @@ POLL_S = 0.02
 def snapshot(shard: Shard, as_of: int | None = None, timeout_ms: int | None = None) -> Snapshot:
     """What the shard holds at time `as_of`; None: everything that is committed."""
     if as_of is None:
-        lease = hold(shard, lambda state: max(state.upper - 1, state.since))
+        lease = share(shard, lambda state: max(state.upper - 1, state.since))
         return Snapshot(shard, lease, lease.since)
-    lease = hold(shard, lambda _: as_of)
+    lease = share(shard, lambda _: as_of)
     _wait(shard, lease, as_of + 1, timeout_ms)
     return Snapshot(shard, lease, as_of)
 
@@ -75,7 +77,7 @@ def updates(
             )
         return max(from_time - 1, 0)
 
-    lease = hold(shard, pick)
+    lease = share(shard, pick)
     if to_time is not None:
         _wait(shard, lease, to_time, timeout_ms)
     return Changes(shard, lease, from_time, lease.state.upper if to_time is None else to_time)
@@ -109,7 +111,7 @@ class _Reading:
         self.validity = Validity.of(self.state.options)
 
     def close(self) -> None:
-        """Gives the lease back; nothing can be read from here on."""
+        """Nothing can be read from here on, and nothing is kept for it."""
         self.lease.close()
 
     def __enter__(self) -> Self:
@@ -141,9 +143,12 @@ class _Reading:
         rows = rows or self.shard.config.batch_rows
         if self.lease.closed:
             raise StoreError("what is read was closed", hint="read inside of the `with`, or before `close()`")
-        for block in blocks(self.shard.machine, part, self.schema, ids, rows, ranged=ranged):
-            self.lease.keep()
-            yield block
+        try:
+            for block in blocks(self.shard.machine, part, self.schema, ids, rows, ranged=ranged):
+                self.lease.keep()
+                yield block
+        except Missing as error:
+            raise self.lease.vanished(error) from None
 
 
 class Snapshot(_Reading):

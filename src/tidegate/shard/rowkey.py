@@ -136,7 +136,8 @@ def _fixed(array: pa.Array, exact: bool) -> np.ndarray:
         return np.hstack([length, _big_endian(months), _big_endian(days)]) if exact else length
     if pa.types.is_floating(type_):
         values = _numbers(array.cast(pa.float64()))
-        bits = (values + 0.0).view(np.int64)  # -0 + 0 is 0
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            bits = (values + 0.0).view(np.int64)  # -0 + 0 is 0
         rising = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
         key = _big_endian(np.where(np.isnan(values), np.iinfo(np.int64).max, rising))
         negative_zero = np.signbit(values) & (values == 0)

@@ -13,6 +13,7 @@ A part is written with one version of the schema and read with another, by colum
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -102,10 +103,14 @@ def type_to_json(type_: Type) -> Any:
     return str(type_)
 
 
+_named_type = lru_cache(parse_type)
+"""Every query reads its collection's schema, and there are few types."""
+
+
 def type_from_json(given: Any) -> Type:
     """A type from JSON."""
     if isinstance(given, str):
-        return parse_type(given)
+        return _named_type(given)
     if "array" in given:
         return Type(Kind.ARRAY, element=type_from_json(given["array"]))
     return record(*((name, type_from_json(inner)) for name, inner in given["record"]))

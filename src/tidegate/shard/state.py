@@ -33,6 +33,8 @@ from tidegate.shard.parts import Parts
 
 FORMAT = 1
 """The newest format that this version reads and writes."""
+RETENTION = "retention_ms"
+"""The option that says how long past times can be asked for."""
 TOKENS = 4096
 """Appends that are remembered by their token; a retry comes within seconds, not thousands of appends later."""
 
@@ -99,6 +101,12 @@ class State:
         return self.schemas[-1]
 
 
+def retained(state: State, now: int) -> int:
+    """The first time that is to be kept: where `since` goes if no lease is in its way."""
+    retention = state.options.get(RETENTION)
+    return state.since if retention is None else max(state.since, min(now - retention, state.upper - 1))
+
+
 def create(entry: Entry) -> State:
     """The first state."""
     first = entry.change
@@ -123,8 +131,8 @@ def apply(state: State, entry: Entry) -> State:
             return _replace(state, change, entry.at)
         case Advance(since):
             return replace(state, since=max(state.since, min(since, state.upper, *_held(state))))
-        case Hold(reader, since, until):
-            return _hold(state, reader, since, until)
+        case Hold():
+            return _hold(state, change)
         case Release(readers):
             return replace(state, leases={k: v for k, v in state.leases.items() if k not in readers})
         case Evolve(schema):
@@ -208,14 +216,17 @@ def _roll(state: State, change: Roll, at: int) -> State:
     return replace(state, rollup=rolled, segments=change.segments, garbage=state.garbage + garbage)
 
 
-def _hold(state: State, reader: str, since: int, until: int) -> State:
-    """A new lease is of the state as it is; a renewed one keeps what it holds. None may reach back before `since`."""
-    known = state.leases.get(reader)
-    if known is None and since < state.since:
-        raise Conflict(f"time {since} can no longer be read: the collection is kept from {state.since} on")
-    number = state.number if known is None else known.number
-    held = since if known is None else max(since, known.since)
-    return replace(state, leases={**state.leases, reader: Lease(held, number, until)})
+def _hold(state: State, change: Hold) -> State:
+    """A new lease is of the state as it is; a renewed one may move up to a later one. None may reach back before `since`."""
+    if change.since < state.since:
+        raise Conflict(
+            f"time {change.since} can no longer be read: the collection is kept from {state.since} on"
+        )
+    number, known = state.number, state.leases.get(change.reader)
+    if known is not None:
+        number = min(number, max(known.number, change.number or 0))
+    lease = Lease(change.since, number, change.until)
+    return replace(state, leases={**state.leases, change.reader: lease})
 
 
 def _drop(state: State, at: int) -> State:

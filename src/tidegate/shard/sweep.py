@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import StoreError
 from tidegate.shard.change import Forget
-from tidegate.shard.lease import release_expired
+from tidegate.shard.lease import release_expired, step_back
 from tidegate.shard.state import State
 from tidegate.shard.writer import Shard
 from tidegate.store.blob import Entry
@@ -50,6 +50,7 @@ class Swept:
 
 def sweep(shard: Shard) -> Swept:
     """Deletes what nothing can refer to; see the module's docstring."""
+    step_back(shard)
     before = len(shard.machine.fetch().leases)
     state = release_expired(shard)
     if state.dropped and state.segments:

@@ -31,10 +31,12 @@ from tidegate.clock import Clock
 from tidegate.config import Config
 from tidegate.errors import IndeterminateError, StoreError, TidegateError, TimeError
 from tidegate.expr.types import Kind, Type
+from tidegate.metrics import Metrics
 from tidegate.shard.batch import Rows, conform, conform_diffs
 from tidegate.shard.change import Append, Create, Part
 from tidegate.shard.machine import Machine
 from tidegate.shard.merge import Block, in_order
+from tidegate.shard.pages import tail_size
 from tidegate.shard.part import encode_part, text_bounds
 from tidegate.shard.schema import Schema
 from tidegate.shard.seal import digest
@@ -80,6 +82,8 @@ class Shard:
     config: Config = field(default_factory=Config)
     describe: Describe = undescribed
     """Gives the encoded statistics of a part's columns: some for the state, some for the file."""
+    metrics: Metrics = field(default_factory=Metrics)
+    """Where appends are counted."""
 
     @staticmethod
     def create(
@@ -147,6 +151,7 @@ class Shard:
         data = encode_part(schema, block.columns, pa.array(block.times), pa.array(block.diffs), known.pages)
         name = f"part/{state.shard}/{secrets.token_hex(12)}"
         validity = Validity.of(state.options)
+        tail = tail_size(data)
         part = Part(
             name=name,
             rows=len(block),
@@ -161,6 +166,8 @@ class Shard:
             level=level,
             order=order,
             expires=None if validity is None else validity.expires(schema, block.columns),
+            tail=tail,
+            tail_digest=digest(memoryview(data)[len(data) - tail :]) if tail else "",
             stats=known.encoded(lambda: text_bounds(data)),
         )
         try:
@@ -171,9 +178,17 @@ class Shard:
         return part
 
     def commit(
-        self, parts: Sequence[Part], *, at: int | None, token: str, positions: Mapping[str, Any] | None = None
+        self,
+        parts: Sequence[Part],
+        *,
+        at: int | None,
+        token: str,
+        positions: Mapping[str, Any] | None = None,
+        check: Callable[[State], None] = lambda _: None,
     ) -> Appended:
         """Makes stored parts of one time part of the collection, by one entry of the log.
+
+        `check` is shown the state that the entry would follow, and may raise: then nothing was appended.
 
         With the same token this may be done again, with the same parts or others: it happens once. So parts that it did not
         append are not deleted here: they may be those that it did append before.
@@ -185,13 +200,23 @@ class Shard:
             done = ()
             if token in state.tokens:
                 return None
+            check(state)
             self.check_age(parts)
             time = self._stamp(state, at)
             done = tuple(replace(part, first=time, last=time) for part in parts)
             return Append(state.upper, time + 1, done, token, dict(positions or {}))
 
         state = self.machine.change(think)
+        self._count(done)
         return Appended(state.tokens[token] - 1, done)
+
+    def _count(self, parts: Sequence[Part]) -> None:
+        """These parts were appended."""
+        if parts:
+            self.metrics.add("appends")
+            self.metrics.add("appended_parts", len(parts))
+            self.metrics.add("appended_bytes", sum(part.size for part in parts))
+            self.metrics.add("rows", sum(part.rows for part in parts), what="appended")
 
     def check_age(self, parts: Sequence[Part]) -> None:
         """Raises if sweep may soon take one of these parts, which nothing refers to, for an orphan."""

@@ -1,4 +1,4 @@
-"""A query and a catalog → one MapFilterProject over one collection, with its order and limits.
+"""A query and a catalog → one MapFilterProject over one collection, perhaps an aggregation, order and limits.
 
     WITH recent AS (SELECT * FROM orders WHERE at > '2024-01-01')
     SELECT id, price * 2 AS double FROM recent r WHERE r.price > 5 ORDER BY at DESC LIMIT 10
@@ -9,8 +9,9 @@
     order   column 2, descending; limit 10
 
 Subqueries in FROM, common table expressions and views are composed into the plan of what they read: a select
-adds a filter, maps and a projection to it. What cannot be part of such a plan (joins, grouping, windows, set
-operations, a LIMIT that is not at the top) is a `PlanError` that names it and points at it. `expression`
+adds a filter, maps and a projection to it. GROUP BY, aggregates and DISTINCT make a `BoundQuery` with an
+aggregation, once; what is around it is composed into the plan above it. What cannot be part of that (joins, windows,
+set operations, a LIMIT that is not at the top) is a `PlanError` that names it and points at it. `expression`
 binds a single scalar expression.
 """
 
@@ -25,24 +26,23 @@ import pyarrow as pa
 from tidegate.errors import BindError, LimitError, PlanError, Position, TidegateError
 from tidegate.expr import build
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import INT8, TEXT, TIMESTAMPTZ, UNKNOWN, Kind, Type
+from tidegate.expr.tree import Expr
+from tidegate.expr.types import INT8, TIMESTAMPTZ, UNKNOWN, Kind, Type
+from tidegate.plan.aggregate import Aggregation
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.sql import grammar
+from tidegate.sql import grammar, group
 from tidegate.sql.catalog import Catalog, View
 from tidegate.sql.express import Binder, beyond
-from tidegate.sql.label import label
+from tidegate.sql.outputs import OrderKey, known, order_key, outputs, projected
 from tidegate.sql.scope import Scope
 from tidegate.sql.syntax import (
     Alias,
     CommonTable,
-    Constant,
     Derived,
     From,
     Ident,
     Item,
     Join,
-    Name,
     Node,
     Ordering,
     Query,
@@ -59,18 +59,10 @@ _SCHEMAS = ((), ("public",), ("tidegate", "public"), ("materialize", "public"))
 
 
 @dataclass(frozen=True)
-class OrderKey:
-    """Sort by column `column` of what leaves the plan."""
-
-    column: int
-    descending: bool
-    nulls_first: bool
-
-
-@dataclass(frozen=True)
 class BoundQuery:
     """What a query means. The plan's first `len(names)` columns are the result; others are only to sort by.
 
+    With an aggregation, what leaves the plan goes through that, and what leaves the aggregation is the result.
     `source` is None for a SELECT without FROM: the plan then maps one row without columns.
     """
 
@@ -80,17 +72,33 @@ class BoundQuery:
     order_by: tuple[OrderKey, ...] = ()
     limit: int | None = None
     offset: int = 0
+    aggregation: Aggregation | None = None
+
+    @property
+    def last(self) -> MapFilterProject:
+        """The plan whose columns are the result's."""
+        return self.mfp if self.aggregation is None else self.aggregation.above
 
     @property
     def types(self) -> tuple[Type, ...]:
         """The types of the result's columns."""
-        return self.mfp.types[: len(self.names)]
+        return self.last.types[: len(self.names)]
+
+    def then(
+        self, last: MapFilterProject, names: tuple[str, ...], keys: tuple[OrderKey, ...] = ()
+    ) -> BoundQuery:
+        """With another plan at the end, which goes on from `last`."""
+        if self.aggregation is None:
+            return BoundQuery(self.source, last, names, keys)
+        return BoundQuery(
+            self.source, self.mfp, names, keys, aggregation=replace(self.aggregation, above=last)
+        )
 
 
 def expression(sql: str, columns: Sequence[tuple[str, Type]], now_ms: int | None = None) -> Expr:
     """One scalar expression over columns: `expression("price * 2", [("price", INT8)])`."""
     bound = Binder(sql, Scope.of(columns), now_ms).bind(grammar.whole_expression(sql))
-    return _known(bound)
+    return known(bound)
 
 
 def query(parsed: Query | str, catalog: Catalog, now_ms: int | None = None) -> BoundQuery:
@@ -133,22 +141,13 @@ def _bind(parsed: Query | str, tables: _Tables) -> BoundQuery:
 
 
 @dataclass(frozen=True)
-class _Reduced:
-    """What stands in FROM, as a plan over one collection."""
-
-    source: str | None
-    mfp: MapFilterProject
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Tables:
     """What names in FROM mean: common tables (or why they cannot be part of a plan), then the catalog."""
 
     catalog: Catalog
     now_ms: int | None
     lasting: bool = False
-    common: Mapping[str, _Reduced | PlanError] | None = None
+    common: Mapping[str, BoundQuery | PlanError] | None = None
     views: tuple[str, ...] = ()
     """Those that are being opened, to find one that contains itself."""
 
@@ -217,87 +216,48 @@ class _Queries:
         for construct, at in select.beyond:
             raise _beyond(construct, self.sql, at)
         reduced, scope = self._from(select.source)
-        binder = Binder(self.sql, scope, self.tables.now_ms, lasting=self.tables.lasting)
-        mfp = reduced.mfp
+        rows = Binder(self.sql, scope, self.tables.now_ms, lasting=self.tables.lasting)
+        refusal = group.refusal(select, rows) if self.tables.lasting else None
+        if refusal is not None:
+            raise refusal
+        plan = reduced.last
         if select.where is not None:
-            mfp = mfp.filter(binder.condition(select.where, "WHERE"))
-        outputs = [output for item in select.items for output in self._item(item, binder)]
-        names = tuple(name for name, _ in outputs)
-        leaving = [expr for _, expr in outputs]
-        keys = tuple(self._key(ordering, binder, names, leaving) for ordering in order_by)
-        place: dict[Expr, int] = {}
-        maps: list[Expr] = []
-        for expr in leaving:
-            if isinstance(expr, Column):
-                place[expr] = expr.index
-            elif expr not in place:
-                place[expr] = len(scope.columns) + len(maps)
-                maps.append(expr)
-        return BoundQuery(reduced.source, mfp.map(*maps).project([place[e] for e in leaving]), names, keys)
-
-    def _item(self, item: Item, binder: Binder) -> list[tuple[str, Expr]]:
-        """The columns that an entry of the select list gives."""
-        value = item.value
-        if not isinstance(value, Star):
-            return [(item.alias.text if item.alias else label(value), _known(binder.bind(value)))]
-        if item.alias is not None:
-            raise BindError(
-                "* gives many columns, which one name cannot name", position=binder.position(item.alias.at)
-            )
-        if value.args:
-            whole = binder.bind(value.args[0])
-            if whole.type.kind is not Kind.RECORD:
+            plan = plan.filter(rows.condition(select.where, "WHERE"))
+        groups = None if self.tables.lasting else group.group_binder(select, order_by, rows)
+        binder = groups or rows
+        having = None
+        if groups is not None and select.having is not None:
+            having = groups.condition(select.having.condition, "HAVING")
+        found = [output for item in select.items for output in outputs(item, binder)]
+        names, leaving = tuple(name for name, _ in found), [expr for _, expr in found]
+        keys = []
+        for ordering in order_by:
+            keys.append(order_key(ordering, binder, names, leaving))
+            if select.distinct is not None and len(leaving) > len(names):
                 raise BindError(
-                    f"only a record has fields, and this is {whole.type}", position=binder.position(value.at)
+                    "SELECT DISTINCT can be ordered only by what it selects",
+                    position=rows.position(ordering.value.at),
                 )
-            return [(name, build.field(whole, name)) for name, _ in whole.type.fields]
-        try:
-            places = binder.scope.places(value.qualifier[-1].text if value.qualifier else None)
-        except TidegateError as error:
-            error.position = binder.position(value.at)
-            raise
-        if not binder.scope.columns:
-            raise BindError(
-                "* has no columns to stand for: a FROM is missing", position=binder.position(value.at)
-            )
-        return [(binder.scope.columns[i][1], binder.scope.column(i)) for i in places]
-
-    def _key(
-        self, ordering: Ordering, binder: Binder, names: tuple[str, ...], leaving: list[Expr]
-    ) -> OrderKey:
-        """An entry of ORDER BY: an output by name or number, else an expression over the input."""
-        node = ordering.value
-        column = self._output(node, binder, names, leaving)
-        if column is None:
-            bound = _known(binder.bind(node))
-            if bound not in leaving:
-                leaving.append(bound)
-            column = leaving.index(bound)
-        return OrderKey(column, ordering.descending, ordering.nulls_first)
-
-    def _output(self, node: Node, binder: Binder, names: tuple[str, ...], leaving: list[Expr]) -> int | None:
-        if isinstance(node, Constant) and node.kind == "number":
-            if node.text.isdigit() and len(node.text) < 9 and 1 <= int(node.text) <= len(names):
-                return int(node.text) - 1
-            raise BindError(
-                f"ORDER BY {node.text}: there are {len(names)} columns", position=binder.position(node.at)
-            )
-        if not isinstance(node, Name) or len(node.parts) > 1:
-            return None
-        found = [i for i, name in enumerate(names) if name == node.parts[0].text]
-        if len({leaving[i] for i in found}) > 1:
-            raise BindError(
-                f'ORDER BY "{node.parts[0].text}" is ambiguous', position=binder.position(node.at)
-            )
-        return found[0] if found else None
+        if groups is None and select.distinct is None:
+            return reduced.then(projected(plan, leaving), names, tuple(keys))
+        if reduced.aggregation is not None:
+            raise _beyond("an aggregation over another one", self.sql, select.at)
+        if groups is None:
+            below = projected(plan, leaving)
+            whole = Aggregation(len(names), (), MapFilterProject.identity(below.types), True, names)
+        else:
+            grouped = select.group_by is not None and bool(select.group_by.keys)
+            below, whole = groups.aggregation(plan, having, leaving, grouped=grouped)
+            whole = whole if select.distinct is None else replace(whole, distinct=len(names))
+        return BoundQuery(reduced.source, below, names, tuple(keys), aggregation=whole)
 
     # ---------------------------------------------------------------- FROM
 
-    def _from(self, source: From | None) -> tuple[_Reduced, Scope]:
+    def _from(self, source: From | None) -> tuple[BoundQuery, Scope]:
         """What stands in FROM, and the names that it brings."""
         match source:
             case None:
-                return _Reduced(None, MapFilterProject.identity(()), ()), Scope(())
+                return BoundQuery(None, MapFilterProject.identity(()), ()), Scope(())
             case Table():
                 reduced = self._named(source)
                 table: str | None = source.name[-1].text
@@ -311,17 +271,19 @@ class _Queries:
                 assert_never(source)
         if source.alias is not None:
             reduced, table = self._renamed(reduced, source.alias), source.alias.name.text
-        return reduced, Scope.of(zip(reduced.names, reduced.mfp.types, strict=True), table)
+        return reduced, Scope.of(zip(reduced.names, reduced.last.types, strict=True), table)
 
-    def _reduced(self, parsed: Query, what: str) -> _Reduced:
+    def _reduced(self, parsed: Query, what: str) -> BoundQuery:
         """A query inside another: its order is forgotten, its limits are refused."""
         bound = self.query(parsed)
         if bound.limit is not None or bound.offset:
             node = parsed.limit or parsed.offset
             raise _beyond(f"LIMIT in {what}", self.sql, parsed.at if node is None else node.at)
-        return _Reduced(bound.source, bound.mfp.project(range(len(bound.names))), bound.names)
+        if bound.aggregation is not None and bound.aggregation.distinct is not None:
+            raise _beyond(f"DISTINCT over groups in {what}", self.sql, parsed.at)
+        return bound.then(bound.last.project(range(len(bound.names))), bound.names)
 
-    def _renamed(self, reduced: _Reduced, alias: Alias) -> _Reduced:
+    def _renamed(self, reduced: BoundQuery, alias: Alias) -> BoundQuery:
         """With the column names that an alias gives to the first columns."""
         if len(alias.columns) > len(reduced.names):
             have, given = len(reduced.names), len(alias.columns)
@@ -330,7 +292,7 @@ class _Queries:
         names = tuple(column.text for column in alias.columns)
         return replace(reduced, names=names + reduced.names[len(names) :])
 
-    def _named(self, table: Table) -> _Reduced:
+    def _named(self, table: Table) -> BoundQuery:
         """A common table, a collection or a view."""
         *schema, name = (part.text for part in table.name)
         common = (self.tables.common or {}).get(name) if not schema else None
@@ -349,11 +311,11 @@ class _Queries:
         if isinstance(entry, View):
             return self._view(name, entry, table.at)
         types = [type_ for _, type_ in entry.columns]
-        return _Reduced(
+        return BoundQuery(
             entry.name, MapFilterProject.identity(types), tuple(column for column, _ in entry.columns)
         )
 
-    def _view(self, name: str, view: View, at: Span) -> _Reduced:
+    def _view(self, name: str, view: View, at: Span) -> BoundQuery:
         """A view's query, bound in its own text: it sees none of the common tables around it."""
         if name in self.tables.views:
             raise BindError(f'view "{name}" reads itself', position=Position(self.sql, *at))
@@ -365,11 +327,6 @@ class _Queries:
                 error.message = f'in view "{name}": {error.message}'
             raise
         return replace(reduced, names=view.columns + reduced.names[len(view.columns) :])
-
-
-def _known(expr: Expr) -> Expr:
-    """A bare string or NULL that nothing gave a type is text."""
-    return build.coerce(expr, TEXT) if expr.type == UNKNOWN else expr
 
 
 def _beyond(construct: str, sql: str, at: Span) -> PlanError:

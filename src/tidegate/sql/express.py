@@ -24,6 +24,7 @@ from tidegate.sql import literal
 from tidegate.sql.lex import Token
 from tidegate.sql.scope import Scope
 from tidegate.sql.syntax import (
+    Aggregate,
     Apply,
     Beyond,
     Case,
@@ -89,6 +90,13 @@ _ONLY_SYNTAX = frozenset(
 """Declared for the grammar's use: `"case"(x)` is no function."""
 
 
+_PLACES = {
+    "WHERE": "WHERE picks rows before they are aggregated; HAVING picks groups",
+    "an aggregate": "one aggregation over another is not supported",
+}
+"""What to do instead of an aggregate there."""
+
+
 class Binder:
     """Binds expressions of one SQL text over one scope.
 
@@ -103,13 +111,15 @@ class Binder:
         self.now_ms = now_ms
         self.lasting = lasting
         self._known: dict[int, Expr] = {}
+        self._clause: str | None = None
 
     def position(self, at: Span) -> Position:
         """A place in the text."""
         return Position(self.sql, at.start, at.end)
 
-    def bind(self, root: Node) -> Expr:
-        """The typed expression; a bare string or NULL keeps the type `unknown`."""
+    def bind(self, root: Node, clause: str | None = None) -> Expr:
+        """The typed expression; a bare string or NULL keeps the type `unknown`. `clause` says where it stands."""
+        self._clause = clause
         known = self._known = {}
         for node in walk(root):
             args = tuple(known[id(arg)] for arg in node.args)
@@ -125,7 +135,7 @@ class Binder:
 
     def condition(self, root: Node, clause: str) -> Expr:
         """An expression that must be a condition."""
-        bound = self.bind(root)
+        bound = self.bind(root, clause)
         try:
             return build.coerce(bound, BOOL)
         except TidegateError as error:
@@ -162,10 +172,23 @@ class Binder:
                 raise BindError("* stands only in a select list, or in count(*)")
             case Default():
                 raise BindError("DEFAULT stands only in VALUES and in SET")
+            case Aggregate():
+                return self._aggregate(node)
             case Beyond():
                 raise beyond(node.construct)
             case _:
                 assert_never(node)
+
+    def column(self, place: int, at: Span) -> Expr:
+        """A column that `*` stands for; `at` is where that is written."""
+        del at  # for those that may have to refuse it
+        return self.scope.column(place)
+
+    def _aggregate(self, node: Aggregate) -> Expr:
+        """An aggregate has no place in an expression over one row."""
+        if self._clause is None:
+            raise beyond(f"the aggregate {node.name}")
+        raise BindError(f"aggregates are not allowed in {self._clause}", hint=_PLACES.get(self._clause))
 
     def _apply(self, node: Apply, args: tuple[Expr, ...]) -> Expr:
         name = node.name

@@ -116,7 +116,12 @@ def _query(c: Cursor) -> Query:
     as_of: Node | None = None
     if c.eat("as", "of"):
         as_of = expression(c)
-    return Query(found, as_of)
+    options: tuple[Set, ...] = ()
+    if c.eat("options"):
+        c.expect("(")
+        options = tuple(c.listed(lambda: _set(c)))
+        c.expect(")", of="a comma")
+    return Query(found, as_of, options)
 
 
 def _explain(c: Cursor) -> Explain:

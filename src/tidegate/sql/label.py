@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from tidegate.sql.syntax import (
+    Aggregate,
     Apply,
     Beyond,
     Case,
@@ -47,6 +48,8 @@ def label(node: Node) -> str:
             case Field():
                 return node.name.text
             case Apply(name) if node.is_function:
+                return name
+            case Aggregate(name):
                 return name
             case Apply(name) if _is_word(name):
                 return _SPELLED.get(name, name)

@@ -84,10 +84,17 @@ def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Lit
     parts = [
         read_strings([(i, one.text) for i, one in enumerate(constants) if one.kind == "string"], common),
         _numbers([value for value, type_ in spelled if type_ != UNKNOWN], common),
-        pa.array([coerce(other, common).value for other in others], common.arrow),  # type: ignore[union-attr]  # a constant stays one
+        _array([coerce(other, common).value for other in others], common),  # type: ignore[union-attr]  # a constant stays one
     ]
     values = pa.concat_arrays(parts)
     return Literal(pa.ListArray.from_arrays([0, len(values)], values)[0], array(common))
+
+
+def _array(values: list[pa.Scalar], type_: Type) -> pa.Array:
+    if not type_.is_nested:  # numerics of the same scale need no cast to be compared, but Arrow's arrays do
+        return pa.array([v if v.type == type_.arrow else v.cast(type_.arrow) for v in values], type_.arrow)
+    # Of a list that is NULL, pyarrow asks the length.
+    return pa.concat_arrays([pa.array([], type_.arrow), *(pa.repeat(value, 1) for value in values)])
 
 
 def _numbers(values: list[Any], target: Type) -> pa.Array:

@@ -1,7 +1,7 @@
 """The grammar of queries: WITH, SELECT, VALUES, TABLE, UNION and its kin, ORDER BY, LIMIT.
 
-The whole language is read, also what only Spark can do; but of clauses that are more than map, filter and
-project, only what people call them and where they stand is kept (`Select.beyond`), which is what a refusal
+The whole language is read, also what only Spark can do; but of clauses that are more than map, filter, project and
+aggregate, only what people call them and where they stand is kept (`Select.beyond`), which is what a refusal
 must say. Whoever runs such a query has its text. A comma behind the last entry of a select list is accepted.
 """
 
@@ -21,8 +21,11 @@ from tidegate.sql.syntax import (
     Default,
     Derived,
     From,
+    GroupBy,
+    Having,
     Ident,
     Item,
+    Items,
     Join,
     Node,
     Ordering,
@@ -159,30 +162,36 @@ def _value(c: Cursor) -> Node:
 
 def _select(c: Cursor, at: Span) -> Select:
     beyond: list[tuple[str, Span]] = []
-    place = c.span()
-    if c.eat("distinct"):
-        if c.eat("on"):
-            skip_parentheses(c)
-        beyond.append(("DISTINCT", place))
-    else:
-        c.eat("all")
+    distinct = _distinct(c, beyond)
     items = c.listed(lambda: _item(c), trailing=True)
     source = _from(c) if c.eat("from") else None
     where = expression(c) if c.eat("where") else None
+    group_by = having = None
     place = c.span()
     if c.eat("group", "by"):
-        beyond.append(("GROUP BY", place))
         c.eat_any("all", "distinct")
-        c.listed(lambda: _grouping(c))
+        keys = c.listed(lambda: _grouping(c, beyond))
+        group_by = GroupBy(tuple(key for some in keys for key in some), place)
     place = c.span()
     if c.eat("having"):
-        beyond.append(("HAVING", place))
-        expression(c)
+        having = Having(expression(c), place)
     place = c.span()
     if c.eat("window"):
         beyond.append(("WINDOW", place))
         c.listed(lambda: _window(c))
-    return Select(items, source, where, tuple(beyond), at)
+    return Select(items, source, where, tuple(beyond), at, distinct, group_by, having)
+
+
+def _distinct(c: Cursor, beyond: list[tuple[str, Span]]) -> Span | None:
+    """Where DISTINCT stands, if it does."""
+    place = c.span()
+    if not c.eat("distinct"):
+        c.eat("all")
+        return None
+    if c.eat("on"):
+        skip_parentheses(c)
+        beyond.append(("DISTINCT ON", place))
+    return place
 
 
 def _window(c: Cursor) -> None:
@@ -191,11 +200,19 @@ def _window(c: Cursor) -> None:
     skip_parentheses(c)
 
 
-def _grouping(c: Cursor) -> None:
-    if c.eat("grouping", "sets") or c.sees("(", ")"):
+def _grouping(c: Cursor, beyond: list[tuple[str, Span]]) -> tuple[Node, ...]:
+    """The keys of an entry of GROUP BY: `a`, or `(a, b)`, or none in `()`."""
+    place = c.span()
+    many = next((word for word in ("rollup", "cube") if c.sees(word, "(")), None)
+    if c.eat("grouping", "sets") or many:
+        beyond.append((many.upper() if many else "GROUPING SETS", place))
+        c.eat(many or "")
         skip_parentheses(c)
-    else:
-        expression(c)
+        return ()
+    if c.eat("(", ")"):
+        return ()
+    key = expression(c)
+    return key.args if isinstance(key, Items) and key.kind == "row" else (key,)
 
 
 def _item(c: Cursor) -> Item:
@@ -310,7 +327,7 @@ def _is_query(c: Cursor) -> bool:
 def _alias(c: Cursor) -> Alias | None:
     if starts_as_of(c):
         return None
-    bare = is_name(c.token) and c.token.text not in JOINING | {"set"}
+    bare = is_name(c.token) and c.token.text not in JOINING | {"set", "options"}
     if not c.eat("as") and not bare:
         return None
     name = c.name("an alias")

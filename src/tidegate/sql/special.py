@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tidegate.errors import Position, UnsupportedError
+from tidegate.plan import aggregate
 from tidegate.sql.cursor import Cursor, words
-from tidegate.sql.syntax import Apply, Beyond, Case, Cast, Constant, Ident, Node, Span
+from tidegate.sql.syntax import Aggregate, Apply, Beyond, Case, Cast, Constant, Ident, Node, Span
 from tidegate.sql.typename import type_name
 
 Parse: TypeAlias = Callable[..., Node]
@@ -25,6 +26,7 @@ AGGREGATES = words(
     "percentile_disc regr_count regr_slope stddev stddev_pop stddev_samp string_agg sum var_pop var_samp "
     "variance"
 )
+"""Functions of many rows. Those of `plan/aggregate.py` become `Aggregate`, the others are refused by name."""
 WINDOWS = words(
     "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number"
 )
@@ -42,27 +44,29 @@ def call(c: Cursor, name: tuple[Ident, ...], expression: Parse) -> Node:
     if len(name) > 1 and tuple(part.text for part in name[:-1]) not in _SCHEMAS:
         raise UnsupportedError("functions have no schema here", position=Position(c.sql, *at))
     c.expect("(")
-    many = c.eat("distinct")
-    if not many:
+    distinct, star = c.eat("distinct"), False
+    if not distinct:
         c.eat("all")
     args: list[Node] = []
     if c.eat("*"):
-        many = True
+        star = True
     elif not c.sees(")"):
         _check_plain(c)
         args.append(expression(c))  # a plain loop: every frame counts in f(f(f(…)))
         while c.eat(","):
             _check_plain(c)
             args.append(expression(c))
-    if c.eat("order", "by"):
-        many = True
+    ordered = c.eat("order", "by")
+    if ordered:
         c.listed(lambda: ordering(c, expression))
     c.expect(")", of="a comma")
-    many = _clauses(c, expression) or many
+    within, where = _clauses(c, expression)
     if c.eat("over"):
         _over(c)
         return Beyond(f"the window function {last}", at)
-    if many or last in AGGREGATES:
+    if last in aggregate.NAMES and not (ordered or within):
+        return Aggregate(last, tuple(args), at, star, distinct, where)
+    if last in AGGREGATES or distinct or star or ordered or within or where is not None:
         return Beyond(f"the aggregate {last}", at)
     if last in WINDOWS:
         raise c.fail("OVER", hint=f"{last} is a window function")
@@ -96,20 +100,19 @@ def ordering(c: Cursor, expression: Parse) -> tuple[Node, bool, bool]:
     return value, descending, nulls_first
 
 
-def _clauses(c: Cursor, expression: Parse) -> bool:
-    """WITHIN GROUP and FILTER behind a call; whether there were any."""
-    found = False
+def _clauses(c: Cursor, expression: Parse) -> tuple[bool, Node | None]:
+    """WITHIN GROUP and FILTER behind a call: whether there is the one, and the condition of the other."""
+    within, where = False, None
     if c.eat("within"):
-        found = True
+        within = True
         c.expect("group", "(", "order", "by")
         c.listed(lambda: ordering(c, expression))
         c.expect(")")
     if c.sees("filter", "("):
-        found = True
         c.expect("filter", "(", "where")
-        expression(c)
+        where = expression(c)
         c.expect(")")
-    return found
+    return within, where
 
 
 def _over(c: Cursor) -> None:

@@ -32,10 +32,11 @@ class Option:
 
 @dataclass(frozen=True)
 class Query:
-    """A SELECT, perhaps AS OF a time."""
+    """A SELECT, perhaps AS OF a time, perhaps with OPTIONS (setting = value, …) of its own."""
 
     query: syntax.Query
     as_of: Node | None = None
+    options: tuple[Set, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,19 @@ class Beyond:
     args: tuple[Node, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate:
+    """`count(*)`, `sum(DISTINCT x) FILTER (WHERE c)`. It has no `args`: what it is given is of rows, and it is of groups."""
+
+    name: str
+    given: tuple[Node, ...]
+    at: Span
+    star: bool = False
+    distinct: bool = False
+    where: Node | None = None
+    args: tuple[Node, ...] = ()
+
+
 Node: TypeAlias = (
     Name
     | Star
@@ -176,6 +189,7 @@ Node: TypeAlias = (
     | Quantified
     | Field
     | Items
+    | Aggregate
     | Beyond
 )
 
@@ -266,15 +280,32 @@ class Join:
 From: TypeAlias = Table | Derived | TableFunction | Join
 
 
+class GroupBy(NamedTuple):
+    """GROUP BY, and where it stands."""
+
+    keys: tuple[Node, ...]
+    at: Span
+
+
+class Having(NamedTuple):
+    """HAVING, and where it stands."""
+
+    condition: Node
+    at: Span
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Select:
-    """SELECT … FROM … WHERE …; `beyond` are the clauses that do more than map, filter and project."""
+    """SELECT … FROM … WHERE … GROUP BY … HAVING …; `beyond` are the clauses that nobody here does."""
 
     items: tuple[Item, ...]
     source: From | None
     where: Node | None
     beyond: tuple[tuple[str, Span], ...]
     at: Span
+    distinct: Span | None = None
+    group_by: GroupBy | None = None
+    having: Having | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,6 +55,7 @@ _TYPES: dict[str, pa.DataType] = {
 }  # fmt: skip
 
 
+@lru_cache(65_536)
 def name_of(fact: str, node: Node) -> str:
     """The name of a fact about a node."""
     return json.dumps([fact, *node], separators=(",", ":"), ensure_ascii=False)

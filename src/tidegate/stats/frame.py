@@ -130,17 +130,17 @@ class Frame:
 
         `specs` is what `specs` gave for the column.
         """
+        return self.places(id_, specs).below(value)
+
+    def places(self, id_: int | None, specs: Specs) -> histogram.Places:
+        """Where values lie between the bounds of `specs`, by the histogram of a column; None: evenly."""
         n = len(self)
         low, high = (
             pc.coalesce(pa.nulls(n, bound.type), bound[0]) if len(bound) != n else bound
             for bound in specs.bounds()
         )
-        skip = histogram.shared(low, high)
-        keys = [histogram.keys(array, skip) for array in (pa.repeat(value, n), low, high)]
-        made = self.fact("histogram", (id_,))
-        return histogram.fraction_below(
-            keys[0], pa.nulls(n, histogram.HISTOGRAM) if made is None else made, keys[1], keys[2]
-        )
+        made = None if id_ is None else self.fact("histogram", (id_,))
+        return histogram.Places(low, high, pa.nulls(n, histogram.HISTOGRAM) if made is None else made)
 
     def pack(self) -> bytes:
         """All facts as bytes, from which `Packed` reads them one by one."""

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from tidegate.expr import order
 from tidegate.expr.letters import slice_bytes
-from tidegate.expr.outcome import integers
+from tidegate.expr.outcome import integers, spread
 from tidegate.expr.prefix import common_prefix
 from tidegate.expr.specs import to_bools
 from tidegate.stats.cut import shared_bytes
@@ -53,6 +53,8 @@ def keys(values: pa.Array, skip: np.ndarray | int = 0) -> np.ndarray:
         return _text_keys(values.cast(pa.binary()), skip)
     elif pa.types.is_temporal(kind):
         values = integers(values)
+    elif pa.types.is_nested(kind):  # no number stands for an array or a record: all lie at the same place
+        return np.where(to_bools(values.is_valid()), 0.0, np.nan)
     result: np.ndarray = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return result
 
@@ -110,23 +112,87 @@ def distinct(given: pa.Array, numbers: np.ndarray, rows: int) -> int:
     return int(min(max(round(float(guess)), len(times)), rows))
 
 
+def most_distinct(rows: np.ndarray) -> np.ndarray:
+    """What `distinct` says where all values of the sample differ; it cannot tell such columns apart."""
+    rows = np.maximum(rows, 1).astype(np.float64)
+    most: np.ndarray = np.sqrt(rows * np.minimum(rows, SAMPLE))
+    return most
+
+
 def fraction_below(value: np.ndarray, histograms: pa.Array, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """About which share of the values of each container is less than `value`; all but the histograms are keys.
 
     Where a bound is not known (NaN) the guess is a half; where a histogram is null the rows are taken to lie evenly.
     """
-    width = high - low
-    with np.errstate(invalid="ignore", divide="ignore"):
+    place = _placed(value, low, high)
+    share = _interpolated(place, _edges(histograms))
+    return np.where(np.isnan(place), 0.5, np.clip(share, 0, 1))
+
+
+class Places:
+    """The bounds and histograms of n containers, ready to be asked about one value after the other.
+
+    >>> low, high = pa.array([1, 5]), pa.array([3, 9])
+    >>> Places(low, high, pa.nulls(2, HISTOGRAM)).below(pa.scalar(7)).tolist()
+    [1.0, 0.5]
+    """
+
+    def __init__(self, low: pa.Array, high: pa.Array, histograms: pa.Array) -> None:
+        """All of length n; null where nothing is known."""
+        self._low, self._high = low, high
+        self._skip = shared(low, high)
+        self._ends = keys(low, self._skip), keys(high, self._skip)
+        self._made = to_bools(histograms.is_valid())
+        self._edges = _edges(histograms)
+
+    def below(self, value: pa.Scalar) -> np.ndarray:
+        """About which share of the values is less than `value`, a half where nothing is known."""
+        place = _placed(self._key(value), *self._ends)
+        share = np.clip(_interpolated(place, self._edges), 0, 1)
+        share = np.where(np.isnan(place), 0.5, share)
+        # Of text that does not begin as both bounds do, the key means nothing.
+        share = np.where(to_bools(order.less(self._high, value)), 1.0, share)
+        return np.where(to_bools(order.less(value, self._low)), 0.0, share)
+
+    def within(self, value: pa.Scalar) -> np.ndarray:
+        """Where `value` is not outside of the bounds."""
+        outside: np.ndarray = to_bools(order.less(value, self._low)) | to_bools(order.less(self._high, value))
+        return ~outside
+
+    def edges_at(self, value: pa.Scalar) -> np.ndarray:
+        """How many of the 15 values between the buckets are `value`: k of them are about k/16 of all rows."""
+        place = np.clip(_placed(self._key(value), *self._ends), 0, 1)
+        cut = (place.astype(np.float32).view(np.uint32) >> 16 << 16).view(np.float32)
+        equal = self._edges[:, 1:-1] == cut[:, None].astype(np.float64)
+        return np.where(self._made & self.within(value), equal.sum(axis=1), 0)
+
+    def _key(self, value: pa.Scalar) -> np.ndarray:
+        n = len(self._low)
+        if isinstance(self._skip, int):
+            return np.broadcast_to(keys(spread(value, 1)), n)
+        raw = value.as_py().encode() if pa.types.is_string(value.type) else value.as_py()
+        skips, at = np.unique(self._skip, return_inverse=True)
+        found = [float(int.from_bytes(raw[i : i + _WORD].ljust(_WORD, b"\0"), "big")) for i in skips.tolist()]
+        return np.array(found, np.float64)[at]
+
+
+def _placed(value: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Where a value lies between the bounds, which are at 0 and 1; NaN where one is not known."""
+    with np.errstate(invalid="ignore", divide="ignore"):  # bounds may be infinite
+        width = high - low
         place = np.where(width > 0, (value - low) / width, np.where(value > low, 1.0, 0.0))
-    edges = np.tile(np.linspace(0, 1, BUCKETS + 1), (len(low), 1))
+    return np.where(np.isnan(width), np.nan, place)
+
+
+def _edges(histograms: pa.Array) -> np.ndarray:
+    """Where each bucket begins and the last one ends; even ones where a histogram is null."""
+    edges = np.tile(np.linspace(0, 1, BUCKETS + 1), (len(histograms), 1))
     made = histograms.drop_null()
     if len(made):
-        raw = np.frombuffer(made.buffers()[1], "<u2", len(made) * INNER, made.offset * 2 * INNER).reshape(
-            -1, INNER
-        )
-        edges[to_bools(histograms.is_valid()), 1:-1] = (raw.astype(np.uint32) << 16).view(np.float32)
-    share = _interpolated(place, edges)
-    return np.where(np.isnan(place) | np.isnan(width), 0.5, np.clip(share, 0, 1))
+        raw = np.frombuffer(made.buffers()[1], "<u2", len(made) * INNER, made.offset * 2 * INNER)
+        inner = (raw.reshape(-1, INNER).astype(np.uint32) << 16).view(np.float32)
+        edges[to_bools(histograms.is_valid()), 1:-1] = inner
+    return edges
 
 
 def _interpolated(place: np.ndarray, edges: np.ndarray) -> np.ndarray:

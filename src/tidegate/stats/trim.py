@@ -14,6 +14,7 @@ no longer closed, and a column that lost everything is not mentioned.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,8 @@ from tidegate.stats.names import Place, is_forced
 
 BUDGET = 1024
 """Bytes a part, unless told otherwise."""
+trimmed: Counter[str] = Counter()
+"""In this process: of how many parts statistics were trimmed, and how many bytes went."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +54,23 @@ def trim(
     keep: frozenset[Place] = frozenset(),
 ) -> dict[int, ColumnStats]:
     """The statistics in at most `budget` bytes, or as few as what must be kept allows."""
+    whole = size(columns)
+    if whole <= budget:
+        return dict(columns)
+    left = _fitted(columns, names, budget, keep)
+    trimmed["parts"] += 1
+    trimmed["bytes"] += whole - size(left)
+    return left
+
+
+def _fitted(
+    columns: Mapping[int, ColumnStats], names: Mapping[int, Named], budget: int, keep: frozenset[Place]
+) -> dict[int, ColumnStats]:
     left = dict(columns)
     for step in (_without_guesses, _without_bare_keys, _shorter):
+        left = {id_: step(stats, names[id_], (names[id_].name,), keep) for id_, stats in left.items()}
         if size(left) <= budget:
             return left
-        left = {id_: step(stats, names[id_], (names[id_].name,), keep) for id_, stats in left.items()}
     return _without_dearest(left, names, budget, keep)
 
 

@@ -7,7 +7,7 @@ to be changed in place:
 |---|---|
 | `put` | all or nothing, durable when it returns; putting the same bytes again is harmless |
 | `create` | likewise, but only if there is nothing by that name: of many racers exactly one is told True |
-| `get`, `get_ranges` | the bytes that were put; None (an error, for ranges) if there is nothing by that name |
+| `get`, `get_ranges`, `read_into` | the bytes that were put; None (an error, for ranges) if there is nothing by that name |
 | `delete` | gone when it returns; deleting what is not there is fine |
 | `list` | every object with that prefix, with its size and the time it was written |
 
@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from tidegate.clock import Clock, SystemClock
-from tidegate.errors import StoreError
+from tidegate.errors import CorruptError, StoreError
 
 _NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9_.=-]*(/[A-Za-z0-9_=-][A-Za-z0-9_.=-]*)*")
 
@@ -56,6 +56,10 @@ class Blob(Protocol):
         """The bytes of each `(start, length)`, in one round trip where the store can."""
         ...
 
+    def read_into(self, name: str, starts: Sequence[int], targets: Sequence[memoryview]) -> None:
+        """Fills each target with the bytes from its start on: like `get_ranges`, without a copy where the store can."""
+        ...
+
     def delete(self, name: str) -> None:
         """Removes what is by that name, if there is anything."""
         ...
@@ -72,11 +76,28 @@ def checked(name: str) -> str:
     return name
 
 
-def missing(name: str) -> StoreError:
+class Missing(StoreError):  # noqa: N818  # reads as what it is
+    """An object that should be there is not."""
+
+
+def missing(name: str) -> Missing:
     """The error for an object that should be there."""
-    return StoreError(
+    return Missing(
         f"object {name} is missing", hint="it was deleted from outside, or the store is not the one it was"
     )
+
+
+def fill(name: str, pieces: Sequence[bytes | memoryview], targets: Sequence[memoryview]) -> None:
+    """Copies each piece to its target, which it must fill."""
+    for piece, target in zip(pieces, targets, strict=True):
+        if len(piece) != len(target):
+            raise short(name)
+        target[:] = piece
+
+
+def short(name: str) -> StoreError:
+    """The error for an object that ends before it should."""
+    return CorruptError(f"object {name} is shorter than it was", hint="restore the object from a copy")
 
 
 class MemoryBlob:
@@ -111,6 +132,11 @@ class MemoryBlob:
         if data is None:
             raise missing(name)
         return [data[start : start + length] for start, length in ranges]
+
+    def read_into(self, name: str, starts: Sequence[int], targets: Sequence[memoryview]) -> None:
+        """Fills each target with the bytes from its start on."""
+        ranges = [(start, len(target)) for start, target in zip(starts, targets, strict=True)]
+        fill(name, self.get_ranges(name, ranges), targets)
 
     def delete(self, name: str) -> None:
         """Removes what is by that name."""

@@ -73,6 +73,10 @@ class FaultyBlob:
         """As the inner store, or a failure."""
         return self.faults.around(lambda: self.inner.get_ranges(name, ranges), changes=False)
 
+    def read_into(self, name: str, starts: Sequence[int], targets: Sequence[memoryview]) -> None:
+        """As the inner store, or a failure."""
+        self.faults.around(lambda: self.inner.read_into(name, starts, targets), changes=False)
+
     def delete(self, name: str) -> None:
         """As the inner store, or a failure."""
         self.faults.around(lambda: self.inner.delete(name), changes=True)

@@ -7,6 +7,7 @@ one conditional write that every file system has.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
@@ -14,10 +15,11 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tidegate.errors import StoreError
-from tidegate.store.blob import Entry, checked, missing
+from tidegate.errors import ReadOnlyError, StoreError
+from tidegate.store.blob import Entry, checked, missing, short
 
 _TEMPORARY = ".tmp-"
+_REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class FileBlob:
@@ -49,6 +51,22 @@ class FileBlob:
 
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each `(start, length)`."""
+        with self._opened(name) as descriptor:
+            return [os.pread(descriptor, length, start) for start, length in ranges]
+
+    def read_into(self, name: str, starts: Sequence[int], targets: Sequence[memoryview]) -> None:
+        """Fills each target with the bytes from its start on."""
+        with self._opened(name) as descriptor:
+            for start, target in zip(starts, targets, strict=True):
+                at = 0
+                while at < len(target):
+                    got = os.preadv(descriptor, [target[at:]], start + at)
+                    if not got:
+                        raise short(name)
+                    at += got
+
+    @contextlib.contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
         try:
             descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -56,7 +74,7 @@ class FileBlob:
         except OSError as error:
             raise _failed(name, error) from None
         try:
-            return [os.pread(descriptor, length, start) for start, length in ranges]
+            yield descriptor
         except OSError as error:
             raise _failed(name, error) from None
         finally:
@@ -67,7 +85,7 @@ class FileBlob:
         try:
             self._path(name).unlink(missing_ok=True)
         except OSError as error:
-            raise _failed(name, error) from None
+            raise _failed(name, error, writing=True) from None
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Every object whose name begins with `prefix`, by name."""
@@ -119,9 +137,10 @@ class FileBlob:
         except FileExistsError:
             return False
         except OSError as error:
-            raise _failed(name, error) from None
+            raise _failed(name, error, writing=True) from None
         finally:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what is left over is swept
+                temporary.unlink(missing_ok=True)
         return True
 
     def _make_folder(self, folder: Path) -> None:
@@ -138,7 +157,7 @@ class FileBlob:
             assert callable(work)
             work(**options)
         except OSError as error:
-            raise _failed(str(self.root), error) from None
+            raise _failed(str(self.root), error, writing=True) from None
 
 
 def _link(temporary: Path, path: Path) -> None:
@@ -159,13 +178,15 @@ def _fsync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _failed(name: str, error: OSError) -> StoreError:
+def _failed(name: str, error: OSError, *, writing: bool = False) -> StoreError:
+    what = "write" if writing else "read"
     hints = {
         errno.ENOSPC: "the disk is full: make room and try again; nothing was lost",
         errno.EDQUOT: "the quota is used up: make room and try again; nothing was lost",
         errno.EROFS: "the file system is read-only",
-        errno.EACCES: "this user may not write there",
-        errno.EPERM: "this user may not write there",
+        errno.EACCES: f"this user may not {what} there",
+        errno.EPERM: f"this user may not {what} there",
     }
     reason = os.strerror(error.errno) if error.errno else "input/output error"
-    return StoreError(f"{name}: {reason}", hint=hints.get(error.errno or 0))
+    kind = ReadOnlyError if writing and error.errno in _REFUSED else StoreError
+    return kind(f"{name}: {reason}", hint=hints.get(error.errno or 0))

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tidegate.errors import IndeterminateError, StoreError
-from tidegate.store.blob import Entry, checked, missing
+from tidegate.errors import IndeterminateError, ReadOnlyError, StoreError
+from tidegate.store.blob import Entry, checked, fill, missing
 
 SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://")
 
@@ -71,16 +71,26 @@ class ObjectBlob:
 
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each `(start, length)`; ranges that are near each other are fetched together."""
+        return [bytes(piece) for piece in self._ranges(name, ranges)]
+
+    def read_into(self, name: str, starts: Sequence[int], targets: Sequence[memoryview]) -> None:
+        """Fills each target with the bytes from its start on."""
+        ranges = [(start, len(target)) for start, target in zip(starts, targets, strict=True)]
+        fill(name, [memoryview(piece) for piece in self._ranges(name, ranges)], targets)
+
+    def _ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> Sequence[Any]:
         import obstore
 
         if not ranges:
             return []
         starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
         try:
-            found = self._call(name, obstore.get_ranges, checked(name), starts=starts, lengths=lengths)
+            found: Sequence[Any] = self._call(
+                name, obstore.get_ranges, checked(name), starts=starts, lengths=lengths
+            )
         except FileNotFoundError:
             raise missing(name) from None
-        return [bytes(piece) for piece in found]
+        return found
 
     def delete(self, name: str) -> None:
         """Removes what is by that name."""
@@ -111,7 +121,7 @@ class ObjectBlob:
         yield from sorted(found)
 
     def _call(self, name: str, work: Any, *args: Any, changes: bool = False, **options: Any) -> Any:
-        from obstore.exceptions import AlreadyExistsError, BaseError
+        from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError
 
         try:
             return work(self._store, *args, **options)
@@ -119,6 +129,8 @@ class ObjectBlob:
             raise
         except (BaseError, OSError) as error:
             kind = IndeterminateError if changes else StoreError
+            if changes and isinstance(error, PermissionDeniedError):
+                kind = ReadOnlyError
             raise kind(f"{self.url}/{name}: {_first_line(error)}") from None
 
 

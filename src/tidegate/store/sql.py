@@ -5,6 +5,10 @@
 
 One row inserted: we won. The primary key (key, number) is the lock, so the statement is right under any isolation level and
 needs no transaction around it. SQLite runs with `synchronous = FULL`: an entry that was acknowledged survives a power cut.
+
+A user who may not write to the folder can read SQLite's file all the same (`_looked`). While a writer has it open, its log is
+there (`-wal`, `-shm`), and SQLite reads by it. While there is none, SQLite would have to make one, and cannot: the file is then
+read as one that does not change, and what was read counts only if no log is there, and the file is as it was, afterwards.
 """
 
 from __future__ import annotations
@@ -12,11 +16,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from tidegate.errors import IndeterminateError, StoreError
+from tidegate.errors import IndeterminateError, ReadOnlyError, StoreError
 from tidegate.store.consensus import Numbered, following
 
 _PROPOSE = """
@@ -24,6 +31,12 @@ INSERT INTO {table} (key, number, data) SELECT {key}, {next}, {data}
 WHERE (SELECT max(number) FROM {table} WHERE key = {key}) IS NOT DISTINCT FROM {expected} ON CONFLICT DO NOTHING
 """
 _BUSY_MS = 60_000
+_LOOKS = 200
+"""How often a file that changes while it is read is read again."""
+_TICK_NS = 20_000_000
+"""File systems tell times of changes no finer than some milliseconds: two within one would look like one."""
+_REFUSED = ("25006", "42501")
+"""PostgreSQL's codes for a transaction that may only read, and for a want of privilege."""
 
 
 class SqliteConsensus:
@@ -32,10 +45,16 @@ class SqliteConsensus:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._local = threading.local()
+        self._log = Path(f"{self.path}-wal")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{self.path}: {os.strerror(error.errno or 0)}") from None
+        self.read_only = self.path.exists() and not (
+            os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
+        )
+        if self.read_only:
+            return
         self._run(
             "CREATE TABLE IF NOT EXISTS consensus "
             "(key TEXT, number INTEGER, data BLOB NOT NULL, PRIMARY KEY (key, number)) STRICT, WITHOUT ROWID"
@@ -86,24 +105,54 @@ class SqliteConsensus:
             self._local.connection, self._local.process = connection, os.getpid()
         return connection
 
+    def _looked(self, statement: str, values: Sequence[Any]) -> list[Any]:
+        """What a query gives that may not write; see the module's docstring."""
+        failure: sqlite3.Error = sqlite3.OperationalError("the file changes all the time")
+        for _ in range(_LOOKS):
+            logged, before = self._log.exists(), self.path.stat()
+            settled = logged or before.st_mtime_ns < time.time_ns() - _TICK_NS
+            uri = f"file:{quote(str(self.path))}?mode=ro{'' if logged else '&immutable=1'}"
+            try:
+                with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_MS / 1000)) as connection:
+                    found = connection.execute(statement, values).fetchall()
+                after = self.path.stat()
+                same = (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size)
+                if settled and (logged or (same and not self._log.exists())):
+                    return found
+            except sqlite3.Error as error:
+                if logged == self._log.exists() and settled:
+                    raise
+                failure = error
+            time.sleep(_TICK_NS / 1e9)
+        raise failure
+
     def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         try:
+            if self.read_only:
+                return self._looked(statement, values)
             return self._connection().execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise _failed(str(self.path), error) from None
+        except OSError as error:
+            raise StoreError(f"{self.path}: {os.strerror(error.errno or 0)}") from None
 
     def _change(self, statement: str, values: Sequence[Any]) -> int:
+        if self.read_only:
+            raise ReadOnlyError(f"{self.path} may not be written", hint=_HINT)
         try:
             return self._connection().execute(statement, values).rowcount
         except sqlite3.Error as error:
             raise _failed(str(self.path), error) from None
 
 
+_HINT = "the lake is read-only for this user"
+
+
 def _failed(where: str, error: sqlite3.Error) -> StoreError:
     hint = None
     if "readonly" in str(error):
-        hint = "the lake is read-only for this user"
-    elif "full" in str(error):
+        return ReadOnlyError(f"{where}: {error}", hint=_HINT)
+    if "full" in str(error):
         hint = "the disk is full: make room and try again; nothing was lost"
     return StoreError(f"{where}: {error}", hint=hint)
 
@@ -184,7 +233,8 @@ class PostgresConsensus:
             kind = IndeterminateError if changes else StoreError
             raise kind(f"PostgreSQL: {_first_line(error)}") from None
         except psycopg.Error as error:
-            raise StoreError(f"PostgreSQL: {_first_line(error)}") from None
+            refused = changes and error.sqlstate in _REFUSED
+            raise (ReadOnlyError if refused else StoreError)(f"PostgreSQL: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:

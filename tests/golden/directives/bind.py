@@ -41,6 +41,8 @@ def bind_query(args: str, lines: list[str]) -> str:
     shown = [f"from {bound.source}" if bound.source else "from one row"]
     shown.append(", ".join(f"{name} {type_}" for name, type_ in zip(bound.names, bound.types, strict=True)))
     shown += bound.mfp.show().split("\n")
+    if bound.aggregation is not None:
+        shown += bound.aggregation.show().split("\n")
     for key in bound.order_by:
         direction = "descending" if key.descending else "ascending"
         shown.append(f"Order output {key.column} {direction}, nulls {'first' if key.nulls_first else 'last'}")

@@ -1,0 +1,24 @@
+"""The error of a row that failed, with its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tidegate.errors import EvaluationError
+from tidegate.plan.safe import Failures
+
+
+def failed(failures: Failures, names: Sequence[str], columns: Sequence[pa.Array]) -> EvaluationError:
+    """The error of the first row that failed, with its values."""
+    row = int(failures.rows[0])
+    values = {name: _value(column, row) for name, column in zip(names, columns, strict=True)}
+    return EvaluationError(failures.messages[0].as_py(), row=values)
+
+
+def _value(column: pa.Array, row: int) -> object:
+    try:
+        return column[row].as_py()
+    except (ValueError, OverflowError):
+        return "?"  # a value that Python has no type for

@@ -1,0 +1,336 @@
+"""A part in stages: the columns that filter first, and of all others only what is needed (seed 004).
+
+    staged = Staged(question, scan, plan, groups)      groups: columns that are read first, then, …; the rest comes last
+    for taken in staged.read(part, proven=False):
+        taken.columns, taken.diffs                      what leaves the plan, and how often each row is there
+
+For each stretch of a part's rows:
+
+    pages      those whose statistics say that no row passes are passed over; where all are proven, the filter is not asked
+    visible    rows whose time has come, and whose validity has not ended
+    filter     the first group's columns are read for these rows, its conditions asked; then the next group's, for rows still open
+    read       at last all other columns, for the rows that are left: their pages alone, and inside of them these rows alone
+
+What is done at each stage is a plan of its own, made by `MapFilterProject.partition`: it drops only rows that surely do not pass,
+and hands on what later stages need of its columns, so that nothing is read twice, nothing asked twice that need not be, and
+no error lost: see `plan/take.py`. With one group that holds everything (late materialisation off) it is a plain read.
+
+The last step waits until enough of it has come together: few rows of many stretches are fetched and decoded at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.errors import EvaluationError, StoreError
+from tidegate.expr.specs import Verdict
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.plan.optimise import rebuild
+from tidegate.plan.safe import Failures, SafePlan
+from tidegate.plan.verdict import asked, verdicts
+from tidegate.scan.failed import failed
+from tidegate.scan.lie import CHANCE, page_lie
+from tidegate.scan.question import Question
+from tidegate.scan.result import Scan
+from tidegate.shard.change import Part
+from tidegate.shard.file import PartFile
+from tidegate.shard.splice import Rows
+from tidegate.shard.validity import still_valid
+from tidegate.stats.collect import PAGE_ROWS
+from tidegate.store.blob import Missing
+
+STRETCH = 32 * PAGE_ROWS
+"""Rows whose filter columns are in memory at once."""
+GROWTH = 4
+"""How many times larger each stretch is than the last, where few rows are wanted."""
+TOGETHER = 24 << 20
+"""Bytes, as they are stored, that the last step fetches at once."""
+
+
+class Taken(NamedTuple):
+    """Rows that leave the plan."""
+
+    columns: list[pa.Array]
+    rows: int
+    diffs: np.ndarray | None
+    """How often each is there; None: once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One stage: its inputs in order, each a column to be read or an output of the step before."""
+
+    inputs: tuple[tuple[bool, int], ...]
+    """`(True, i)`: column i of the collection; `(False, i)`: output i of the step before."""
+    plan: SafePlan
+    name: str
+
+    @property
+    def columns(self) -> list[int]:
+        """The columns that it reads."""
+        return [at for read, at in self.inputs if read]
+
+
+class _Open(NamedTuple):
+    """Rows that are still open, and what the steps so far have made of them."""
+
+    rows: Rows
+    columns: list[pa.Array]
+    diffs: np.ndarray | None
+
+    def narrow(self, keep: np.ndarray, columns: list[pa.Array]) -> _Open:
+        return _Open(self.rows.narrow(keep), columns, None if self.diffs is None else self.diffs[keep])
+
+
+def steps(plan: MapFilterProject, groups: Sequence[Sequence[int]], names: Sequence[str]) -> list[Step]:
+    """A plan over all columns of a collection, cut into what can be done when each group of columns is there."""
+    found: list[Step] = []
+    sources: list[tuple[bool, int]] = [(True, column) for column in range(plan.arity)]
+    there: set[int] = set()
+    for group in groups:
+        there |= set(group)
+        known = frozenset(i for i, (read, at) in enumerate(sources) if not read or at in there)
+        if plan.demand() <= known:
+            break
+        cut = plan.partition(known)
+        found.append(_step("filter", [sources[i] for i in cut.first], cut.before, names))
+        sources = [(False, i) for i in range(len(cut.before.types))] + [sources[i] for i in cut.later]
+        plan = cut.after
+    demanded = sorted(plan.demand())
+    types = [plan.inputs[i] for i in demanded]
+    last = plan.permute({at: i for i, at in enumerate(demanded)}, types)
+    return [*found, _step("read", [sources[i] for i in demanded], last, names)]
+
+
+def _step(
+    verb: str, inputs: Sequence[tuple[bool, int]], plan: MapFilterProject, names: Sequence[str]
+) -> Step:
+    read = [names[at] for is_read, at in inputs if is_read]
+    shown = ", ".join(read[:4]) + (f" and {len(read) - 4} more" if len(read) > 4 else "")
+    return Step(tuple(inputs), SafePlan(plan), f"{verb} {shown or 'nothing more'}")
+
+
+class Staged:
+    """A plan that is put to parts, one after the other. Threads may share it."""
+
+    def __init__(
+        self, question: Question, scan: Scan, plan: MapFilterProject, groups: Sequence[Sequence[int]]
+    ) -> None:
+        self.question, self.scan, self.plan = question, scan, plan
+        self.snapshot = question.snapshot
+        columns = self.snapshot.schema.columns
+        self.ids = [column.id for column in columns]
+        self.types = [column.type for column in columns]
+        self.names = [column.name for column in columns]
+        self.steps = steps(plan, groups, self.names)
+        self.stretch = STRETCH
+        self.wanted: int | None = None
+        """As soon as so many rows are open they are read and handed out."""
+
+    @cached_property
+    def bare(self) -> list[Step]:
+        """The plan where every row is known to pass."""
+        return steps(rebuild(self.plan, [], self.plan.outputs), [], self.names)
+
+    def read(self, part: Part, *, proven: bool) -> Iterator[Taken]:
+        """What leaves the plan of a part's rows; `proven`: its statistics say that all pass the filter."""
+        if self.snapshot.lease.closed:
+            raise StoreError("what is read was closed", hint="read inside of the `with`, or before `close()`")
+        try:
+            yield from self._read(part, proven=proven)
+        except Missing as error:
+            raise self.snapshot.lease.vanished(error) from None
+
+    def _read(self, part: Part, *, proven: bool) -> Iterator[Taken]:
+        file = PartFile.open(self.snapshot.shard.machine, part)
+        self.scan.open(part.size)
+        try:
+            waiting: list[_Open] = []
+            for rows, whole in self._stretches(file, part, proven=proven):
+                self.question.watch.check()
+                self.snapshot.lease.keep()
+                if whole:
+                    yield from self._finish(file, self.bare, self._visible(file, rows))
+                    continue
+                if waiting and waiting[0].rows.group != rows.group:
+                    yield from self._finish(file, self.steps, _joined(waiting))
+                    waiting = []
+                open_ = self._filtered(file, self._visible(file, rows))
+                if len(open_.rows):
+                    waiting.append(open_)
+                if waiting and self._enough(file, waiting):
+                    yield from self._finish(file, self.steps, _joined(waiting))
+                    waiting = []
+            if waiting:
+                yield from self._finish(file, self.steps, _joined(waiting))
+        finally:
+            self.scan.close(file.fetched)
+
+    def _enough(self, file: PartFile, waiting: Sequence[_Open]) -> bool:
+        if self.wanted is not None and sum(len(one.rows) for one in waiting) >= self.wanted:
+            return True
+        if file.table is None:
+            return False
+        sizes = [self._row_bytes(file, self.steps[-1], one.rows.group) for one in waiting]
+        return sum(size * _touched(one.rows) for size, one in zip(sizes, waiting, strict=True)) >= TOGETHER
+
+    def _row_bytes(self, file: PartFile, step: Step, group: int) -> float:
+        """Bytes that a row of the step's columns takes in the file."""
+        assert file.table is not None
+        there = [file.table.by_id[self.ids[at]] for at in step.columns if self.ids[at] in file.table.by_id]
+        size = sum(chunk.size for column in there for chunk in column.chunks[group])
+        return size / max(1, file.groups[group])
+
+    def _stretches(self, file: PartFile, part: Part, *, proven: bool) -> Iterator[tuple[Rows, bool]]:
+        """The rows to be looked at, and whether all of them pass."""
+        keep, whole = self._pages(file, part, proven=proven)
+        first = 0
+        for group, rows in enumerate(file.groups):
+            most = self._stretch(file, group)
+            size, stop = self._first(most, all_pass=bool(whole.all() and keep.all())), 0
+            while stop < rows:
+                start, stop = stop, min(stop + size, rows)
+                size = min(size * GROWTH, most)
+                pages = slice((first + start) // PAGE_ROWS, -(-(first + stop) // PAGE_ROWS))
+                kept = keep[pages]
+                if not kept.any():
+                    continue
+                # Only where all pages are kept may a stretch begin inside of one.
+                mask = None if kept.all() else np.repeat(kept, PAGE_ROWS)[: stop - start]
+                yield Rows(group, start, stop, mask), bool(whole[pages][kept].all())
+            first += rows
+
+    def _first(self, most: int, *, all_pass: bool) -> int:
+        """Rows of the first stretch: where few are wanted, no more than that, or a page if it must be filtered."""
+        if self.wanted is None:
+            return most
+        return min(most, max(1, self.wanted)) if all_pass else min(most, PAGE_ROWS)
+
+    def _stretch(self, file: PartFile, group: int) -> int:
+        """Rows that are looked at together: whole pages, and no more than fit."""
+        if file.table is None or len(self.steps) > 1:
+            return self.stretch
+        fitting = int(TOGETHER / max(1.0, self._row_bytes(file, self.steps[0], group))) // PAGE_ROWS
+        return min(self.stretch, max(1, fitting) * PAGE_ROWS)
+
+    def _pages(self, file: PartFile, part: Part, *, proven: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Of the pages of 8,192 rows: which may hold rows that pass, and in which all do."""
+        count = -(-part.rows // PAGE_ROWS)
+        keep, whole = np.ones(count, bool), np.full(count, proven or not self.plan.predicates)
+        if proven or not self.plan.predicates or count < 2 or not self.question.config.stats_filter:
+            return keep, whole
+        frame = file.frame
+        if frame is None:
+            return keep, whole
+        wanted = sorted(asked(self.plan))
+        lacking = {self.ids[i]: np.ones(count, bool) for i in wanted if not file.has(self.ids[i])}
+        specs = dict(
+            zip(wanted, frame.specs([(self.ids[i], self.types[i]) for i in wanted], lacking), strict=True)
+        )
+        now = (self.question.now, self.question.now)
+        found = verdicts(self.plan, [specs.get(i) for i in range(self.plan.arity)], now, count)
+        self.scan.skip(int(np.count_nonzero(~found.keep)))
+        self._audit(file, ~found.keep)
+        return found.keep, found.verdict == Verdict.ALL
+
+    def _audit(self, file: PartFile, dropped: np.ndarray) -> None:
+        """Now and then reads the pages that their statistics left out, and raises if one holds what is asked for."""
+        if not dropped.any() or CHANCE.random() >= self.question.config.audit:
+            return
+        first = 0
+        for group, rows in enumerate(file.groups):
+            mask = np.repeat(dropped, PAGE_ROWS)[first : first + rows]
+            open_ = _Open(Rows(group, 0, rows, mask), [], None)
+            try:
+                for step in self.steps:
+                    open_ = self._run(file, step, open_) if len(open_.rows) else open_
+            except EvaluationError:
+                raise page_lie(file.part) from None
+            if len(open_.rows):
+                raise page_lie(file.part)
+            first += rows
+
+    def _visible(self, file: PartFile, rows: Rows) -> _Open:
+        """Those of the rows that have happened and have not ended."""
+        as_of, validity = self.snapshot.as_of, self.snapshot.validity
+        if file.part.last > as_of:
+            rows = rows.narrow(np.flatnonzero(file.times(rows) <= as_of))
+        if validity is not None:
+            type_ = self.types[self.ids.index(validity.upper)]
+            (upper,) = file.read([validity.upper], [type_], rows)
+            rows = rows.narrow(np.flatnonzero(still_valid(upper, as_of)))
+        self.scan.see(len(rows))
+        return _Open(rows, [], None if file.all_once else file.diffs(rows))
+
+    def _filtered(self, file: PartFile, open_: _Open) -> _Open:
+        """All steps but the last."""
+        for step in self.steps[:-1]:
+            if not len(open_.rows):
+                break
+            open_ = self._run(file, step, open_)
+        return open_
+
+    def _finish(self, file: PartFile, steps_: Sequence[Step], open_: _Open) -> Iterator[Taken]:
+        """The last step."""
+        if not len(open_.rows):
+            return
+        done = self._run(file, steps_[-1], open_)
+        if len(done.rows):
+            yield Taken(done.columns, len(done.rows), done.diffs)
+
+    def _run(self, file: PartFile, step: Step, open_: _Open) -> _Open:
+        began, before = time.perf_counter(), file.fetched
+        columns = step.columns
+        ids, types = [self.ids[at] for at in columns], [self.types[at] for at in columns]
+        fresh = iter(file.read(ids, types, open_.rows) if columns else [])
+        given = [next(fresh) if read else open_.columns[at] for read, at in step.inputs]
+        got = step.plan.evaluate(given, len(open_.rows), self.question.now)
+        if len(got.failures):
+            raise self._failed(file, open_, got.failures)
+        done = open_.narrow(got.selection, got.columns)
+        self.scan.add(
+            step.name,
+            rows_in=len(open_.rows),
+            rows_out=len(done.rows),
+            bytes=file.fetched - before,
+            seconds=time.perf_counter() - began,
+        )
+        return done
+
+    def _failed(self, file: PartFile, open_: _Open, failures: Failures) -> Exception:
+        """The error of the first row that failed, with the values of all columns that the query reads."""
+        row = open_.rows.narrow(failures.rows[:1])
+        demanded = sorted(self.question.plan.demand())
+        values = file.read([self.ids[i] for i in demanded], [self.types[i] for i in demanded], row)
+        first = Failures(np.zeros(1, np.int64), failures.messages.slice(0, 1))
+        return failed(first, [self.names[i] for i in demanded], values)
+
+
+def _touched(rows: Rows) -> int:
+    """Rows of the pages in which there are some of these."""
+    if rows.mask is None:
+        return len(rows)
+    starts = np.arange(0, len(rows.mask), PAGE_ROWS)
+    return int(np.count_nonzero(np.logical_or.reduceat(rows.mask, starts))) * PAGE_ROWS
+
+
+def _joined(waiting: Sequence[_Open]) -> _Open:
+    """Stretches of one row group as one."""
+    if len(waiting) == 1:
+        return waiting[0]
+    start, stop = waiting[0].rows.start, waiting[-1].rows.stop
+    mask = np.zeros(stop - start, bool)
+    for one in waiting:
+        inside = slice(one.rows.start - start, one.rows.stop - start)
+        mask[inside] = True if one.rows.mask is None else one.rows.mask
+    columns = [pa.concat_arrays(pieces) for pieces in zip(*(one.columns for one in waiting), strict=True)]
+    diffs = [one.diffs for one in waiting if one.diffs is not None]
+    rows = Rows(waiting[0].rows.group, start, stop, mask)
+    return _Open(rows, columns, np.concatenate(diffs) if diffs else None)

@@ -1,0 +1,126 @@
+"""Peek: `SELECT … LIMIT n` at a cost proportional to n, however many parts there are (seed 002).
+
+    SELECT * FROM orders LIMIT 10                      one page of each column of one part
+    SELECT * FROM orders WHERE at > '2024' LIMIT 10    the same, of a part whose statistics prove that all its rows pass
+
+Which parts are read, and in which order:
+
+1. Statistics are asked of a thousand parts, then of more, until parts that are *proven* hold as many rows as are wanted. These are
+   read first: no filter is evaluated, and the first rows are the answer.
+2. Only if they do not suffice, parts that *may* hold matches follow, the smallest first, in stretches that grow: a page of rows,
+   then four, and so on; when many parts have given nothing, several at the same time.
+
+Whatever row is met and fails makes the query fail, as in a full read. Rows behind the last one wanted are not met: whether one of
+them would fail is not asked, as in any database. Rows that are there several times count as often.
+
+Collections with retractions go the way of `local.py`: a row must first meet what retracts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow.compute as pc
+
+from tidegate.expr.specs import Verdict
+from tidegate.expr.tree import support
+from tidegate.scan import local
+from tidegate.scan.ahead import ahead
+from tidegate.scan.late import Staged, Taken
+from tidegate.scan.prune import Asked, Pruned
+from tidegate.scan.question import Question
+from tidegate.scan.result import Result, Scan
+from tidegate.scan.sort import Gathered
+from tidegate.shard.change import Part
+
+FIRST, MORE = 1024, 8
+"""Parts whose statistics are asked first, and how many times as many then."""
+LOOKED_AT = 64
+"""Parts among which the smallest are read first; beyond them, in the order of the state."""
+PATIENCE = 4
+"""Parts that are read one after the other before several are read at the same time."""
+
+
+def suits(question: Question) -> bool:
+    """Whether a question can be answered so."""
+    shape = question.shape
+    asked = question.config.fast_path and question.aggregation is None
+    return (
+        asked and shape.most is not None and shape.limit != 0 and not shape.order and not _retracts(question)
+    )
+
+
+def _retracts(question: Question) -> bool:
+    if question.snapshot.state.monotonic:
+        return False
+    return bool(pc.any(question.snapshot.table(["retracts"]).column("retracts"), min_count=0).as_py())
+
+
+def run(question: Question) -> tuple[Result, Pruned]:
+    """The rows, and what was asked of statistics to find them."""
+    found = _found(question)
+    scan = Scan(parts_total=found.total, bytes_total=found.size)
+    gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
+    for taken in _taken(question, found, scan):
+        gathered.add(*local.counted(taken))
+        if gathered.enough():
+            break
+    result = Result(
+        question.names,
+        question.plan.types[: len(question.names)],
+        tuple(gathered.finish()[: len(question.names)]),
+        path="peek" if scan.parts_read else "metadata",
+        scan=scan,
+    )
+    return result, found
+
+
+def _found(question: Question) -> Pruned:
+    """The parts to be read: of as many as must be asked for enough rows."""
+    snapshot, plan = question.snapshot, question.plan
+    total, size = snapshot.state.parts.count, snapshot.state.parts.size
+    if not plan.predicates or not question.config.stats_filter:
+        return Pruned(total, size, snapshot, retracts=False)
+    asked = Asked.of(snapshot, plan, question.now)
+    rows = snapshot.table(["diffs"]).column("diffs").to_numpy()
+    most = question.shape.most or 0
+    end = min(FIRST, len(rows))
+    found = asked.verdicts(end)
+    while end < len(rows) and rows[:end][found.verdict == Verdict.ALL].sum() < most:
+        end = min(end * MORE, len(rows))
+        found = asked.verdicts(end)
+    kept = np.flatnonzero(found.keep)
+    return Pruned(total, size, snapshot, False, len(kept) == len(rows), found, kept, asked)
+
+
+def _taken(question: Question, found: Pruned, scan: Scan) -> Iterator[Taken]:
+    """Proven parts first, then others."""
+    late = question.config.late_materialization and question.plan.predicates
+    groups = [tuple(sorted(support(*question.plan.conditions)))] if late else []
+    staged = Staged(question, scan, question.plan, groups)
+    staged.wanted = question.shape.most
+    jobs = (partial(staged.read, part, proven=whole) for part, whole in _ordered(found))
+    for _, job in zip(range(PATIENCE), jobs, strict=False):
+        yield from job()
+    yield from ahead(jobs, question.config.read_threads or local.CORES)
+
+
+def _ordered(found: Pruned) -> Iterator[tuple[Part, bool]]:
+    """The parts, and whether they are proven: those first, and the smallest of each kind."""
+    if found.kept is None:
+        yield from ((part, False) for part in _some(found, np.arange(found.left)))
+        return
+    proven = found.proven()
+    yield from ((part, True) for part in _some(found, found.kept[proven]))
+    yield from ((part, False) for part in _some(found, found.kept[~proven]))
+
+
+def _some(found: Pruned, places: np.ndarray) -> Iterator[Part]:
+    """The parts at these places, a few at a time: there may be a million, and the first be enough."""
+    for begin in range(0, len(places), LOOKED_AT):
+        yield from sorted(
+            found.snapshot.pick(places[begin : begin + LOOKED_AT]),
+            key=lambda part: (part.rows < 1, part.size),
+        )

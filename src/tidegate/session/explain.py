@@ -1,0 +1,346 @@
+"""EXPLAIN, EXPLAIN ANALYZE and EXPLAIN FILTER PUSHDOWN: what a query would do, what it did, and what its filter is worth.
+
+    EXPLAIN SELECT …                     the steps, the path, the parts that are left, and why; nothing is read but metadata
+    EXPLAIN ANALYZE SELECT …             runs the query too, and says what each stage took
+    EXPLAIN FILTER PUSHDOWN SELECT …     a row for each condition of the filter: does it drop parts, how many, and if not, why
+
+DELETE and UPDATE are explained by the query that finds their rows. The texts are made in `plan/explain.py`; here it is gathered
+what they say, over the snapshot that the statement itself would read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from tidegate.errors import BindError, ConflictError, StoreError, UnsupportedError
+from tidegate.expr.reasons import obstacle
+from tidegate.expr.show import identifier, show
+from tidegate.expr.specs import Verdict
+from tidegate.expr.tree import Expr
+from tidegate.expr.types import BOOL, INT8, TEXT
+from tidegate.plan import explain as text
+from tidegate.plan.conditions import Chosen
+from tidegate.plan.explain import PUSHED, Step
+from tidegate.scan import local
+from tidegate.scan.answer import answer, path_of
+from tidegate.scan.estimate import Estimates, choice
+from tidegate.scan.prune import Pruned, exact, prune
+from tidegate.scan.pushdown import Conjunct, conjuncts
+from tidegate.scan.question import Question
+from tidegate.scan.result import Result, Stage
+from tidegate.session.lake import Lake, at
+from tidegate.session.modify import plan as plan_of
+from tidegate.session.query import once, question_of, reading
+from tidegate.shard.reader import Snapshot, snapshot
+from tidegate.shard.writer import schema_of
+from tidegate.sql.bind import BoundQuery
+from tidegate.sql.statement import Delete, Query, Statement, Update
+
+T = TypeVar("T")
+
+EXPLAINED = 3
+"""Parts of which it is said why they are read."""
+
+
+def explain(lake: Lake, given: Statement, as_of: int | None, *, analyze: bool) -> Result:
+    """What a query would do, and with `analyze` what it did; of DELETE and UPDATE, how they find their rows."""
+    if analyze and isinstance(given, Delete | Update):
+        raise UnsupportedError(
+            f"EXPLAIN ANALYZE would run the {type(given).__name__.upper()}",
+            hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE SELECT with the same WHERE what that costs",
+        )
+
+    def read(bound: BoundQuery, found: Snapshot, now: int) -> Result:
+        question = question_of(lake, bound, found, now)
+        pruned = prune(found, question.plan, now, use=lake.config.stats_filter)
+        ran = Ran.of(lambda: answer(question)) if analyze else None
+        above = _over(bound, question) if isinstance(given, Query) else [_change(given, question)]
+        return _printed([*above, *_below(bound, question, pruned, ran)], ran)
+
+    def alone(bound: BoundQuery, now: int) -> Result:
+        plan = bound.mfp.at(now).optimise()
+        steps = [
+            *_above(bound, plan.outputs, [], now),
+            *text.selection(plan.conditions, None),
+            Step("Row", ("one, without columns; nothing is read",)),
+        ]
+        return _printed(steps, Ran.of(lambda: once(bound, now)) if analyze else None)
+
+    return _explained(lake, given, as_of, read, alone)
+
+
+def _explained(
+    lake: Lake,
+    given: Statement,
+    as_of: int | None,
+    read: Callable[[BoundQuery, Snapshot, int], T],
+    alone: Callable[[BoundQuery, int], T],
+) -> T:
+    """Binds a statement, and hands over the snapshot that it would read."""
+    match given:
+        case Query(parsed):
+            return reading(lake, parsed, as_of, read, alone)
+        case Delete() | Update() if as_of is not None:
+            raise BindError("as_of is for queries: a statement that changes something does so now")
+        case Delete() | Update():
+            shard = lake.table(given.table.text, at(given.sql, given.table))
+            with snapshot(shard) as found:
+                bound = plan_of(lake, given)
+                if schema_of(shard.machine.fetch()).id != found.schema.id:
+                    raise ConflictError("the table's columns were changed meanwhile", hint="try again")
+                return read(bound, found, max(lake.clock.now(), found.state.upper - 1))
+        case _:
+            raise UnsupportedError(
+                "EXPLAIN is for statements that read: SELECT, DELETE, UPDATE",
+                hint="of INSERT INTO … SELECT, explain the SELECT",
+            )
+
+
+# ---------------------------------------------------------------- the steps
+
+
+def _finish(bound: BoundQuery, outputs: Sequence[str]) -> list[Step]:
+    """ORDER BY and LIMIT; a key that has a name of its own is called by it."""
+
+    def called(column: int) -> str:
+        label = bound.names[column] if column < len(bound.names) else "?column?"
+        return outputs[column] if label == "?column?" else identifier(label)
+
+    keys = [
+        text.key(called(one.column), descending=one.descending, nulls_first=one.nulls_first)
+        for one in bound.order_by
+    ]
+    return text.finish(keys, bound.limit, bound.offset)
+
+
+def _over(bound: BoundQuery, question: Question) -> list[Step]:
+    """What is done with rows that have passed the filter."""
+    names = [column.name for column in question.snapshot.schema.columns]
+    return _above(bound, question.plan.outputs, names, question.now)
+
+
+def _above(bound: BoundQuery, outputs: Sequence[Expr], names: Sequence[str], now: int) -> list[Step]:
+    """The same, given what leaves the plan over rows whose columns are called so."""
+    if bound.aggregation is None:
+        finish = _finish(bound, [show(output, names) for output in outputs])
+        return [*finish, text.project(outputs[: len(bound.names)], bound.names, names)]
+    aggregation = bound.aggregation.at(now)
+    inner = text.called_apart(aggregation.labels)
+    shown = [show(output, inner) for output in aggregation.above.outputs]
+    return [*_finish(bound, shown), *text.aggregate(aggregation, outputs, bound.names, names)]
+
+
+def _change(given: Statement, question: Question) -> Step:
+    """What is done with the rows that DELETE or UPDATE finds."""
+    if not isinstance(given, Update):
+        return Step("Delete", ("retracts them",))
+    columns = question.snapshot.schema.columns
+    names = [column.name for column in columns]
+    outputs = question.plan.outputs[len(columns) :]
+    targets = [identifier(target.text) for target, _ in given.assignments]
+    values = [show(value, names) for value in outputs]
+    said = [f"{target} = {value}" for target, value in zip(targets, values, strict=False)]
+    return Step("Update", (f"retracts them, and inserts them with {', '.join(said)}",))
+
+
+def _below(bound: BoundQuery, question: Question, pruned: Pruned, ran: Ran | None) -> list[Step]:
+    """The scan, and the Selection right above it."""
+    names = [column.name for column in question.snapshot.schema.columns]
+    estimates = Estimates.of(question.snapshot, pruned.kept, question.now)
+    chosen, at_once = _chosen(question, pruned, estimates)
+    rest = question.plan.conditions if chosen is None else chosen.rest
+    pushed = () if chosen is None else chosen.pushed
+    items = [f"as of {question.snapshot.as_of}"]
+    items += [f"mz_now() = {question.now}"] if bound.mfp.is_temporal else []
+    items += [f"{PUSHED} {text.conjoined(pushed, names)}"] if pushed else []
+    items += [f"path: {path_of(question, pruned)}"]
+    notes = [_columns(question, chosen, names), *_parts(question, pruned)]
+    if chosen is not None:
+        notes[1:1] = [f"not pushed down: {one.show(names)}" for one in chosen.skipped]
+        notes[0] += " (at once, as the parts are small)" if at_once else ""
+    passed = None if ran is None else ran.passed
+    scanned = passed if not rest else None if ran is None or at_once else ran.scanned
+    return [
+        *text.selection(rest, names, _rows(estimates.rows(question.plan.conditions), passed)),
+        Step(f"Scan {bound.source}", tuple(items), _rows(estimates.rows(pushed), scanned), tuple(notes)),
+    ]
+
+
+def _chosen(question: Question, pruned: Pruned, estimates: Estimates) -> tuple[Chosen | None, bool]:
+    """Which conditions are asked first, as the scan decides it, and whether it reads all columns at once all the same.
+
+    None: all conditions are asked when all columns are there, or rows must meet what retracts them before they are asked.
+    """
+    met = pruned.retracts and not exact(question.plan)
+    if met or not question.config.late_materialization or not pruned.parts:
+        return None, False
+    try:
+        chosen = choice(question.plan, estimates, local.weights(question, pruned))
+        return chosen, bool(chosen.stages) and not local.groups(question, pruned)
+    except StoreError:  # the query itself will tell, if it comes to that part
+        return choice(question.plan, estimates), False
+
+
+def _rows(estimate: float, real: int | None) -> str:
+    last = round(estimate) if real is None else real
+    said = f"est {round(estimate):,}" + ("" if real is None else f", real {real:,}")
+    return f"{said} {'row' if last == 1 else 'rows'}"
+
+
+def _columns(question: Question, chosen: Chosen | None, names: Sequence[str]) -> str:
+    """Which columns are read, in which order."""
+    demanded = sorted(question.plan.demand())
+    if chosen is None or not chosen.stages:
+        return f"columns: {', '.join(names[i] for i in demanded) or 'none'}"
+    first = [", ".join(names[i] for i in stage.columns) for stage in chosen.stages if stage.columns]
+    read = {i for stage in chosen.stages for i in stage.columns}
+    rest = ", ".join(names[i] for i in demanded if i not in read)
+    return f"columns: first {'; then '.join([*first, *([rest] if rest else [])])}"
+
+
+def _parts(question: Question, pruned: Pruned) -> list[str]:
+    """How many parts are read, of how many, and why."""
+    table = question.snapshot.table(["size"]).column("size").to_numpy()
+    kept = np.ones(len(table), bool) if pruned.verdicts is None else pruned.verdicts.keep
+    whole = 0 if pruned.verdicts is None else int(np.count_nonzero(pruned.verdicts.verdict == Verdict.ALL))
+    proven = f", {whole:,} proven whole" if whole else ""
+    amount = f"bytes: {text.size(int(table[kept].sum()))} of {text.size(pruned.size)}"
+    lines = [f"parts: {int(kept.sum()):,} of {pruned.total:,} kept{proven}; {amount}"]
+    if not question.config.stats_filter:
+        return [*lines, "all are read: stats_filter is off"]
+    if pruned.verdicts is None:
+        inexact = "rows are retracted, and the filter reads floats or intervals"
+        return [*lines, f"all are read: {inexact}"] if question.plan.predicates else lines
+    shown = _why(question, pruned, EXPLAINED)
+    return [*lines, *(["why kept:", *(f"  {line}" for line in shown)] if shown else [])]
+
+
+def _why(question: Question, pruned: Pruned, many: int) -> list[str]:
+    """Of the first of the parts kept: the verdict, and each condition with the bounds that decided it."""
+    assert pruned.verdicts is not None
+    kept = np.flatnonzero(pruned.verdicts.keep)
+    lines = []
+    for i, part in enumerate(question.snapshot.pick(kept[:many])):
+        verdict, why = pruned.why(i)
+        lines += [f"{part.name} ({verdict}):", *(f"  {line}" for line in why)]
+    return [*lines, *([f"… and {len(kept) - many:,} more"] if len(kept) > many else [])]
+
+
+# ---------------------------------------------------------------- what it did
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A query that was run, for ANALYZE."""
+
+    result: Result
+    seconds: float
+
+    @staticmethod
+    def of(run: Callable[[], Result]) -> Ran:
+        """Runs it."""
+        began = time.perf_counter()
+        return Ran(run(), time.perf_counter() - began)
+
+    @property
+    def _last(self) -> list[Stage]:
+        """The stages that read what the filter left: the last one of each part."""
+        return [stage for stage in self.result.scan.stages if stage.name.startswith("read ")]
+
+    @property
+    def scanned(self) -> int | None:
+        """How many rows were left by what was pushed down; None if that was not counted."""
+        return sum(stage.rows_in for stage in self._last) if self._last else None
+
+    @property
+    def passed(self) -> int | None:
+        """How many rows passed all conditions; None if that was not counted."""
+        return sum(stage.rows_out for stage in self._last) if self._last else None
+
+    def lines(self) -> list[str]:
+        """What ANALYZE adds."""
+        scan = self.result.scan
+        amount = f"{text.size(scan.bytes_read)} of {text.size(scan.bytes_total)}"
+        read = f"{scan.parts_read:,} of {scan.parts_total:,} parts, {amount}, {scan.rows_read:,} rows"
+        rows = "1 row" if len(self.result) == 1 else f"{len(self.result):,} rows"
+        table = [
+            (s.name, f"{s.rows_in:,}", f"{s.rows_out:,}", text.size(s.bytes), f"{1000 * s.seconds:.1f}")
+            for s in scan.stages
+        ]
+        return [
+            f"Answered from {self.result.path} in {1000 * self.seconds:.1f} ms: {rows}",
+            f"  read {read}; {scan.parts_audited:,} {_plural(scan.parts_audited)} audited",
+            *(text.table(("stage", "rows in", "rows out", "bytes", "ms"), table) if table else []),
+        ]
+
+
+def _printed(steps: Sequence[Step], ran: Ran | None) -> Result:
+    """The explanation; with ANALYZE, also with what was read."""
+    if ran is None:
+        return Result.done(text.tree(steps))
+    said = "\n".join([text.tree(steps), *ran.lines()])
+    return Result((), (), (), path=ran.result.path, scan=ran.result.scan, said=said)
+
+
+# ---------------------------------------------------------------- FILTER PUSHDOWN
+
+
+def pushdown(lake: Lake, given: Statement, as_of: int | None) -> Result:
+    """A row for each condition of a query's filter: what it does to parts."""
+
+    def read(bound: BoundQuery, found: Snapshot, now: int) -> tuple[list[Conjunct], str]:
+        question = question_of(lake, bound, found, now)
+        pruned = prune(found, question.plan, now, use=True)
+        each = conjuncts(question, pruned)
+        return each, _told(question, pruned, each, [column.name for column in found.schema.columns])
+
+    def alone(bound: BoundQuery, now: int) -> tuple[list[Conjunct], str]:
+        plan = bound.mfp.at(now).optimise()
+        each = [Conjunct(c, False, 0, 0, obstacle(c) or "there are no parts") for c in plan.conditions]
+        return each, "Nothing is read: there are no parts"
+
+    each, said = _explained(lake, given, as_of, read, alone)
+    columns = [
+        [show(one.condition) for one in each],
+        [one.can_prune for one in each],
+        [one.pruned for one in each],
+        [one.whole for one in each],
+        [one.why for one in each],
+    ]
+    names = ("condition", "can_prune", "parts_pruned", "parts_whole", "why")
+    return Result.of(names, (TEXT, BOOL, INT8, INT8, TEXT), columns, said=said)
+
+
+def _told(question: Question, pruned: Pruned, each: Sequence[Conjunct], names: Sequence[str]) -> str:
+    """The same for people: each condition, all of them together, and why the first of the parts kept are."""
+    if not each:
+        return f"There is no filter: all {pruned.total:,} parts are read"
+    lines = []
+    for one in each:
+        lines += text.fold(show(one.condition, names), "")
+        lines += text.fold(_does(one), "  ")
+    lines += [*_parts(question, pruned)[:1]]
+    if pruned.verdicts is None:
+        return "\n".join(lines)
+    if not question.config.stats_filter:
+        lines.append("but stats_filter is off: all parts are read")
+    shown = _why(question, pruned, EXPLAINED)
+    return "\n".join([*lines, *(line for one in shown for line in text.fold(one, "  "))])
+
+
+def _does(one: Conjunct) -> str:
+    """What a condition does, in words."""
+    if not one.can_prune:
+        return f"cannot prune: {one.why}"
+    done = [f"prunes {one.pruned:,} {_plural(one.pruned)}"] if one.pruned else ["can prune, but does not"]
+    done += [f"proves {one.whole:,} whole"] if one.whole else []
+    return ", ".join(done) + (f": {one.why}" if one.why else "")
+
+
+def _plural(many: int) -> str:
+    return "part" if many == 1 else "parts"

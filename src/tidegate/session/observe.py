@@ -1,0 +1,113 @@
+"""What is counted and logged of every statement, once it is over: see `metrics.py` and `logs.py`.
+
+    observed(lake, sql, "select", lambda: …)       runs it; whatever comes of it is noted, and goes on its way
+
+| outcome | when |
+|---|---|
+| `ok` | there is a result |
+| `cancelled` | it was stopped, or took too long |
+| `EvaluationError`, `BindError`, … | it failed: the class of the error |
+| `internal` | it failed in a way that is our fault |
+
+Neither the text of a statement nor that of an error is logged: both may hold values of rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from tidegate import logs
+from tidegate.errors import CancelledError, TidegateError
+from tidegate.metrics import Metrics
+from tidegate.scan.lie import AuditError
+from tidegate.scan.result import Result
+from tidegate.session.lake import Lake
+from tidegate.sql.lex import tokens
+
+T = TypeVar("T")
+_LOG = logging.getLogger("tidegate.statement")
+
+
+def observed(lake: Lake, sql: str, kind: str, run: Callable[[], T]) -> T:
+    """Runs a statement of a text, or reads the text (`parse`, of which only failures are noted)."""
+    began = time.perf_counter()
+    try:
+        result = run()
+    except BaseException as error:
+        if isinstance(error, AuditError):
+            lake.metrics.add("audit_failures")
+        _note(lake.metrics, sql, kind, _outcome(error), time.perf_counter() - began, None)
+        raise
+    if isinstance(result, Result):
+        _note(lake.metrics, sql, kind, "ok", time.perf_counter() - began, result)
+    return result
+
+
+def _outcome(error: BaseException) -> str:
+    if isinstance(error, CancelledError | KeyboardInterrupt):
+        return "cancelled"
+    return type(error).__name__ if isinstance(error, TidegateError) else "internal"
+
+
+def _note(metrics: Metrics, sql: str, kind: str, outcome: str, seconds: float, result: Result | None) -> None:
+    metrics.add("statements", kind=kind, outcome=outcome)
+    if kind == "select":
+        path = "none" if result is None else result.path
+        metrics.add("queries", path=path, outcome=outcome)
+        metrics.took(path, seconds)
+    if result is not None and (kind == "select" or result.scan.parts_total):
+        _count(metrics, result)
+    level = logging.ERROR if outcome == "internal" else logging.INFO
+    if _LOG.isEnabledFor(level):
+        said = {
+            "kind": kind,
+            "outcome": outcome,
+            "statement": _fingerprint(sql),
+            "ms": round(1000 * seconds, 3),
+        }
+        said |= _costs(result) if kind == "select" and result is not None else {}
+        _LOG.log(level, "%s %s", kind, outcome, extra={"tidegate": said})
+
+
+def _count(metrics: Metrics, result: Result) -> None:
+    scan = result.scan
+    for what, parts, size in (
+        ("considered", scan.parts_total, scan.bytes_total),
+        ("pruned", scan.parts_pruned, scan.bytes_pruned),
+        ("proven", scan.parts_proven, scan.bytes_proven),
+        ("read", scan.parts_read, scan.bytes_read),
+        ("audited", scan.parts_audited, scan.bytes_audited),
+    ):
+        metrics.add("parts", parts, what=what)
+        metrics.add("bytes", size, what=what)
+    metrics.add("pages_skipped", scan.pages_skipped)
+    metrics.add("bytes_skipped", scan.bytes_skipped)
+    metrics.add("rows", scan.rows_read, what="read")
+    metrics.add("rows", len(result), what="returned")
+
+
+def _costs(result: Result) -> dict[str, object]:
+    scan = result.scan
+    return {
+        "path": result.path,
+        "parts": scan.parts_total,
+        "parts_pruned": scan.parts_pruned,
+        "parts_read": scan.parts_read,
+        "parts_audited": scan.parts_audited,
+        "bytes": scan.bytes_total,
+        "bytes_read": scan.bytes_read,
+        "rows_read": scan.rows_read,
+        "rows": len(result),
+    }
+
+
+def _fingerprint(sql: str) -> str:
+    """The shape of a text: constants are `?`; a text that has no shape has its length."""
+    try:
+        found = tokens(sql)
+    except TidegateError:
+        return f"{len(sql)} characters"
+    return logs.fingerprint("?" if token.kind in ("string", "number") else token.text for token in found)

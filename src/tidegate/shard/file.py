@@ -1,0 +1,307 @@
+"""The file of a part, of which as little is fetched as a reader wants.
+
+    file = PartFile.open(machine, part)                  its tail, fetched once and kept: where each page is, and its checksum
+    file.read(ids, types, Rows(0, 0, file.rows))         these columns of these rows, as Arrow arrays
+    file.frame                                           the statistics of its pages, if it has any
+    file.fetched                                         bytes of it that were read so far; its tail, which is kept, does not count
+
+What is fetched is checked, page by page, against the table in the tail, and the tail against the digest in the state. A part
+without such a table (a small one) is fetched whole, and its own digest is compared.
+
+Who decodes: pyarrow where all rows of the pages are wanted; else polars, which skips the others as it decodes, at half the cost.
+Nested columns (arrays, records, intervals) are decoded by pyarrow and then filtered.
+
+The state's word on time goes: a part whose `first` and `last` are the same holds that time in all rows, whatever its `_time` says.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate.errors import CorruptError
+from tidegate.expr.types import INT8, Kind, Type
+from tidegate.shard.change import Part
+from tidegate.shard.machine import Machine
+from tidegate.shard.pages import PageTable, Stored, read_table
+from tidegate.shard.part import field_ids, from_storage, page_frame
+from tidegate.shard.seal import verify
+from tidegate.shard.splice import Rows, Spliced, cuts, splice, splice_whole
+from tidegate.stats.frame import Frame
+from tidegate.store.blob import missing
+
+KEPT = 64 << 20
+"""Bytes of tails, and of small files, that are kept for a shard."""
+
+
+class _Kept:
+    """The tail of a part's file, and what is made of it, each when it is first asked for."""
+
+    def __init__(self, part: Part, tail: bytes) -> None:
+        self.part, self.tail = part, tail
+
+    @cached_property
+    def table(self) -> PageTable | None:
+        return read_table(self.part.name, self.tail) if self.part.tail else None
+
+    @cached_property
+    def frame(self) -> Frame | None:
+        return page_frame(self.metadata)
+
+    @cached_property
+    def metadata(self) -> Any:
+        try:
+            return pq.read_metadata(pa.BufferReader(self.tail))
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.part, error) from None
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """Column id → name in the file."""
+        return field_ids(self.metadata.schema.to_arrow_schema())
+
+    def whole(self) -> Any:
+        """A reader of a file that is kept whole. Each time another: threads may not share one, only what it reads."""
+        return pq.ParquetFile(pa.BufferReader(self.tail), metadata=self.metadata)
+
+
+class PartFile:
+    """A part's file. Threads may share it: nothing changes but the count of bytes."""
+
+    def __init__(self, machine: Machine, part: Part, tail: bytes) -> None:
+        """Use `open`. `tail` is the whole file where it has no table of pages."""
+        self.machine, self.part, self.fetched = machine, part, len(tail)
+        self.kept = _Kept(part, tail)
+
+    @staticmethod
+    def open(machine: Machine, part: Part) -> PartFile:
+        """The file, with what is kept of it from the last time."""
+        cache = _caches.setdefault(machine, _Cache())
+        found = cache.get(part.name)
+        if found is None:
+            found = PartFile(machine, part, _tail(machine, part))
+            cache.put(part.name, found)
+        return found.again(part)
+
+    def again(self, part: Part) -> PartFile:
+        """The same file for another reader, who has fetched nothing yet; what is made of the tail is shared."""
+        other = object.__new__(PartFile)
+        other.machine, other.part, other.kept = self.machine, part, self.kept
+        other.fetched = 0 if part.tail else part.size
+        return other
+
+    @property
+    def table(self) -> PageTable | None:
+        """Where its pages are; None: it is a small file, and fetched whole."""
+        return self.kept.table
+
+    @property
+    def frame(self) -> Frame | None:
+        """The statistics of pages of 8,192 rows, over all row groups."""
+        return self.kept.frame
+
+    @property
+    def groups(self) -> Sequence[int]:
+        """Rows of each row group."""
+        if self.table is not None:
+            return self.table.groups
+        metadata = self.kept.metadata
+        return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+    def has(self, id_: int) -> bool:
+        """Whether the file has the column."""
+        return id_ in (self.kept.names if self.table is None else self.table.by_id)
+
+    def weight(self, id_: int) -> int:
+        """Bytes of a column in the file."""
+        if self.table is None or id_ not in self.table.by_id:
+            return 0
+        return sum(chunk.size for group in self.table.by_id[id_].chunks for chunk in group)
+
+    def size_of(self, id_: int, rows: Rows) -> int:
+        """Bytes that reading a column for these rows would fetch."""
+        if self.table is None or id_ not in self.table.by_id:
+            return 0
+        column = self.table.by_id[id_]
+        if not column.flat:
+            return sum(chunk.size for chunk in column.chunks[rows.group])
+        return cuts([column], rows)[0].size
+
+    def read(self, ids: Sequence[int], types: Sequence[Type], rows: Rows) -> list[pa.Array]:
+        """The columns of these ids for the rows, in these types; those that the part lacks are NULL."""
+        try:
+            if self.table is None:
+                return self._small(ids, types, rows)
+            there = [id_ for id_ in ids if id_ in self.table.by_id]
+            wanted = dict(zip(ids, types, strict=True))
+            found = self._columns(
+                [self.table.by_id[id_] for id_ in there], [wanted[id_] for id_ in there], rows
+            )
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.part, error) from None
+        known = dict(zip(there, found, strict=True))
+        return [known[id_] if id_ in known else pa.nulls(len(rows), wanted[id_].arrow) for id_ in ids]
+
+    def times(self, rows: Rows) -> np.ndarray:
+        """The time of each row."""
+        if self.part.first == self.part.last:
+            return np.full(len(rows), self.part.first, np.int64)
+        return self._hidden("_time", rows)
+
+    def diffs(self, rows: Rows) -> np.ndarray:
+        """The diff of each row."""
+        if self.all_once:
+            return np.ones(len(rows), np.int64)
+        return self._hidden("_diff", rows)
+
+    @property
+    def all_once(self) -> bool:
+        """Whether every diff is 1: none is negative, and together they are as many as there are rows."""
+        return not self.part.retracts and self.part.diffs == self.part.rows
+
+    def _hidden(self, name: str, rows: Rows) -> np.ndarray:
+        try:
+            if self.table is None:
+                column = _pick(self.kept.whole().read_row_group(rows.group, columns=[name]).column(0), rows)
+            else:
+                (column,) = self._columns([self.table.by_name[name]], [INT8], rows)
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(self.part, error) from None
+        result: np.ndarray = column.to_numpy()
+        return result
+
+    def _small(self, ids: Sequence[int], types: Sequence[Type], rows: Rows) -> list[pa.Array]:
+        there = self.kept.names
+        names = [there[id_] for id_ in ids if id_ in there]
+        table = self.kept.whole().read_row_group(rows.group, columns=names, use_threads=False)
+        return [
+            from_storage(_pick(table.column(there[id_]), rows), type_)
+            if id_ in there
+            else pa.nulls(len(rows), type_.arrow)
+            for id_, type_ in zip(ids, types, strict=True)
+        ]
+
+    def _columns(self, columns: Sequence[Stored], types: Sequence[Type], rows: Rows) -> list[pa.Array]:
+        """Fetches what is needed of all columns in one go, and decodes it."""
+        assert self.table is not None
+        by_name = {column.name: type_ for column, type_ in zip(columns, types, strict=True)}
+        kept = "_" * (1 + max(map(len, by_name), default=0))
+        plans = [cut for cut in cuts([c for c in columns if c.flat], rows) if cut.rows]
+        nested = [column for column in columns if not column.flat and len(rows)]
+        files = [splice(cut, kept) for cut in plans]
+        files += [splice_whole(column, rows.group, self.table.groups[rows.group]) for column in nested]
+        self._fetch(files)
+        found: dict[str, pa.Array] = {}
+        for cut, file in zip(plans, files, strict=False):
+            found.update(_decoded(file.check(self.part.name), kept if cut.mask is not None else None))
+            file.release()
+        for column, file in zip(nested, files[len(plans) :], strict=True):
+            table = _read(file.check(self.part.name))
+            found[column.name] = _pick(table.column(0), rows)
+            file.release()
+        return [
+            from_storage(found[c.name], type_) if c.name in found else pa.array([], type_.arrow)
+            for c, type_ in zip(columns, types, strict=True)
+        ]
+
+    def _fetch(self, files: Sequence[Spliced]) -> None:
+        """Fills all files in one go."""
+        starts = [start for file in files for start in file.starts]
+        targets = [target for file in files for target in file.targets]
+        self.fetched += sum(map(len, targets))
+        name, machine = self.part.name, self.machine
+        if targets:
+            machine.attempt(lambda: machine.blob.read_into(name, starts, targets))
+
+
+def _decoded(data: bytes, kept: str | None) -> dict[str, pa.Array]:
+    """The columns of a spliced file; with `kept`, of the rows where that column holds."""
+    table = _read(data) if kept is None else _masked(data, kept)
+    return {name: _one(table.column(name)) for name in table.column_names}
+
+
+def _read(data: bytes) -> pa.Table:
+    return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+
+
+def _masked(data: bytes, kept: str) -> pa.Table:
+    """The rows of a spliced file where its bitmap holds."""
+    import polars as pl
+
+    try:
+        lazy = pl.scan_parquet(data, parallel="prefiltered", use_statistics=False)
+        frame = lazy.filter(pl.col(kept)).drop(kept).collect()
+        return frame.to_arrow(compat_level=pl.CompatLevel.newest())
+    except pl.exceptions.PolarsError as error:
+        raise OSError(str(error)) from None
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.string())
+    if pa.types.is_binary_view(array.type):
+        return array.cast(pa.binary())
+    return array
+
+
+def _pick(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
+    """These rows of a whole row group's column."""
+    inside = column.slice(rows.start, rows.stop - rows.start)
+    array = inside.combine_chunks()
+    return array if rows.mask is None else array.filter(pa.array(rows.mask))
+
+
+def is_flat(type_: Type) -> bool:
+    """Whether pages of a column of this type can be picked by rows."""
+    return type_.kind not in (Kind.ARRAY, Kind.RECORD, Kind.INTERVAL)
+
+
+def _tail(machine: Machine, part: Part) -> bytes:
+    """The tail of a part that has one, else all of it, as it was written."""
+    if not part.tail:
+        data = machine.attempt(lambda: machine.blob.get(part.name))
+        if data is None:
+            raise missing(part.name)
+        return verify(part.name, data, part.digest)
+    ranges = [(part.size - part.tail, part.tail)]
+    (tail,) = machine.attempt(lambda: machine.blob.get_ranges(part.name, ranges))
+    return verify(part.name, tail, part.tail_digest)
+
+
+def _unreadable(part: Part, error: Exception) -> CorruptError:
+    return CorruptError(f"{part.name} cannot be read as Parquet: {str(error).partition(chr(10))[0]}")
+
+
+class _Cache:
+    """Files by name, those used longest ago dropped first."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, PartFile] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, name: str) -> PartFile | None:
+        with self._lock:
+            if name in self._files:
+                self._files.move_to_end(name)
+            return self._files.get(name)
+
+    def put(self, name: str, file: PartFile) -> None:
+        with self._lock:
+            if name not in self._files:
+                self._files[name] = file
+                self._size += file.fetched
+            while self._size > KEPT:
+                self._size -= self._files.popitem(last=False)[1].fetched
+
+
+_caches: weakref.WeakKeyDictionary[Machine, _Cache] = weakref.WeakKeyDictionary()

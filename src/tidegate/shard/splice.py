@@ -1,0 +1,307 @@
+"""Some pages of some columns, put together as a Parquet file of its own, in memory.
+
+No reader in Python can be told which pages to read. So the pages that are wanted are fetched and put one behind the other, each
+as it is, with a footer that speaks of them alone; any Parquet library then decodes just those.
+
+    part                                          rows 8,192 to 16,383 of url and price
+    ┌──────┬──────┬──────┐                        ┌──────────────┐
+    │ url₀ │ url₁ │ url₂ │                        │ PAR1  kept   │   a column of bools: our bitmap, as Parquet stores it
+    ├──────┼──────┼──────┤      →                 │ url₁  price₁ │
+    │price₀│price₁│price₂│                        │ footer  PAR1 │
+    └──────┴──────┴──────┘                        └──────────────┘
+
+The bitmap of the rows that are wanted goes along as one more column, and the reader (polars, which decodes that column first) skips
+the values of all other rows while it decodes. Its name is one that no column has.
+
+Columns whose pages end at different rows (a page of long texts has fewer) go into files of their own: `sets`.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate.errors import CorruptError
+from tidegate.shard.pages import Chunk, Stored
+from tidegate.shard.thrift import BINARY, I32, I64, LIST, STRUCT, items, number, struct, text
+
+_BOOLEAN, _PLAIN, _RLE, _UNCOMPRESSED = 0, 0, 3, 0
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a row group: from `start` to before `stop`, and of these the ones where the mask holds."""
+
+    group: int
+    start: int
+    stop: int
+    mask: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return self.stop - self.start if self.mask is None else int(np.count_nonzero(self.mask))
+
+    def narrow(self, keep: np.ndarray) -> Rows:
+        """Those of these rows that stand at the places `keep`, which rise."""
+        if len(keep) == len(self):
+            return self
+        mask = np.zeros(self.stop - self.start, bool)
+        mask[keep if self.mask is None else np.flatnonzero(self.mask)[keep]] = True
+        return Rows(self.group, self.start, self.stop, mask)
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """The pages of one set of columns that hold some of the rows."""
+
+    columns: tuple[Stored, ...]
+    group: int
+    pages: np.ndarray
+    """Numbers of the data pages."""
+    rows: int
+    mask: np.ndarray | None
+    """Of the rows in these pages; None: all are wanted."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of these pages."""
+        return sum(size for column in self.columns for _, size in self.ranges(column.chunks[self.group][0]))
+
+    def ranges(self, chunk: Chunk) -> list[tuple[int, int]]:
+        """Where the pages lie: neighbours as one range, the dictionary with the first of them if it is its neighbour."""
+        at = self.pages + int(chunk.dictionary)
+        if chunk.dictionary:
+            at = np.concatenate([[0], at])
+        if not len(at):
+            return []
+        breaks = np.flatnonzero(np.diff(at) != 1) + 1
+        first, last = at[np.concatenate([[0], breaks])], at[np.concatenate([breaks - 1, [len(at) - 1]])]
+        begins, ends = chunk.offsets[first], chunk.offsets[last + 1]
+        return list(zip(begins.tolist(), (ends - begins).tolist(), strict=True))
+
+    def checksums(self, chunk: Chunk) -> tuple[list[int], list[int]]:
+        """The sizes and checksums of the pages, in their order."""
+        at = self.pages + int(chunk.dictionary)
+        if chunk.dictionary:
+            at = np.concatenate([[0], at])
+        return chunk.sizes[at].tolist(), chunk.checksums[at].tolist()
+
+
+def cuts(columns: Iterable[Stored], rows: Rows) -> list[Cut]:
+    """The pages to read of flat columns, in sets that end their pages at the same rows."""
+    sets: dict[bytes, list[Stored]] = {}
+    for column in columns:
+        sets.setdefault(column.chunks[rows.group][0].starts.tobytes(), []).append(column)
+    return [_cut(tuple(alike), rows) for alike in sets.values()]
+
+
+def _cut(columns: tuple[Stored, ...], rows: Rows) -> Cut:
+    starts = columns[0].chunks[rows.group][0].starts
+    first = int(np.searchsorted(starts, rows.start, side="right")) - 1
+    last = int(np.searchsorted(starts, rows.stop, side="left"))
+    begins, ends = starts[first:last], starts[first + 1 : last + 1]
+    touched = np.ones(len(begins), bool)
+    if rows.mask is not None and len(begins):
+        touched = np.logical_or.reduceat(rows.mask, np.maximum(begins, rows.start) - rows.start)
+    pages = first + np.flatnonzero(touched)
+    count = int((ends - begins)[touched].sum())
+    if count == len(rows):
+        return Cut(columns, rows.group, pages, count, None)
+    whole = np.zeros(int(ends[-1] - begins[0]) if len(begins) else 0, bool)
+    offset = rows.start - int(begins[0]) if len(begins) else 0
+    whole[offset : offset + rows.stop - rows.start] = True if rows.mask is None else rows.mask
+    return Cut(columns, rows.group, pages, count, whole[np.repeat(touched, ends - begins)])
+
+
+@dataclass(frozen=True, eq=False)
+class Spliced:
+    """A file in the making: footer and bitmap are there, and room for the pages."""
+
+    file: io.BytesIO
+    starts: tuple[int, ...]
+    """Where in the part's file the bytes for each target begin."""
+    targets: tuple[memoryview, ...]
+    checks: tuple[tuple[str, tuple[memoryview, ...], list[int], list[int]], ...]
+    """Of each column its targets, and the sizes and checksums of the pages in them."""
+
+    def check(self, name: str) -> bytes:
+        """The file, if the pages that have been fetched are what was written."""
+        for column, views, sizes, checksums in self.checks:
+            check(name, column, views, sizes, checksums)
+        for view in self.targets:
+            view.release()
+        return self.file.getvalue()
+
+    def release(self) -> None:
+        """The file was decoded, and its memory may be used again."""
+        _spare.give(self.file)
+
+
+def splice(cut: Cut, mask_name: str) -> Spliced:
+    """The file of a cut."""
+    head, elements, chunks = [b"PAR1"], [], []
+    if cut.mask is not None:
+        page, chunk, element = _mask(cut, mask_name, 4)
+        head.append(page)
+        elements.append(element)
+        chunks.append(chunk)
+    at = sum(map(len, head))
+    columns = []
+    for column in cut.columns:
+        stored = column.chunks[cut.group][0]
+        ranges = cut.ranges(stored)
+        size = sum(length for _, length in ranges)
+        chunks.append(_chunk(stored, cut.rows, at, size))
+        elements.append(column.elements)
+        columns.append((column.name, ranges, *cut.checksums(stored)))
+        at += size
+    return _room(b"".join(head), columns, _footer(elements, len(elements), chunks, cut.rows))
+
+
+def splice_whole(column: Stored, group: int, rows: int) -> Spliced:
+    """The file of one column, nested or not, with all its leaves."""
+    at, chunks, columns = 4, [], []
+    for stored in column.chunks[group]:
+        chunks.append(_chunk(stored, stored.values, at, stored.size))
+        columns.append(
+            (column.name, [(stored.start, stored.size)], stored.sizes.tolist(), stored.checksums.tolist())
+        )
+        at += stored.size
+    return _room(b"PAR1", columns, _footer([column.elements], column.count, chunks, rows))
+
+
+def _room(
+    head: bytes, columns: Sequence[tuple[str, list[tuple[int, int]], list[int], list[int]]], footer: bytes
+) -> Spliced:
+    """A file of `head`, room for the ranges of all columns, and `footer` at its end."""
+    size = len(head) + sum(length for _, ranges, _, _ in columns for _, length in ranges) + len(footer)
+    file = _spare.take(size)
+    file.seek(0)
+    file.write(head)
+    file.seek(-len(footer), io.SEEK_END)
+    file.write(footer)
+    view, at = file.getbuffer(), len(head)
+    starts, targets, checks = [], [], []
+    for name, ranges, sizes, checksums in columns:
+        own = []
+        for start, length in ranges:
+            starts.append(start)
+            own.append(view[at : at + length])
+            at += length
+        targets += own
+        checks.append((name, tuple(own), sizes, checksums))
+    view.release()
+    return Spliced(file, tuple(starts), tuple(targets), tuple(checks))
+
+
+class _Spare(threading.local):
+    """Buffers that were used before, a thread's own: fresh memory costs as much as filling it."""
+
+    def __init__(self) -> None:
+        self.files: list[io.BytesIO] = []
+
+    def take(self, size: int) -> io.BytesIO:
+        """A buffer of at least so many bytes; what is in it does not matter."""
+        for i, file in enumerate(self.files):
+            if file.getbuffer().nbytes >= size:
+                return self.files.pop(i)
+        file = io.BytesIO()
+        file.seek(max(SMALLEST, 1 << (size - 1).bit_length()) - 1)
+        file.write(b"\0")
+        return file
+
+    def give(self, file: io.BytesIO) -> None:
+        """Takes a buffer back. If its bytes are still referred to they stay as they are: Python copies them on the next write."""
+        self.files.append(file)
+        self.files.sort(key=lambda one: one.getbuffer().nbytes)
+        while sum(one.getbuffer().nbytes for one in self.files) > SPARE:
+            self.files.pop()
+
+
+_spare = _Spare()
+SMALLEST, SPARE = 1 << 20, 128 << 20
+"""Bytes of the smallest buffer, and of all that a thread keeps."""
+
+
+def check(
+    name: str,
+    column: str,
+    pieces: Iterable[bytes | memoryview],
+    sizes: Sequence[int],
+    checksums: Sequence[int],
+) -> None:
+    """Raises unless the pages in these pieces are what was written."""
+    pages = iter(zip(sizes, checksums, strict=True))
+    for piece in pieces:
+        view, at = memoryview(piece), 0
+        while at < len(view):
+            size, checksum = next(pages)
+            if zlib.crc32(view[at : at + size]) != checksum:
+                raise CorruptError(
+                    f'{name} is damaged: a page of column "{column}" is not what was written',
+                    hint="restore the object from a copy; nothing of it was used",
+                )
+            at += size
+    if next(pages, None) is not None:
+        raise CorruptError(f'{name} is damaged: pages of column "{column}" are missing')
+
+
+def _mask(cut: Cut, name: str, at: int) -> tuple[bytes, bytes, bytes]:
+    """The bitmap as a page, its chunk and its element: Parquet and numpy agree on the order of bits."""
+    assert cut.mask is not None
+    body = np.packbits(cut.mask, bitorder="little").tobytes()
+    values = struct(
+        (1, I32, number(cut.rows)), (2, I32, number(_PLAIN)), (3, I32, number(_RLE)), (4, I32, number(_RLE))
+    )
+    head = struct(
+        (1, I32, number(0)),
+        (2, I32, number(len(body))),
+        (3, I32, number(len(body))),
+        (5, STRUCT, values),
+    )
+    page = head + body
+    meta = struct(
+        (1, I32, number(_BOOLEAN)),
+        (2, LIST, items(I32, [number(_PLAIN)])),
+        (3, LIST, items(BINARY, [text(name.encode())])),
+        (4, I32, number(_UNCOMPRESSED)),
+        (5, I64, number(cut.rows)),
+        (6, I64, number(len(page))),
+        (7, I64, number(len(page))),
+        (9, I64, number(at)),
+    )
+    element = struct((1, I32, number(_BOOLEAN)), (3, I32, number(0)), (4, BINARY, text(name.encode())))
+    return page, struct((2, I64, number(0)), (3, STRUCT, meta)), element
+
+
+def _chunk(stored: Chunk, values: int, at: int, size: int) -> bytes:
+    dictionary = int(stored.sizes[0]) if stored.dictionary else 0
+    fields = [
+        (1, I32, number(stored.type)),
+        (2, LIST, items(I32, [number(encoding) for encoding in stored.encodings])),
+        (3, LIST, items(BINARY, [text(step.encode()) for step in stored.path])),
+        (4, I32, number(stored.codec)),
+        (5, I64, number(values)),
+        (6, I64, number(int(size * stored.inflation))),
+        (7, I64, number(size)),
+        (9, I64, number(at + dictionary)),
+    ]
+    if dictionary:
+        fields.append((11, I64, number(at)))
+    return struct((2, I64, number(0)), (3, STRUCT, struct(*fields)))
+
+
+def _footer(elements: Sequence[bytes], count: int, chunks: Sequence[bytes], rows: int) -> bytes:
+    root = struct((3, I32, number(0)), (4, BINARY, text(b"schema")), (5, I32, number(len(elements))))
+    group = struct((1, LIST, items(STRUCT, chunks)), (2, I64, number(0)), (3, I64, number(rows)))
+    footer = struct(
+        (1, I32, number(2)),
+        (2, LIST, items(STRUCT, [root, *elements], 1 + count)),
+        (3, I64, number(rows)),
+        (4, LIST, items(STRUCT, [group])),
+    )
+    return b"".join([footer, len(footer).to_bytes(4, "little"), b"PAR1"])

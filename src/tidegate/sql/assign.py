@@ -1,0 +1,80 @@
+"""DELETE and UPDATE → the query that finds their rows, and what they become.
+
+    UPDATE t SET n = n + 1 WHERE id > 5            over t (id int8, n int8)
+
+    read      Map (#1 + 1)  Filter (#0 > 5)         leaves id, n as they are, and behind them the new n
+    places    (1,)                                  what is behind them is for column 1
+
+A value is assigned as PostgreSQL assigns it: narrowed to the column's type if need be. All values see the row as it was, so
+`SET a = b, b = a` swaps them. (That no column is assigned twice, the grammar sees to.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+
+from tidegate.errors import BindError, Position, TidegateError
+from tidegate.expr.tree import Expr
+from tidegate.expr.types import Type
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.sql.bind import BoundQuery
+from tidegate.sql.express import Binder, assigned
+from tidegate.sql.scope import LONG, Scope
+from tidegate.sql.statement import Delete, Update
+from tidegate.sql.syntax import Default, Ident, Node
+
+
+@dataclass(frozen=True)
+class BoundChange:
+    """What a DELETE or UPDATE means."""
+
+    read: BoundQuery
+    """Gives all columns of the rows that are changed, then the new values."""
+    places: tuple[int, ...] = ()
+    """The columns that the new values are for."""
+
+
+def change(
+    given: Delete | Update,
+    columns: Sequence[tuple[str, Type]],
+    default: Callable[[int], Expr],
+    now_ms: int | None,
+) -> BoundChange:
+    """Binds over the columns of the table; `default` says what DEFAULT stands for in each."""
+    named = given.alias or given.table
+    binder = Binder(given.sql, Scope.of(columns, named.text), now_ms)
+    plan = MapFilterProject.identity([type_ for _, type_ in columns])
+    if given.where is not None:
+        plan = plan.filter(binder.condition(given.where, "WHERE"))
+    names = [name for name, _ in columns]
+    places: list[int] = []
+    values: list[Expr] = []
+    for target, node in given.assignments if isinstance(given, Update) else ():
+        place = _place(names, target, given.sql)
+        values.append(_value(binder, node, names[place], columns[place][1], partial(default, place)))
+        places.append(place)
+    leaving = (*names, *(f"new {names[place]}" for place in places))
+    return BoundChange(BoundQuery(given.table.text, plan.map(*values), leaving), tuple(places))
+
+
+def _place(names: list[str], target: Ident, sql: str) -> int:
+    if target.text in names:
+        return names.index(target.text)
+    close = get_close_matches(target.text, names, n=2) if len(target.text) < LONG else []
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there is {', '.join(names[:12])}"
+    raise BindError(f'column "{target.text}" does not exist', hint=hint, position=Position(sql, *target.at))
+
+
+def _value(binder: Binder, node: Node, name: str, type_: Type, default: Callable[[], Expr]) -> Expr:
+    if isinstance(node, Default):
+        return default()
+    bound = binder.bind(node)
+    try:
+        return assigned(bound, type_)
+    except TidegateError as error:
+        error.message = f'column "{name}": {error.message}'
+        error.position = binder.position(node.at)
+        raise

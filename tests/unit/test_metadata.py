@@ -1,0 +1,329 @@
+"""Aggregates from metadata: always what reading gives, and without reading wherever statistics prove it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tidegate
+from tests.unit.shards import World
+from tidegate.clock import ManualClock
+from tidegate.config import Config
+from tidegate.expr.types import INT8, MZ_TIMESTAMP, Type
+from tidegate.plan.aggregate import Aggregate, Aggregation
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.scan.answer import answer
+from tidegate.scan.lie import AuditError
+from tidegate.scan.question import Question
+from tidegate.scan.result import Result
+from tidegate.scan.sort import Shape
+from tidegate.shard.reader import snapshot
+from tidegate.shard.schema import Schema
+from tidegate.shard.statistics import describing
+from tidegate.shard.validity import OPTION
+from tidegate.sql.bind import expression
+
+OFF = ("fast_path", "stats_filter")
+LONG = "x" * 150
+POOLS: dict[str, list[Any]] = {
+    "i int4": [None, -3, 0, 5, 9],
+    "b bool": [None, True, False],
+    "n numeric(8,2)": [None, Decimal("-1.50"), Decimal(0), Decimal("99.99")],
+    "f float8": [None, 0.0, -0.0, 1.5, -2.0, math.nan, math.inf],
+    "r float4": [None, 1.5, -2.0],
+    "s text": [None, "", "a", "ab", LONG + "a", LONG + "b", "é"],
+    "y bytea": [None, b"", b"\xff", b"a" * 150],
+    "u uuid": [None, "00000000-0000-0000-0000-000000000001", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
+    "v interval": [None, (0, 30, 0), (1, 0, 0), (0, 1, 0)],
+    "t timestamptz": [None, 0, 10**15],
+    "j jsonb": [None, "1", '{"a":1}', "[]"],
+    "a int4[]": [None, [1, 2], [], [1]],
+}
+NAMES = [one.split()[0] for one in POOLS]
+ITEMS = ["count(*)", *(f"{name}({column})" for column in NAMES for name in ("count", "min", "max"))]
+WHERES = (
+    "",
+    "k < 4",
+    "k = 2",
+    "i > 0",
+    "i >= -3",
+    "f > 1",
+    "s = 'a'",
+    "k > 100",
+    "b",
+    "i IS NOT NULL",
+    "k < 4 AND i < 100",
+)
+
+
+@pytest.fixture
+def db() -> Iterator[tidegate.Database]:
+    with tidegate.open("memory://", clock=ManualClock(10_000)) as opened:
+        opened.set("audit", 1.0)
+        yield opened
+
+
+def both(db: tidegate.Database, sql: str, as_of: int | None = None) -> Result:
+    """The result, which must be the same with each flag off."""
+    result = db.sql(sql, as_of=as_of)
+    for flag in OFF:
+        db.set(flag, False)
+        other = db.sql(sql, as_of=as_of)
+        db.set(flag, None)
+        assert repr(other.rows()) == repr(result.rows()), (sql, flag)
+        assert other.types == result.types
+    return result
+
+
+def told(db: tidegate.Database, sql: str, *rows: tuple[Any, ...], as_of: int | None = None) -> None:
+    """The query must be answered without reading, with these rows."""
+    result = both(db, sql, as_of)
+    assert repr(result.rows()) == repr(list(rows)), sql
+    assert (result.path, result.scan.parts_read) == ("metadata", 0), sql
+
+
+def read(
+    db: tidegate.Database, sql: str, parts: int, *rows: tuple[Any, ...], as_of: int | None = None
+) -> None:
+    """The query must be answered by reading so many parts."""
+    result = both(db, sql, as_of)
+    assert repr(result.rows()) == repr(list(rows)), sql
+    assert (result.path, result.scan.parts_read) == ("local", parts), sql
+
+
+def fill(db: tidegate.Database, rng: np.random.Generator, parts: int) -> list[dict[str, pa.Array]]:
+    """A table of random parts; in some of them a column has one value only, or none."""
+    db.sql(f"CREATE TABLE t (k int8, {', '.join(POOLS)})")
+    written = []
+    for part in range(parts):
+        rows = int(rng.integers(1, 6))
+        columns: dict[str, pa.Array] = {"k": pa.array([part] * rows)}
+        for declared, pool in POOLS.items():
+            name = declared.split()[0]
+            some = rng.choice(len(pool), 1 if rng.random() < 0.4 else rows)
+            arrow = {
+                "v": pa.month_day_nano_interval(),
+                "t": pa.timestamp("us", "UTC"),
+                "r": pa.float32(),
+            }.get(name)
+            columns[name] = pa.array([pool[int(i)] for i in np.resize(some, rows)], arrow)
+        db.append("t", columns, diff=pa.array(rng.integers(1, 3, rows)) if rng.random() < 0.3 else 1)
+        written.append(columns)
+    return written
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_metadata_and_reading_agree(db: tidegate.Database, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fill(db, rng, 7)
+    paths = []
+    for where in WHERES[seed % 2 :: 2]:  # all of them take half a minute, and every seed has other rows
+        condition = f" WHERE {where}" if where else ""
+        for some in (ITEMS[:1], [ITEMS[int(i)] for i in rng.integers(0, len(ITEMS), 4)], ITEMS[:: seed + 1]):
+            paths += [both(db, f"SELECT {', '.join(some)} FROM t{condition}").path]
+    assert paths.count("metadata") >= 2
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_retractions(db: tidegate.Database, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    written = fill(db, rng, 4)
+    told(db, "SELECT count(*) FROM t WHERE k < 0", (0,))
+    gone = written[int(rng.integers(4))]
+    db.append("t", {name: column.slice(0, 1) for name, column in gone.items()}, diff=-1)
+    total = both(db, "SELECT count(*) FROM t")
+    assert (total.path, total.scan.parts_read) == ("metadata", 0)
+    for where, item in itertools.product(
+        WHERES[:4], ("count(*)", "count(i)", "count(f)", "min(i)", "max(s)")
+    ):
+        found = both(db, f"SELECT {item} FROM t{f' WHERE {where}' if where else ''}")
+        if item.startswith("m"):
+            assert found.path == ("local" if found.scan.parts_pruned < found.scan.parts_total else "metadata")
+
+
+def test_what_needs_no_reading(db: tidegate.Database) -> None:
+    db.sql("CREATE TABLE t (id int8, x float8, s text, b bool, n numeric(6,2))")
+    for start in (0, 10, 20):
+        ids = list(range(start, start + 10))
+        db.append("t", {"id": ids, "x": [i + 0.5 for i in ids], "s": ["same"] * 10, "b": [True] * 10,
+                        "n": [Decimal(i) if i % 5 else None for i in ids]})  # fmt: skip
+    told(db, "SELECT count(*) FROM t", (30,))
+    told(db, "SELECT count(1), count(*) + 1, count(n), min(id), max(id) FROM t", (30, 31, 24, 0, 29))
+    told(db, "SELECT min(x), max(x), min(s), max(s), bool_and(b), min(n) FROM t",
+         (0.5, 29.5, "same", "same", True, Decimal("1.00")))  # fmt: skip
+    told(db, "SELECT count(*) FROM t WHERE id >= 10", (20,))
+    told(db, "SELECT count(*), max(id) FROM t WHERE id >= 10 AND id < 20 AND x > 0", (10, 19))
+    told(db, "SELECT count(*), min(id), max(s) FROM t WHERE id < 0", (0, None, None))
+    told(db, "SELECT count(*) AS c FROM t HAVING count(*) > 100")
+    told(db, "SELECT count(*) FROM t LIMIT 0")
+    told(db, "SELECT id FROM t LIMIT 0")
+    told(db, "SELECT sum(id) FROM t WHERE id > 1000", (None,))
+    told(db, "SELECT id FROM t WHERE id > 1000")
+
+
+def test_what_is_not_proven_is_read_and_nothing_else(db: tidegate.Database) -> None:
+    db.sql("CREATE TABLE t (id int8, x float8, s text)")
+    for start in (0, 10, 20):
+        ids = list(range(start, start + 10))
+        db.append("t", {"id": ids, "x": [0.0] * 10, "s": [f"{i:02}" + LONG for i in ids]})
+    read(db, "SELECT count(*), max(id) FROM t WHERE id >= 15", 1, (15, 29))
+    read(db, "SELECT count(*), count(s), min(id) FROM t WHERE id <> 15", 1, (29, 29, 0))
+    read(db, "SELECT min(s), count(*) FROM t", 1, ("00" + LONG, 30))
+    read(db, "SELECT max(s), count(*) FROM t WHERE id < 20", 1, ("19" + LONG, 20))
+    read(db, "SELECT min(s), max(s) FROM t", 2, ("00" + LONG, "29" + LONG))
+    read(db, "SELECT min(x) FROM t WHERE id < 10", 1, (0.0,))
+    read(db, "SELECT sum(id)::int8 FROM t WHERE id < 10", 1, (45,))
+    read(db, "SELECT min(id + 1) FROM t", 3, (1,))
+    read(db, "SELECT count(DISTINCT x) FROM t", 3, (1,))
+    read(db, "SELECT id / 10, count(*) FROM t GROUP BY 1 HAVING id / 10 = 0", 3, (0, 10))
+
+
+def test_negative_zero_and_nan_are_told_apart_by_reading(db: tidegate.Database) -> None:
+    db.sql("CREATE TABLE t (x float8)")
+    db.append("t", {"x": [-0.0, 0.0]})
+    read(db, "SELECT min(x), max(x) FROM t", 1, (-0.0, 0.0))
+    db.append("t", {"x": [-5.0, math.nan]})
+    told(db, "SELECT min(x) FROM t", (-5.0,))
+    read(db, "SELECT max(x) FROM t", 2, (math.nan,))
+
+
+def test_a_part_of_which_a_time_is_not_yet_there_is_read(db: tidegate.Database) -> None:
+    db.sql("CREATE TABLE t (id int8)")
+    db.append("t", {"id": [1, 2]}, at=100)
+    db.append("t", {"id": [3]}, at=200)
+    told(db, "SELECT count(*), max(id) FROM t", (2, 2), as_of=150)
+    told(db, "SELECT count(*), max(id) FROM t", (3, 3), as_of=200)
+    db.compact("t", full=True)
+    read(db, "SELECT count(*), max(id) FROM t", 1, (2, 2), as_of=150)
+    told(db, "SELECT count(*), max(id) FROM t", (3, 3))
+
+
+def test_multiplicities(db: tidegate.Database) -> None:
+    db.sql("CREATE TABLE t (id int8, x int8)")
+    db.append("t", {"id": [1, 2], "x": [1, 1]}, diff=[3, 2])
+    told(db, "SELECT count(*), count(x), max(id) FROM t", (5, 5, 2))
+    db.append("t", {"id": [3, 4], "x": [1, None]}, diff=[3, 1])
+    read(db, "SELECT count(*), count(x) FROM t", 1, (9, 8))
+    told(db, "SELECT count(*), count(id) FROM t", (9, 9))
+
+
+def test_a_column_that_came_later_is_null_before(db: tidegate.Database) -> None:
+    db.sql("CREATE TABLE t (id int8)")
+    db.append("t", {"id": [1, 2]})
+    db.sql("ALTER TABLE t ADD COLUMN x int8")
+    told(db, "SELECT count(x), min(x), count(*) FROM t", (0, None, 2))
+    db.append("t", {"id": [3], "x": [7]})
+    told(db, "SELECT count(x), min(x), max(x), count(*) FROM t", (1, 7, 7, 3))
+    told(db, "SELECT count(*) FROM t WHERE x = 7", (1,))
+
+
+def test_without_statistics_columns_are_read_and_rows_counted(db: tidegate.Database) -> None:
+    db.set("stats_collection", False)
+    db.sql("CREATE TABLE t (id int8, b bool)")
+    db.append("t", {"id": [1, None], "b": [True, True]})
+    told(db, "SELECT count(*) FROM t", (2,))
+    read(db, "SELECT count(id) FROM t", 1, (1,))
+    read(db, "SELECT bool_and(b), min(id) FROM t", 1, (True, 1))
+
+
+def test_a_row_that_fails_makes_the_query_fail(db: tidegate.Database) -> None:
+    db.sql("CREATE TABLE t (id int8)")
+    db.append("t", {"id": [0, 5]})
+    for flag in (None, *OFF):
+        if flag is not None:
+            db.set(flag, False)
+        with pytest.raises(tidegate.EvaluationError, match="division by zero"):
+            db.sql("SELECT count(*) FROM t WHERE 1 / id < 5")
+        with pytest.raises(tidegate.EvaluationError, match="division by zero"):
+            db.sql("SELECT count(1 / id) FROM t")
+
+
+# ---------------------------------------------------------------- rows that end by themselves
+
+
+def asked(given: Any, as_of: int, *, fast: bool) -> Result:
+    """Count, count(x) and max(x) of a shard whose second column is x and whose last says when a row ends."""
+    with snapshot(given, as_of) as found:
+        types: list[Type] = [column.type for column in found.schema.columns]
+        plan = MapFilterProject.identity(types).filter(expression("id >= 0", [("id", INT8)])).project([0])
+        one = (Aggregate("count", INT8), Aggregate("count", INT8, 0), Aggregate("max", INT8, 0))
+        above = MapFilterProject.identity([INT8, INT8, INT8])
+        aggregation = Aggregation(0, one, above, False, ("count", "count", "max"))
+        config = Config(fast_path=fast, audit=1.0)
+        names = ("all", "ids", "most")
+        return answer(
+            Question(found, plan.optimise(), names, Shape(), as_of, config, aggregation=aggregation)
+        )
+
+
+@pytest.mark.parametrize(("as_of", "parts_read"), [(10, 0), (49, 0), (50, 1), (70, 1), (95, 0)])
+def test_rows_that_have_ended_do_not_count(as_of: int, parts_read: int) -> None:
+    schema = Schema.of([("id", INT8, False), ("lower", MZ_TIMESTAMP, True), ("upper", MZ_TIMESTAMP, True)])
+    shard = World().create(schema, {OPTION: [1, 2]})
+    shard.describe = describing(shard.machine, shard.config)
+    shard.append({"id": [1, 2], "lower": [None, None], "upper": [50, 90]}, at=5)
+    shard.append({"id": [3], "lower": [None], "upper": [None]}, at=6)
+    shard.append({"id": [4], "lower": [None], "upper": [200]}, at=100)
+    expected = [i for i, end in ((1, 50), (2, 90), (3, 1000)) if as_of < end]
+    for fast in (True, False):
+        result = asked(shard, as_of, fast=fast)
+        assert result.rows() == [(len(expected), len(expected), max(expected))]
+        if fast:
+            assert result.scan.parts_read == parts_read
+
+
+# ---------------------------------------------------------------- statistics that lie
+
+
+def lying(db: tidegate.Database, change: Any) -> str:
+    """Appends ids 5, 6 and NULL whose statistics are those of something else; the part's name."""
+    shard = db._open.table("t")
+    honest = shard.describe
+    shard.describe = lambda schema, columns: honest(schema, [change(columns[0])])
+    done = shard.append({"id": [5, 6, None]})
+    shard.describe = honest
+    return str(done.parts[0].name)
+
+
+@pytest.mark.parametrize(
+    ("change", "item"),
+    [
+        (lambda ids: pc.add(ids, 1), "max(id)"),
+        (lambda ids: pc.subtract(ids, 1), "min(id)"),
+        (lambda ids: pc.fill_null(ids, 6), "count(id)"),
+    ],
+)
+def test_audit_finds_what_was_told_wrongly(db: tidegate.Database, change: Any, item: str) -> None:
+    db.sql("CREATE TABLE t (id int8)")
+    db.append("t", {"id": [100, 7]})
+    assert both(db, f"SELECT {item} FROM t").scan.parts_audited == 1
+    part = lying(db, change)
+    with pytest.raises(AuditError, match=part) as caught:
+        db.sql("SELECT count(*), max(id), min(id), count(id) FROM t")
+    assert caught.value.part == part
+    db.set("audit", 0.0)
+    assert db.sql(f"SELECT {item} FROM t").path == "metadata"
+
+
+def test_audit_finds_a_verdict_that_is_wrong(db: tidegate.Database) -> None:
+    db.sql("CREATE TABLE t (id int8)")
+    part = lying(db, lambda ids: pc.add(pc.fill_null(ids, 0), 100))
+    with pytest.raises(AuditError, match=part):
+        db.sql("SELECT count(*) FROM t WHERE id >= 100")
+
+
+def test_audited_parts_are_not_read(db: tidegate.Database) -> None:
+    db.sql("CREATE TABLE t (id int8, s text)")
+    for i in range(4):
+        db.append("t", {"id": [i], "s": [f"{i}{LONG}"]})
+    found = db.sql("SELECT count(*), min(id), min(s) FROM t")
+    assert found.rows() == [(4, 0, f"0{LONG}")]
+    assert (found.scan.parts_read, found.scan.parts_audited) == (1, 3)

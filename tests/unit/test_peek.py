@@ -1,0 +1,187 @@
+"""LIMIT and ORDER BY … LIMIT: few parts are read, whatever their number, and the rows are right."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate.config import Config
+from tidegate.scan.ahead import ahead
+from tidegate.scan.turns import Turns
+from tidegate.scan.watch import Watch
+
+PARTS, ROWS = 30, 500
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[tidegate.Database]:
+    """Thirty parts, the k-th with ids from 500 k on."""
+    rng = np.random.default_rng(3)
+    with tidegate.open("memory://", config=Config(audit=1.0)) as made:
+        made.sql("CREATE TABLE t (id int8, k int8, f float8, s text, n int8)")
+        for part in range(PARTS):
+            ids = np.arange(ROWS) + part * ROWS
+            made.append(
+                "t",
+                {
+                    "id": pa.array(ids),
+                    "k": pa.array(rng.integers(0, 1000, ROWS)),
+                    "f": pa.array(np.where(rng.random(ROWS) < 0.01, np.nan, rng.random(ROWS))),
+                    "s": pa.array([f"s{i:06}" for i in ids]),
+                    "n": pa.array(
+                        [None if part == 4 and i % 100 == 0 else i for i in ids.tolist()], pa.int64()
+                    ),
+                },
+            )
+        yield made
+
+
+def test_a_limit_reads_one_part(db: tidegate.Database) -> None:
+    got = db.sql("SELECT * FROM t LIMIT 10")
+    assert (got.path, len(got), got.scan.parts_read, got.scan.parts_total) == ("peek", 10, 1, PARTS)
+
+
+def test_parts_that_are_proven_come_first(db: tidegate.Database) -> None:
+    got = db.sql("SELECT id FROM t WHERE id >= 250 LIMIT 400")
+    assert (got.path, got.scan.parts_read) == ("peek", 1)
+    assert min(id_ for (id_,) in got.rows()) >= 500, "the part with ids from 250 on is not proven"
+
+
+def test_offset_and_more_than_there_is(db: tidegate.Database) -> None:
+    assert len(db.sql("SELECT id FROM t LIMIT 9223372036854775807 OFFSET 1")) == PARTS * ROWS - 1
+    assert db.sql("SELECT id FROM t LIMIT 10 OFFSET 15000").rows() == []
+    got = db.sql("SELECT id FROM t LIMIT 0")
+    assert (got.path, got.rows(), got.scan.parts_read) == ("metadata", [], 0)
+    got = db.sql("SELECT id FROM t WHERE id < 0 LIMIT 5")
+    assert (got.path, got.scan.parts_read) == ("metadata", 0)
+
+
+def test_rows_that_are_there_several_times_count_as_often() -> None:
+    with tidegate.open("memory://") as own:
+        own.sql("CREATE TABLE t (id int8)")
+        own.append("t", {"id": [1, 2]}, diff=np.array([3, 2]))
+        assert own.sql("SELECT id FROM t LIMIT 4").rows() == [(1,), (1,), (1,), (2,)]
+        assert own.sql("SELECT id FROM t ORDER BY id DESC LIMIT 3").rows() == [(2,), (2,), (1,)]
+
+
+def test_an_error_that_is_met_is_told_and_one_behind_the_limit_is_not() -> None:
+    with tidegate.open("memory://") as own:
+        own.sql("CREATE TABLE t (id int8)")
+        own.append("t", {"id": [1, 2, 0]})
+        assert own.sql("SELECT 10 / id FROM t LIMIT 1").rows() == [(10,)]
+        with pytest.raises(tidegate.EvaluationError, match="division by zero"):
+            own.sql("SELECT 10 / id FROM t LIMIT 3")
+
+
+@pytest.mark.parametrize(
+    ("order", "most"),
+    [
+        ("id", 1),
+        ("id DESC", 1),
+        ("s DESC", 1),
+        ("id * 2 + 1 DESC", 1),
+        ("n", 1),
+        ("n NULLS FIRST", 3),
+        ("n DESC", 3),
+        ("n DESC NULLS LAST", 1),
+        ("k, id", PARTS),
+        ("f DESC, id", PARTS),
+        ("f, id DESC", PARTS),
+        ("id % 10, id", PARTS),
+    ],
+)
+@pytest.mark.parametrize("limit", ["LIMIT 5", "LIMIT 3 OFFSET 4", "LIMIT 600"])
+def test_the_best_rows(db: tidegate.Database, order: str, most: int, limit: str) -> None:
+    sql = f"SELECT id, n, f::text, k FROM t ORDER BY {order}, id {limit}"
+    got, wanted = db.sql(sql), db.sql(f"{sql} OPTIONS (fast_path = off)")
+    assert got.rows() == wanted.rows()
+    assert (got.path, wanted.path, wanted.scan.parts_read) == ("peek", "local", PARTS)
+    assert got.scan.parts_read <= most + (2 if "600" in limit else 0)
+
+
+def test_all_keys_alike() -> None:
+    with tidegate.open("memory://") as own:
+        own.sql("CREATE TABLE t (id int8, same int8, w text)")
+        for first in (0, 20_000):
+            ids = np.arange(20_000) + first
+            own.append(
+                "t", {"id": ids, "same": pa.nulls(20_000, pa.int64()), "w": pa.array(ids).cast(pa.string())}
+            )
+        for order in ("same", "same DESC", "same NULLS FIRST"):
+            assert len(own.sql(f"SELECT id, w FROM t ORDER BY {order} LIMIT 100")) == 100
+
+
+def test_a_failing_part_is_read_although_its_keys_are_worse() -> None:
+    with tidegate.open("memory://") as own:
+        own.sql("CREATE TABLE t (id int8, d int8)")
+        own.append("t", {"id": [1, 2], "d": [1, 1]})
+        own.append("t", {"id": [100], "d": [0]})
+        with pytest.raises(tidegate.EvaluationError):
+            own.sql("SELECT id, 10 / d FROM t ORDER BY id LIMIT 1")
+
+
+# ---------------------------------------------------------------- one after the other
+
+
+def test_jobs_come_in_their_order_and_stop_with_their_consumer() -> None:
+    made: list[int] = []
+
+    def job(number: int) -> Iterator[int]:
+        for i in range(100):
+            made.append(number)
+            yield number * 1000 + i
+
+    before = threading.active_count()
+    assert list(ahead([lambda n=n: job(n) for n in range(5)], 3)) == [
+        n * 1000 + i for n in range(5) for i in range(100)
+    ]
+    made.clear()
+    some = ahead([lambda n=n: job(n) for n in range(50)], 3)
+    assert [next(some) for _ in range(3)] == [0, 1, 2]
+    some.close()  # type: ignore[attr-defined]  # a generator
+    assert threading.active_count() == before
+    assert len(made) < 50
+
+
+def test_what_a_job_raises_is_raised() -> None:
+    def wrong() -> Iterator[int]:
+        yield 1
+        raise KeyError("here")
+
+    got = ahead([lambda: iter([0]), wrong, lambda: iter([2])], 2)
+    assert [next(got), next(got)] == [0, 1]
+    with pytest.raises(KeyError, match="here"):
+        next(got)
+
+
+def test_turns_are_taken_in_order_and_no_more_than_allowed() -> None:
+    turns, seen, most = Turns(), list[int](), 0
+    gate = threading.Event()
+
+    def wait(number: int) -> None:
+        nonlocal most
+        with turns.take(2, Watch()):
+            seen.append(number)
+            most = max(most, turns.running)
+            gate.wait()
+
+    threads = []
+    for number in range(6):
+        threads.append(threading.Thread(target=wait, args=(number,)))
+        threads[-1].start()
+        while turns.running + turns.waiting < number + 1:
+            time.sleep(0.001)
+    assert (turns.running, turns.waiting) == (2, 4)
+    impatient = Watch()
+    impatient.cancel()
+    with pytest.raises(tidegate.CancelledError), turns.take(2, impatient):
+        pass
+    assert turns.waiting == 4
+    gate.set()
+    for thread in threads:
+        thread.join()
+    assert (seen[:2], sorted(seen), most, turns.running) == ([0, 1], list(range(6)), 2, 0)
