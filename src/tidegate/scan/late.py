@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from tidegate.errors import EvaluationError, StoreError
 from tidegate.expr.specs import Verdict
+from tidegate.plan.coded import evaluate_coded
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.optimise import rebuild
 from tidegate.plan.safe import Failures, SafePlan
@@ -46,8 +47,10 @@ from tidegate.shard.validity import still_valid
 from tidegate.stats.collect import PAGE_ROWS
 from tidegate.store.blob import Missing
 
-STRETCH = 32 * PAGE_ROWS
-"""Rows whose filter columns are in memory at once."""
+STRETCH = 128 * PAGE_ROWS
+"""Rows whose filter columns are in memory at once, if they are narrow."""
+DECODED = 32 << 20
+"""Bytes of the first step's columns, decoded, that are in memory at once."""
 GROWTH = 4
 """How many times larger each stretch is than the last, where few rows are wanted."""
 TOGETHER = 24 << 20
@@ -181,11 +184,12 @@ class Staged:
         sizes = [self._row_bytes(file, self.steps[-1], one.rows.group) for one in waiting]
         return sum(size * _touched(one.rows) for size, one in zip(sizes, waiting, strict=True)) >= TOGETHER
 
-    def _row_bytes(self, file: PartFile, step: Step, group: int) -> float:
-        """Bytes that a row of the step's columns takes in the file."""
+    def _row_bytes(self, file: PartFile, step: Step, group: int, *, decoded: bool = False) -> float:
+        """Bytes that a row of the step's columns takes in the file, or when it is decoded."""
         assert file.table is not None
         there = [file.table.by_id[self.ids[at]] for at in step.columns if self.ids[at] in file.table.by_id]
-        size = sum(chunk.size for column in there for chunk in column.chunks[group])
+        chunks = [chunk for column in there for chunk in column.chunks[group]]
+        size = sum(chunk.size * (chunk.inflation if decoded else 1) for chunk in chunks)
         return size / max(1, file.groups[group])
 
     def _stretches(self, file: PartFile, part: Part, *, proven: bool) -> Iterator[tuple[Rows, bool]]:
@@ -215,10 +219,13 @@ class Staged:
 
     def _stretch(self, file: PartFile, group: int) -> int:
         """Rows that are looked at together: whole pages, and no more than fit."""
-        if file.table is None or len(self.steps) > 1:
+        if file.table is None:
             return self.stretch
-        fitting = int(TOGETHER / max(1.0, self._row_bytes(file, self.steps[0], group))) // PAGE_ROWS
-        return min(self.stretch, max(1, fitting) * PAGE_ROWS)
+        first = self.steps[0]
+        fitting = DECODED / max(1.0, self._row_bytes(file, first, group, decoded=True))
+        if len(self.steps) == 1:
+            fitting = min(fitting, TOGETHER / max(1.0, self._row_bytes(file, first, group)))
+        return min(self.stretch, max(1, int(fitting) // PAGE_ROWS) * PAGE_ROWS)
 
     def _pages(self, file: PartFile, part: Part, *, proven: bool) -> tuple[np.ndarray, np.ndarray]:
         """Of the pages of 8,192 rows: which may hold rows that pass, and in which all do."""
@@ -289,9 +296,13 @@ class Staged:
         began, before = time.perf_counter(), file.fetched
         columns = step.columns
         ids, types = [self.ids[at] for at in columns], [self.types[at] for at in columns]
-        fresh = iter(file.read(ids, types, open_.rows) if columns else [])
+        alone = len(step.inputs) == len(columns) == 1
+        fresh = iter(file.read(ids, types, open_.rows, coded=alone) if columns else [])
         given = [next(fresh) if read else open_.columns[at] for read, at in step.inputs]
-        got = step.plan.evaluate(given, len(open_.rows), self.question.now)
+        if alone and pa.types.is_dictionary(given[0].type):
+            got = evaluate_coded(step.plan, given[0], types[0], self.question.now)
+        else:
+            got = step.plan.evaluate(given, len(open_.rows), self.question.now)
         if len(got.failures):
             raise self._failed(file, open_, got.failures)
         done = open_.narrow(got.selection, got.columns)

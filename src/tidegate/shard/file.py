@@ -34,7 +34,7 @@ from tidegate.shard.machine import Machine
 from tidegate.shard.pages import PageTable, Stored, read_table
 from tidegate.shard.part import field_ids, from_storage, page_frame
 from tidegate.shard.seal import verify
-from tidegate.shard.splice import Rows, Spliced, cuts, splice, splice_whole
+from tidegate.shard.splice import BYTE_ARRAY, Cut, Rows, Spliced, cuts, splice, splice_whole
 from tidegate.stats.frame import Frame
 from tidegate.store.blob import missing
 
@@ -135,15 +135,20 @@ class PartFile:
             return sum(chunk.size for chunk in column.chunks[rows.group])
         return cuts([column], rows)[0].size
 
-    def read(self, ids: Sequence[int], types: Sequence[Type], rows: Rows) -> list[pa.Array]:
-        """The columns of these ids for the rows, in these types; those that the part lacks are NULL."""
+    def read(
+        self, ids: Sequence[int], types: Sequence[Type], rows: Rows, *, coded: bool = False
+    ) -> list[pa.Array]:
+        """The columns of these ids for the rows, in these types; those that the part lacks are NULL.
+
+        With `coded`, texts that are stored with a dictionary may come as Arrow's dictionary arrays.
+        """
         try:
             if self.table is None:
                 return self._small(ids, types, rows)
             there = [id_ for id_ in ids if id_ in self.table.by_id]
             wanted = dict(zip(ids, types, strict=True))
             found = self._columns(
-                [self.table.by_id[id_] for id_ in there], [wanted[id_] for id_ in there], rows
+                [self.table.by_id[id_] for id_ in there], [wanted[id_] for id_ in there], rows, coded=coded
             )
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.part, error) from None
@@ -189,7 +194,9 @@ class PartFile:
             for id_, type_ in zip(ids, types, strict=True)
         ]
 
-    def _columns(self, columns: Sequence[Stored], types: Sequence[Type], rows: Rows) -> list[pa.Array]:
+    def _columns(
+        self, columns: Sequence[Stored], types: Sequence[Type], rows: Rows, *, coded: bool = False
+    ) -> list[pa.Array]:
         """Fetches what is needed of all columns in one go, and decodes it."""
         assert self.table is not None
         by_name = {column.name: type_ for column, type_ in zip(columns, types, strict=True)}
@@ -201,14 +208,18 @@ class PartFile:
         self._fetch(files)
         found: dict[str, pa.Array] = {}
         for cut, file in zip(plans, files, strict=False):
-            found.update(_decoded(file.check(self.part.name), kept if cut.mask is not None else None))
+            data = file.check(self.part.name)
+            found.update(
+                _masked(data, kept) if cut.mask is not None else _plain(data, _coded(cut) if coded else [])
+            )
+            del data  # else its memory could not be used again
             file.release()
         for column, file in zip(nested, files[len(plans) :], strict=True):
             table = _read(file.check(self.part.name))
             found[column.name] = _pick(table.column(0), rows)
             file.release()
         return [
-            from_storage(found[c.name], type_) if c.name in found else pa.array([], type_.arrow)
+            _as(found[c.name], type_) if c.name in found else pa.array([], type_.arrow)
             for c, type_ in zip(columns, types, strict=True)
         ]
 
@@ -222,26 +233,37 @@ class PartFile:
             machine.attempt(lambda: machine.blob.read_into(name, starts, targets))
 
 
-def _decoded(data: bytes, kept: str | None) -> dict[str, pa.Array]:
-    """The columns of a spliced file; with `kept`, of the rows where that column holds."""
-    table = _read(data) if kept is None else _masked(data, kept)
+def _coded(cut: Cut) -> list[str]:
+    """The texts that are stored with a dictionary."""
+    chunks = {column.name: column.chunks[cut.group][0] for column in cut.columns}
+    return [name for name, chunk in chunks.items() if chunk.dictionary and chunk.type == BYTE_ARRAY]
+
+
+def _plain(data: bytes, coded: list[str]) -> dict[str, pa.Array]:
+    """The columns of a spliced file, those of `coded` as dictionary arrays."""
+    table = _read(data, coded)
     return {name: _one(table.column(name)) for name in table.column_names}
 
 
-def _read(data: bytes) -> pa.Table:
-    return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+def _read(data: bytes, coded: Sequence[str] = ()) -> pa.Table:
+    return pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(coded)).read(use_threads=False)
 
 
-def _masked(data: bytes, kept: str) -> pa.Table:
-    """The rows of a spliced file where its bitmap holds."""
+def _masked(data: bytes, kept: str) -> dict[str, pa.Array]:
+    """The columns of the rows of a spliced file where its bitmap holds."""
     import polars as pl
 
     try:
         lazy = pl.scan_parquet(data, parallel="prefiltered", use_statistics=False)
         frame = lazy.filter(pl.col(kept)).drop(kept).collect()
-        return frame.to_arrow(compat_level=pl.CompatLevel.newest())
+        table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
+        return {name: _one(table.column(name)) for name in table.column_names}
     except pl.exceptions.PolarsError as error:
         raise OSError(str(error)) from None
+
+
+def _as(array: pa.Array, type_: Type) -> pa.Array:
+    return array if pa.types.is_dictionary(array.type) else from_storage(array, type_)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -31,6 +31,8 @@ from tidegate.shard.pages import Chunk, Stored
 from tidegate.shard.thrift import BINARY, I32, I64, LIST, STRUCT, items, number, struct, text
 
 _BOOLEAN, _PLAIN, _RLE, _UNCOMPRESSED = 0, 0, 3, 0
+BYTE_ARRAY = 6
+"""Parquet's number for texts and bytes."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,50 @@
+"""A plan over one column whose values repeat: evaluated once for each distinct value.
+
+    browser = DictionaryArray(indices [0, 1, 0, 0, 2 …], dictionary ['Firefox', 'Chrome', 'Safari'])
+    browser LIKE '%fox'      asked of three texts, and the answer looked up for a million rows
+
+Functions give the same for the same value, errors included, so this is what evaluating row by row gives.
+
+>>> import pyarrow as pa
+>>> from tidegate.expr.build import call
+>>> from tidegate.expr.tree import Column, Literal
+>>> from tidegate.expr.types import TEXT
+>>> from tidegate.plan.mfp import identity
+>>> plan = SafePlan(identity((TEXT,)).filter(call("=", Column(0, TEXT), Literal(pa.scalar("b"), TEXT))))
+>>> evaluate_coded(plan, pa.array(["a", "b", None, "b"]).dictionary_encode(), TEXT).selection.tolist()
+[1, 3]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.expr.outcome import to_numpy
+from tidegate.expr.types import Type
+from tidegate.plan.safe import Failures, Rows, SafePlan
+
+
+def evaluate_coded(plan: SafePlan, column: pa.DictionaryArray, type_: Type, now: int | None = None) -> Rows:
+    """What `plan.evaluate` gives for the column's values."""
+    values = column.dictionary.cast(type_.arrow)
+    codes = column.indices
+    if codes.null_count:
+        values = pa.concat_arrays([values, pa.nulls(1, type_.arrow)])
+    code = to_numpy(codes.cast(pa.int64()), fill=len(values) - 1)
+    got = plan.evaluate([values], len(values), now)
+    place = np.full(len(values), -1, np.int64)
+    place[got.selection] = np.arange(len(got.selection))
+    rows = np.flatnonzero(place[code] >= 0)
+    at = pa.array(place[code[rows]])
+    return Rows([output.take(at) for output in got.columns], rows, _failures(got.failures, code, len(values)))
+
+
+def _failures(failures: Failures, code: np.ndarray, count: int) -> Failures:
+    """The failures of values as those of rows."""
+    if not len(failures):
+        return failures
+    place = np.full(count, -1, np.int64)
+    place[failures.rows] = np.arange(len(failures))
+    rows = np.flatnonzero(place[code] >= 0)
+    return Failures(rows, failures.messages.take(pa.array(place[code[rows]])))
