@@ -2,8 +2,8 @@
 
 It makes a year of orders in memory, one part a day, asks the questions that matter, and for each shows what was read against
 what there is, beside evaluating everything; the answers are compared. Then the last month becomes a database in a temporary
-folder: durable parts with statistics of their own, read as of now and of earlier, compacted. It ends with a transform taken
-apart and an error. Spark and sources are not part of this yet.
+folder: durable parts with statistics of their own, read as of now and of earlier, compacted. Reads that fetch only what can matter
+follow (`demo_reads.py`), and it ends with a transform taken apart and an error. Spark and sources are not part of this yet.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tidegate
+from tidegate.demo_reads import show_reads
 from tidegate.errors import TidegateError
 from tidegate.expr.interpret import Interpretation
 from tidegate.expr.lanes import Lanes, Range
@@ -44,6 +45,7 @@ ORDERS = Relation(
     "orders",
     (("id", INT8), ("created_at", TIMESTAMPTZ), ("total", TOTAL), ("customer", TEXT), ("payload", JSONB)),
 )
+COLUMNS = ", ".join(f"{name} {type_}" for name, type_ in ORDERS.columns)
 QUESTIONS = (
     (
         "the last 30 days, as seed 003 writes it",
@@ -164,11 +166,9 @@ def keep(year: Year) -> None:
     """The last month as a database in a folder: appended, read, read as of earlier, retracted, compacted."""
     print("\n— a lake in a folder: Parquet parts, and metadata in SQLite\n")
     with tempfile.TemporaryDirectory() as folder, tidegate.open(folder) as db:
-        columns = ", ".join(f"{name} {type_}" for name, type_ in ORDERS.columns)
-        db.sql(f"CREATE TABLE orders ({columns}) CLUSTER BY (created_at)")
-        names = [name for name, _ in ORDERS.columns]
+        db.sql(f"CREATE TABLE orders ({COLUMNS}) CLUSTER BY (created_at)")
         start = time.perf_counter()
-        month = [db.append("orders", pa.table(part, names)) for part in year.parts[-30:]]
+        month = [db.append("orders", day) for day in last_month(year)]
         took = time.perf_counter() - start
         size = db.status().collections["orders"].bytes
         print(f"  30 days appended, each all or nothing, in {took:.1f} s: {size / 1e6:.1f} MB")
@@ -183,6 +183,12 @@ def keep(year: Year) -> None:
         print(f"  compacted: {done.removed} parts became {done.added}; all times can still be read")
         _look(db, "SELECT id FROM orders")
         _look(db, f"SELECT id FROM orders AS OF {month[-1]}")
+
+
+def last_month(year: Year) -> list[pa.Table]:
+    """The last 30 days, a table each."""
+    names = [name for name, _ in ORDERS.columns]
+    return [pa.table(part, names) for part in year.parts[-30:]]
 
 
 def _look(db: tidegate.Database, sql: str) -> None:
@@ -229,10 +235,11 @@ def main() -> None:
     for title, sql in QUESTIONS:
         ask(year, title, sql)
     keep(year)
+    show_reads(COLUMNS, last_month(year), rows)
     take_apart()
     make_a_mistake()
     print("\nNot here yet: Spark, sources, the command line and the web page.")
-    print("Next: docs/tour.md follows a filter through the code; `make test` proves it;")
+    print("Next: docs/tour.md follows a query through the code; `make test` proves it;")
     print("`make bench-interpret` prunes a million parts beside deltalake.")
 
 

@@ -109,3 +109,12 @@ def test_a_time_that_has_not_come_is_not_seen(db: tidegate.Database) -> None:
         for as_of, wanted in ((10, 1), (20, 2), (30, 3)):
             got = own.sql("SELECT id, s FROM t WHERE id = 500", as_of=as_of)
             assert sorted(got.rows()) == [(500, f"{at}") for at in (10, 20, 30)[:wanted]]
+
+
+def test_a_column_is_not_taken_for_a_field_of_the_same_path() -> None:
+    """To Parquet the column "r.x" and the field x of r are both r.x: bounds of the one are not those of the other."""
+    with tidegate.open("memory://", config=Config(audit=0.0)) as own:
+        own.sql('CREATE TABLE t (id int8, "r.x" text, r row(x text))')
+        own.append("t", {"id": [1, 2], "r.x": ["a", "b"], "r": [{"x": "y"}, {"x": "z"}]})
+        assert own.sql("SELECT id FROM t WHERE \"r.x\" = 'a'").rows() == [(1,)]
+        assert own.sql("SELECT id FROM t WHERE \"r.x\" = 'y'").rows() == []

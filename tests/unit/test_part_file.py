@@ -1,5 +1,8 @@
 """A part's file read in pieces: any rows of any columns are what the whole file holds there, and damage is told."""
 
+import gc
+import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +208,41 @@ def test_other_readers_never_notice_the_table(tmp_path: Path) -> None:
     (tmp_path / "part").write_bytes(data)
     counted = duckdb.sql(f"SELECT count(c8) FROM read_parquet('{tmp_path / 'part'}')").fetchall()
     assert counted == [(ROWS,)]
+
+
+@pytest.mark.parametrize("rows", [500, ROWS], ids=["small", "large"])
+def test_threads_share_a_file(rows: int) -> None:
+    """pyarrow's readers may not be shared: with one for all threads of a small file this corrupted the heap."""
+    store = Store()
+    schema = Schema.of([("a", SCHEMA.columns[3].type, True), ("s", SCHEMA.columns[8].type, True)])
+    texts = [f"{i % 50}" for i in range(rows)]
+    file = opened(store, stored(store, rows, schema, [pa.array(np.arange(rows)), pa.array(texts)]))
+    wrong: list[BaseException] = []
+
+    def read() -> None:
+        own = file.again(file.part)
+        try:
+            for _ in range(40):
+                got = own.read(
+                    [0, 1], [c.type for c in schema.columns], Rows(0, 0, rows).narrow(np.arange(7, rows, 9))
+                )
+                assert got[0].to_pylist() == list(range(7, rows, 9))
+                assert got[1].to_pylist() == texts[7::9]
+        except BaseException as error:  # noqa: BLE001  # whatever it is, the test tells
+            wrong.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_what_is_kept_ends_with_its_machine() -> None:
+    store = Store()
+    opened(store, stored(store)).read([3], [SCHEMA.columns[3].type], Rows(0, 0, ROWS))
+    gone = weakref.ref(store)
+    del store
+    gc.collect()
+    assert gone() is None

@@ -331,3 +331,19 @@ def test_patterns_beyond_reason_are_errors_of_the_row_and_quick() -> None:
         errors = function.run([text, huge], BOOL).errors
         assert errors is not None
         assert message in errors[0].as_py()
+
+
+def test_a_text_in_many_texts() -> None:
+    """Above `MANY` another library looks for it, which must see the same: NULL, empty, zero bytes, long letters, slices."""
+    from tidegate.expr.find import MANY, contains
+
+    some = ["", None, "a.b", "axb", "ä.b", "x\0a.b", "\U0001f600a.b\U0001f600", "A.B", "a.", ".b"]
+    many = pa.array(some * (MANY // len(some) + 1))
+    for wanted in ("a.b", "ä", "\0", "\U0001f600", "%", "(", "b"):
+        right = [None if text is None else wanted in text for text in some]
+        assert contains(pa.array(some), wanted).to_pylist() == right, wanted
+        got = contains(many.slice(3), wanted)
+        assert got.type == pa.bool_()
+        assert got.slice(7, len(some)).to_pylist() == right, wanted
+    assert contains(pa.array([], pa.string()), "x").to_pylist() == []
+    assert contains(pa.nulls(MANY, pa.string()), "x").null_count == MANY

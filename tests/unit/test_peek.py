@@ -9,10 +9,22 @@ import pyarrow as pa
 import pytest
 
 import tidegate
+from tests.unit.shards import World
 from tidegate.config import Config
+from tidegate.expr.types import INT8, MZ_TIMESTAMP
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.scan import peek
 from tidegate.scan.ahead import ahead
+from tidegate.scan.answer import answer
+from tidegate.scan.question import Question
+from tidegate.scan.sort import Shape
 from tidegate.scan.turns import Turns
 from tidegate.scan.watch import Watch
+from tidegate.shard.reader import snapshot
+from tidegate.shard.schema import Schema
+from tidegate.shard.statistics import describing
+from tidegate.shard.validity import OPTION
+from tidegate.sql.bind import expression
 
 PARTS, ROWS = 30, 500
 
@@ -66,6 +78,24 @@ def test_rows_that_are_there_several_times_count_as_often() -> None:
         own.append("t", {"id": [1, 2]}, diff=np.array([3, 2]))
         assert own.sql("SELECT id FROM t LIMIT 4").rows() == [(1,), (1,), (1,), (2,)]
         assert own.sql("SELECT id FROM t ORDER BY id DESC LIMIT 3").rows() == [(2,), (2,), (1,)]
+
+
+def test_rows_that_have_ended_are_not_counted_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first part is proven to pass and has enough rows, but most of them have ended: others must be asked too."""
+    monkeypatch.setattr(peek, "FIRST", 1)
+    schema = Schema.of([("id", INT8, False), ("lower", MZ_TIMESTAMP, True), ("upper", MZ_TIMESTAMP, True)])
+    shard = World().create(schema, {OPTION: [1, 2]})
+    shard.describe = describing(shard.machine, shard.config)
+    shard.append({"id": range(10), "lower": [None] * 10, "upper": [50] * 9 + [90]}, at=5)
+    shard.append({"id": range(10), "lower": [None] * 10, "upper": [90] * 10}, at=6)
+    shard.append({"id": [0], "lower": [None], "upper": [None]}, at=100)
+    plan = MapFilterProject.identity([INT8, MZ_TIMESTAMP, MZ_TIMESTAMP]).filter(
+        expression("id >= 0", [("id", INT8)])
+    )
+    for as_of in (10, 60, 89):
+        with snapshot(shard, as_of) as found:
+            got = answer(Question(found, plan.project([0]), ("id",), Shape(limit=5), as_of, Config()))
+            assert (len(got), got.path) == (5, "peek")
 
 
 def test_an_error_that_is_met_is_told_and_one_behind_the_limit_is_not() -> None:

@@ -21,10 +21,11 @@ The last step waits until enough of it has come together: few rows of many stret
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +56,10 @@ GROWTH = 4
 """How many times larger each stretch is than the last, where few rows are wanted."""
 TOGETHER = 24 << 20
 """Bytes, as they are stored, that the last step fetches at once."""
+
+
+Groups: TypeAlias = Sequence[Sequence[int]]
+"""Columns that are read first, then, and so on."""
 
 
 class Taken(NamedTuple):
@@ -124,18 +129,23 @@ class Staged:
     """A plan that is put to parts, one after the other. Threads may share it."""
 
     def __init__(
-        self, question: Question, scan: Scan, plan: MapFilterProject, groups: Sequence[Sequence[int]]
+        self, question: Question, scan: Scan, plan: MapFilterProject, groups: Callable[[], Groups] | Groups
     ) -> None:
-        self.question, self.scan, self.plan = question, scan, plan
+        """`groups` may be asked for later: where all parts are proven, nobody needs them."""
+        self.question, self.scan, self.plan, self._groups = question, scan, plan, groups
         self.snapshot = question.snapshot
         columns = self.snapshot.schema.columns
         self.ids = [column.id for column in columns]
         self.types = [column.type for column in columns]
         self.names = [column.name for column in columns]
-        self.steps = steps(plan, groups, self.names)
         self.stretch = STRETCH
         self.wanted: int | None = None
         """As soon as so many rows are open they are read and handed out."""
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The plan in stages."""
+        return steps(self.plan, self._groups() if callable(self._groups) else self._groups, self.names)
 
     @cached_property
     def bare(self) -> list[Step]:
@@ -195,10 +205,11 @@ class Staged:
     def _stretches(self, file: PartFile, part: Part, *, proven: bool) -> Iterator[tuple[Rows, bool]]:
         """The rows to be looked at, and whether all of them pass."""
         keep, whole = self._pages(file, part, proven=proven)
+        all_pass = bool(whole.all() and keep.all())
         first = 0
         for group, rows in enumerate(file.groups):
-            most = self._stretch(file, group)
-            size, stop = self._first(most, all_pass=bool(whole.all() and keep.all())), 0
+            most = self._stretch(file, group, all_pass=all_pass)
+            size, stop = self._first(most, all_pass=all_pass), 0
             while stop < rows:
                 start, stop = stop, min(stop + size, rows)
                 size = min(size * GROWTH, most)
@@ -217,13 +228,13 @@ class Staged:
             return most
         return min(most, max(1, self.wanted)) if all_pass else min(most, PAGE_ROWS)
 
-    def _stretch(self, file: PartFile, group: int) -> int:
+    def _stretch(self, file: PartFile, group: int, *, all_pass: bool) -> int:
         """Rows that are looked at together: whole pages, and no more than fit."""
         if file.table is None:
             return self.stretch
-        first = self.steps[0]
+        first = (self.bare if all_pass else self.steps)[0]
         fitting = DECODED / max(1.0, self._row_bytes(file, first, group, decoded=True))
-        if len(self.steps) == 1:
+        if all_pass or len(self.steps) == 1:
             fitting = min(fitting, TOGETHER / max(1.0, self._row_bytes(file, first, group)))
         return min(self.stretch, max(1, int(fitting) // PAGE_ROWS) * PAGE_ROWS)
 
@@ -251,13 +262,14 @@ class Staged:
         """Now and then reads the pages that their statistics left out, and raises if one holds what is asked for."""
         if not dropped.any() or CHANCE.random() >= self.question.config.audit:
             return
-        first = 0
+        unseen, file, first = copy(self), file.again(file.part), 0
+        unseen.scan = Scan()  # what is audited does not count as read
         for group, rows in enumerate(file.groups):
             mask = np.repeat(dropped, PAGE_ROWS)[first : first + rows]
             open_ = _Open(Rows(group, 0, rows, mask), [], None)
             try:
                 for step in self.steps:
-                    open_ = self._run(file, step, open_) if len(open_.rows) else open_
+                    open_ = unseen._run(file, step, open_) if len(open_.rows) else open_
             except EvaluationError:
                 raise page_lie(file.part) from None
             if len(open_.rows):
@@ -285,12 +297,33 @@ class Staged:
         return open_
 
     def _finish(self, file: PartFile, steps_: Sequence[Step], open_: _Open) -> Iterator[Taken]:
-        """The last step."""
-        if not len(open_.rows):
+        """The last step, of no more at once than fits."""
+        for piece in self._pieces(file, steps_[-1], open_):
+            self.question.watch.check()
+            done = self._run(file, steps_[-1], piece)
+            if len(done.rows):
+                yield Taken(done.columns, len(done.rows), done.diffs)
+
+    def _pieces(self, file: PartFile, step: Step, open_: _Open) -> Iterator[_Open]:
+        """Open rows in stretches of whole pages, those without any left out."""
+        start, stop = open_.rows.start, open_.rows.stop
+        size = 0.0 if file.table is None else self._row_bytes(file, step, open_.rows.group)
+        many = max(1, int(size * _touched(open_.rows) / TOGETHER))
+        if many == 1:
+            if len(open_.rows):
+                yield open_
             return
-        done = self._run(file, steps_[-1], open_)
-        if len(done.rows):
-            yield Taken(done.columns, len(done.rows), done.diffs)
+        length = -(-(stop - start) // many // PAGE_ROWS) * PAGE_ROWS
+        at = 0
+        for begin in range(start, stop, length):
+            end = min(begin + length, stop)
+            mask = None if open_.rows.mask is None else open_.rows.mask[begin - start : end - start]
+            rows = Rows(open_.rows.group, begin, end, mask)
+            inside = slice(at, at + len(rows))
+            if len(rows):
+                columns = [column.slice(at, len(rows)) for column in open_.columns]
+                yield _Open(rows, columns, None if open_.diffs is None else open_.diffs[inside])
+            at += len(rows)
 
     def _run(self, file: PartFile, step: Step, open_: _Open) -> _Open:
         began, before = time.perf_counter(), file.fetched

@@ -145,24 +145,28 @@ def _evaluated(
     return got.columns, len(got.selection)
 
 
-def groups(question: Question, found: Pruned) -> list[tuple[int, ...]]:
-    """The columns that are read first, then, and so on: the stages of `plan/conditions.py`."""
-    if not question.config.late_materialization or not question.plan.predicates or not found.parts:
+def groups(question: Question, found: Pruned, plan: MapFilterProject | None = None) -> list[tuple[int, ...]]:
+    """The columns that are read first, then, and so on: the stages of `plan/conditions.py`, for the question's plan or another."""
+    plan = question.plan if plan is None else plan
+    if not question.config.late_materialization or not plan.predicates or not found.left:
         return []
-    if len(question.plan.demand()) < 2 or max(part.rows for part in found.parts[:LOOKED_AT]) < WORTH:
+    if len(plan.demand()) < 2 or max(part.rows for part in found.first(LOOKED_AT)) < WORTH:
         return []
     estimates = Estimates.of(question.snapshot, found.kept, question.now)
-    return [stage.columns for stage in choice(question.plan, estimates, weights(question, found)).stages]
+    return [stage.columns for stage in choice(plan, estimates, weights(question, found, plan)).stages]
 
 
-def weights(question: Question, found: Pruned) -> dict[int, float] | None:
+def weights(
+    question: Question, found: Pruned, plan: MapFilterProject | None = None
+) -> dict[int, float] | None:
     """The bytes of each column that the plan reads, as they are in one of the larger parts; None: it does not tell."""
-    largest = max(found.parts[:LOOKED_AT], key=lambda part: part.size)
+    largest = max(found.first(LOOKED_AT), key=lambda part: part.size)
     file = PartFile.open(question.snapshot.shard.machine, largest)
     if file.table is None:
         return None
     columns = question.snapshot.schema.columns
-    return {i: float(file.weight(columns[i].id)) for i in question.plan.demand()}
+    demand = (question.plan if plan is None else plan).demand()
+    return {i: float(file.weight(columns[i].id)) for i in demand}
 
 
 def workers(question: Question, parts: Sequence[Part]) -> int:

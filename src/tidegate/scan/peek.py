@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tidegate.expr.specs import Verdict
-from tidegate.expr.tree import support
 from tidegate.scan import local
 from tidegate.scan.ahead import ahead
 from tidegate.scan.late import Staged, Taken
@@ -84,7 +83,7 @@ def _found(question: Question) -> Pruned:
     if not plan.predicates or not question.config.stats_filter:
         return Pruned(total, size, snapshot, retracts=False)
     asked = Asked.of(snapshot, plan, question.now)
-    rows = snapshot.table(["diffs"]).column("diffs").to_numpy()
+    rows = _sure(question)
     most = question.shape.most or 0
     end = min(FIRST, len(rows))
     found = asked.verdicts(end)
@@ -95,11 +94,18 @@ def _found(question: Question) -> Pruned:
     return Pruned(total, size, snapshot, False, len(kept) == len(rows), found, kept, asked)
 
 
+def _sure(question: Question) -> np.ndarray:
+    """How many rows each part surely has at this time: none, where some come later or end by themselves."""
+    snapshot = question.snapshot
+    table = snapshot.table(["diffs", "last"])
+    diffs, last = (table.column(name).to_numpy() for name in ("diffs", "last"))
+    there: np.ndarray = np.where((last <= snapshot.as_of) & (snapshot.validity is None), diffs, 0)
+    return there
+
+
 def _taken(question: Question, found: Pruned, scan: Scan) -> Iterator[Taken]:
     """Proven parts first, then others."""
-    late = question.config.late_materialization and question.plan.predicates
-    groups = [tuple(sorted(support(*question.plan.conditions)))] if late else []
-    staged = Staged(question, scan, question.plan, groups)
+    staged = Staged(question, scan, question.plan, partial(local.groups, question, found))
     staged.wanted = question.shape.most
     jobs = (partial(staged.read, part, proven=whole) for part, whole in _ordered(found))
     for _, job in zip(range(PATIENCE), jobs, strict=False):

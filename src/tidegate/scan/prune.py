@@ -62,6 +62,14 @@ class Pruned:
         """The parts that must be read, as values: made when asked for, since there may be a million."""
         return self.snapshot.parts() if self.kept is None else self.snapshot.pick(self.kept)
 
+    def first(self, count: int) -> list[Part]:
+        """Some of the parts that must be read, without making values of all."""
+        if "parts" in self.__dict__:
+            return self.parts[:count]
+        return self.snapshot.pick(
+            np.arange(min(count, self.left)) if self.kept is None else self.kept[:count]
+        )
+
     def proven(self) -> np.ndarray:
         """Of each kept part, whether every row passes the filter."""
         if self.verdicts is None or self.kept is None:

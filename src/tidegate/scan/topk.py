@@ -69,7 +69,7 @@ def run(question: Question, found: Pruned) -> Result:
     gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
     for parts, bar in _Bars(question, found).rounds(gathered, scan):
         plan = question.plan if bar is None else _barred(question, bar)
-        staged = Staged(question, scan, plan, _groups(question, plan))
+        staged = Staged(question, scan, plan, local.groups(question, found, plan))
         jobs = [partial(staged.read, part, proven=False) for part in parts]
         for taken in ahead(jobs, local.workers(question, parts)):
             gathered.add(*local.counted(taken))
@@ -147,7 +147,8 @@ class _Bars:
         shape = Shape((OrderBy(0, first.descending, first.nulls_first),), question.shape.most)
         keys = Gathered(narrow.types, shape)
         counting = Scan()
-        for taken in Staged(question, counting, narrow, []).read(part, proven=False):
+        groups = local.groups(question, self.found, narrow)
+        for taken in Staged(question, counting, narrow, groups).read(part, proven=False):
             keys.add(*local.counted(taken))
         scan.close(counting.bytes_read)
         return keys.worst()
@@ -205,9 +206,3 @@ def _barred(question: Question, bar: pa.Array) -> MapFilterProject:
         .map(*plan.outputs)
         .project(range(plan.arity, plan.arity + len(plan.outputs)))
     )
-
-
-def _groups(question: Question, plan: MapFilterProject) -> list[tuple[int, ...]]:
-    if not question.config.late_materialization or not plan.predicates:
-        return []
-    return [tuple(sorted(support(*plan.conditions)))]

@@ -76,27 +76,23 @@ class _Kept:
 class PartFile:
     """A part's file. Threads may share it: nothing changes but the count of bytes."""
 
-    def __init__(self, machine: Machine, part: Part, tail: bytes) -> None:
-        """Use `open`. `tail` is the whole file where it has no table of pages."""
-        self.machine, self.part, self.fetched = machine, part, len(tail)
-        self.kept = _Kept(part, tail)
+    def __init__(self, machine: Machine, part: Part, kept: _Kept) -> None:
+        """Use `open`."""
+        self.machine, self.part, self.kept = machine, part, kept
+        self.fetched = 0 if part.tail else part.size
 
     @staticmethod
     def open(machine: Machine, part: Part) -> PartFile:
-        """The file, with what is kept of it from the last time."""
+        """The file for one reader, who has fetched nothing yet; what is kept of it is shared."""
         cache = _caches.setdefault(machine, _Cache())
-        found = cache.get(part.name)
-        if found is None:
-            found = PartFile(machine, part, _tail(machine, part))
-            cache.put(part.name, found)
-        return found.again(part)
+        kept = cache.get(part.name)
+        if kept is None:
+            kept = cache.put(_Kept(part, _tail(machine, part)))
+        return PartFile(machine, part, kept)
 
     def again(self, part: Part) -> PartFile:
-        """The same file for another reader, who has fetched nothing yet; what is made of the tail is shared."""
-        other = object.__new__(PartFile)
-        other.machine, other.part, other.kept = self.machine, part, self.kept
-        other.fetched = 0 if part.tail else part.size
-        return other
+        """The same file for another reader."""
+        return PartFile(self.machine, part, self.kept)
 
     @property
     def table(self) -> PageTable | None:
@@ -304,26 +300,28 @@ def _unreadable(part: Part, error: Exception) -> CorruptError:
 
 
 class _Cache:
-    """Files by name, those used longest ago dropped first."""
+    """What is kept of files, by name, those used longest ago dropped first. It knows no machine: it ends with its own."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[str, PartFile] = OrderedDict()
+        self._files: OrderedDict[str, _Kept] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
-    def get(self, name: str) -> PartFile | None:
+    def get(self, name: str) -> _Kept | None:
         with self._lock:
             if name in self._files:
                 self._files.move_to_end(name)
             return self._files.get(name)
 
-    def put(self, name: str, file: PartFile) -> None:
+    def put(self, kept: _Kept) -> _Kept:
+        """The same, or what another thread has put there before."""
         with self._lock:
-            if name not in self._files:
-                self._files[name] = file
-                self._size += file.fetched
+            there = self._files.setdefault(kept.part.name, kept)
+            if there is kept:
+                self._size += len(kept.tail)
             while self._size > KEPT:
-                self._size -= self._files.popitem(last=False)[1].fetched
+                self._size -= len(self._files.popitem(last=False)[1].tail)
+            return there
 
 
 _caches: weakref.WeakKeyDictionary[Machine, _Cache] = weakref.WeakKeyDictionary()

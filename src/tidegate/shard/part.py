@@ -86,14 +86,15 @@ def text_bounds(data: bytes) -> Footer:
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     bounds: dict[int, tuple[Any, Any]] = {}
     for i in range(metadata.num_columns):
-        path = metadata.schema.column(i).path
-        if path not in there or metadata.schema.column(i).physical_type != "BYTE_ARRAY":
+        leaf = metadata.schema.column(i)
+        # A column "r.x" and the field x of r have the same path, but only the column has it as its name.
+        if leaf.name != leaf.path or leaf.path not in there or leaf.physical_type != "BYTE_ARRAY":
             continue
         found = [(group.column(i).statistics, group.num_rows) for group in groups]
         told = [s for s, rows in found if s is None or s.has_min_max or s.null_count != rows]
         if all(s is not None and s.has_min_max for s in told):
             ends = [(s.min, s.max) for s in told]
-            bounds[there[path]] = (
+            bounds[there[leaf.path]] = (
                 (min(low for low, _ in ends), max(high for _, high in ends)) if ends else (None, None)
             )
     return bounds

@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.expr.find import contains
 from tidegate.expr.function import HEAVY, MODERATE, NEVER, scalar
 from tidegate.expr.functions.compare import equal_transfer
 from tidegate.expr.functions.text import fixed, lower
@@ -183,7 +184,7 @@ def _like_constant(a: pa.Array, like: Like) -> Outcome:
         case ((False, "%"), (True, text)):
             return Outcome(pc.ends_with(a, text))
         case ((False, "%"), (True, text), (False, "%")):
-            return Outcome(pc.match_substring(a, text))
+            return Outcome(contains(a, text))
         case _:
             return Outcome(pc.match_substring_regex(a, like.re2))
 
