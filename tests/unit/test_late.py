@@ -118,3 +118,19 @@ def test_a_column_is_not_taken_for_a_field_of_the_same_path() -> None:
         own.append("t", {"id": [1, 2], "r.x": ["a", "b"], "r": [{"x": "y"}, {"x": "z"}]})
         assert own.sql("SELECT id FROM t WHERE \"r.x\" = 'a'").rows() == [(1,)]
         assert own.sql("SELECT id FROM t WHERE \"r.x\" = 'y'").rows() == []
+
+
+def test_conditions_that_are_proven_for_a_part_are_not_asked_of_it() -> None:
+    """`doc` need not be read where statistics prove its condition, although another one is open."""
+    with tidegate.open("memory://", config=Config(audit=1.0)) as own:
+        own.sql("CREATE TABLE t (id int8, doc text, x int8)")
+        for first in (0, 1000):
+            ids = np.arange(20_000)
+            docs = [f"{first + i % 7:06}" + "pad" * 30 for i in ids.tolist()]
+            own.append("t", {"id": ids, "doc": docs, "x": ids * 7919 % 1000})
+        got = own.sql("SELECT id FROM t WHERE doc >= '0' AND x = 7")
+        plain = own.sql("SELECT id FROM t WHERE doc >= '0' AND x = 7 OPTIONS (stats_filter = off)")
+        assert sorted(got.rows()) == sorted(plain.rows())
+        assert len(got) == 40
+        assert not any("doc" in stage.name for stage in got.scan.stages)
+        assert any("doc" in stage.name for stage in plain.scan.stages)

@@ -81,13 +81,13 @@ def test_rows_that_are_there_several_times_count_as_often() -> None:
 
 
 def test_rows_that_have_ended_are_not_counted_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first part is proven to pass and has enough rows, but most of them have ended: others must be asked too."""
+    """The parts at both ends are proven to pass and have enough rows, but most have ended: others must be asked too."""
     monkeypatch.setattr(peek, "FIRST", 1)
     schema = Schema.of([("id", INT8, False), ("lower", MZ_TIMESTAMP, True), ("upper", MZ_TIMESTAMP, True)])
     shard = World().create(schema, {OPTION: [1, 2]})
     shard.describe = describing(shard.machine, shard.config)
-    shard.append({"id": range(10), "lower": [None] * 10, "upper": [50] * 9 + [90]}, at=5)
-    shard.append({"id": range(10), "lower": [None] * 10, "upper": [90] * 10}, at=6)
+    for at, ends in ((5, [50] * 9 + [90]), (6, [90] * 10), (7, [50] * 9 + [90])):
+        shard.append({"id": range(10), "lower": [None] * 10, "upper": ends}, at=at)
     shard.append({"id": [0], "lower": [None], "upper": [None]}, at=100)
     plan = MapFilterProject.identity([INT8, MZ_TIMESTAMP, MZ_TIMESTAMP]).filter(
         expression("id >= 0", [("id", INT8)])

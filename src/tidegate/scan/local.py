@@ -10,6 +10,7 @@ LIMIT is reached before the row is, it is never seen, as in any database.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -85,11 +86,36 @@ def once(mfp: MapFilterProject, names: Sequence[str], shape: Shape, now: int) ->
 
 def _staged(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
     """Part by part, several at the same time: nothing was ever retracted."""
-    staged = Staged(question, scan, question.plan, groups(question, found))
-    proven = found.proven()
-    jobs = [partial(staged.read, part, proven=whole) for part, whole in zip(found.parts, proven, strict=True)]
+    staged = Undecided(question, found, scan)
+    jobs = [
+        partial(staged.read, part, proven) for part, proven in zip(found.parts, found.proven(), strict=True)
+    ]
     for taken in ahead(jobs, workers(question, found.parts)):
         yield counted(taken)
+
+
+class Undecided:
+    """The question's plan for each part without the conditions that its statistics prove: nothing is read to ask these again."""
+
+    def __init__(self, question: Question, found: Pruned, scan: Scan) -> None:
+        self.question, self.found, self.scan = question, found, scan
+        self._plans: dict[int, Staged] = {}
+        self._lock = threading.Lock()
+
+    def read(self, part: Part, proven: int) -> Iterator[Taken]:
+        """What leaves the plan of a part's rows; `proven`: the conditions that hold for all of them, as `Pruned.proven` says."""
+        with self._lock:
+            if proven not in self._plans:
+                self._plans[proven] = self._staged(proven)
+        return self._plans[proven].read(part, proven=False)
+
+    def _staged(self, proven: int) -> Staged:
+        plan = self.question.plan
+        if proven:
+            assert self.found.verdicts is not None
+            open_ = [c for i, (c, _) in enumerate(self.found.verdicts.by_condition) if not proven >> i & 1]
+            plan = rebuild(plan, open_, plan.outputs)
+        return Staged(self.question, self.scan, plan, partial(groups, self.question, self.found, plan))
 
 
 def counted(taken: Taken) -> tuple[list[pa.Array], int]:

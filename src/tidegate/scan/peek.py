@@ -5,8 +5,8 @@
 
 Which parts are read, and in which order:
 
-1. Statistics are asked of a thousand parts, then of more, until parts that are *proven* hold as many rows as are wanted. These are
-   read first: no filter is evaluated, and the first rows are the answer.
+1. Statistics are asked of the newest thousand parts, then of the oldest, then of all, until parts that are *proven* hold as many
+   rows as are wanted. These are read first: no filter is evaluated, and the first rows are the answer.
 2. Only if they do not suffice, parts that *may* hold matches follow, the smallest first, in stretches that grow: a page of rows,
    then four, and so on; when many parts have given nothing, several at the same time.
 
@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from tidegate.expr.specs import Verdict
+from tidegate.plan.verdict import Verdicts
 from tidegate.scan import local
 from tidegate.scan.ahead import ahead
 from tidegate.scan.late import Staged, Taken
@@ -34,8 +35,8 @@ from tidegate.scan.result import Result, Scan
 from tidegate.scan.sort import Gathered
 from tidegate.shard.change import Part
 
-FIRST, MORE = 1024, 8
-"""Parts whose statistics are asked first, and how many times as many then."""
+FIRST = 1024
+"""Parts whose statistics are asked first, from either end."""
 LOOKED_AT = 64
 """Parts among which the smallest are read first; beyond them, in the order of the state."""
 PATIENCE = 4
@@ -83,15 +84,16 @@ def _found(question: Question) -> Pruned:
     if not plan.predicates or not question.config.stats_filter:
         return Pruned(total, size, snapshot, retracts=False)
     asked = Asked.of(snapshot, plan, question.now)
-    rows = _sure(question)
-    most = question.shape.most or 0
-    end = min(FIRST, len(rows))
-    found = asked.verdicts(end)
-    while end < len(rows) and rows[:end][found.verdict == Verdict.ALL].sum() < most:
-        end = min(end * MORE, len(rows))
-        found = asked.verdicts(end)
+    rows = question.snapshot.table(["diffs"]).column("diffs").to_numpy()
+    count, most = len(rows), question.shape.most or 0
+    for begin, end in ((max(0, count - FIRST), count), (0, min(FIRST, count))):
+        found = asked.verdicts(begin, end)
+        if rows[begin:end][found.verdict == Verdict.ALL].sum() >= most:
+            kept = begin + np.flatnonzero(found.keep)
+            return Pruned(total, size, snapshot, False, False, _spread(found, begin, count), kept, asked)
+    found = asked.verdicts()
     kept = np.flatnonzero(found.keep)
-    return Pruned(total, size, snapshot, False, len(kept) == len(rows), found, kept, asked)
+    return Pruned(total, size, snapshot, False, len(kept) == count, found, kept, asked)
 
 
 def _sure(question: Question) -> np.ndarray:
@@ -101,6 +103,19 @@ def _sure(question: Question) -> np.ndarray:
     diffs, last = (table.column(name).to_numpy() for name in ("diffs", "last"))
     there: np.ndarray = np.where((last <= snapshot.as_of) & (snapshot.validity is None), diffs, 0)
     return there
+
+
+def _spread(found: Verdicts, begin: int, count: int) -> Verdicts:
+    """The verdicts of some parts among those of all: of the others nothing is known."""
+
+    def among(some: np.ndarray, unknown: int) -> np.ndarray:
+        every = np.full(count, unknown, some.dtype)
+        every[begin : begin + len(some)] = some
+        return every
+
+    each = tuple((condition, among(verdict, Verdict.SOME)) for condition, verdict in found.by_condition)
+    fails = among(found.may_fail, True), among(found.filter_may_fail, True)
+    return Verdicts(among(found.verdict, Verdict.SOME), fails[0], each, fails[1])
 
 
 def _taken(question: Question, found: Pruned, scan: Scan) -> Iterator[Taken]:
@@ -118,7 +133,7 @@ def _ordered(found: Pruned) -> Iterator[tuple[Part, bool]]:
     if found.kept is None:
         yield from ((part, False) for part in _some(found, np.arange(found.left)))
         return
-    proven = found.proven()
+    proven = found.passing()
     yield from ((part, True) for part in _some(found, found.kept[proven]))
     yield from ((part, False) for part in _some(found, found.kept[~proven]))
 

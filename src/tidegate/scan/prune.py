@@ -33,6 +33,9 @@ from tidegate.shard.reader import Snapshot
 from tidegate.shard.schema import Schema
 from tidegate.stats.frame import Frame
 
+BITS = 62
+"""Conditions that are told apart where it is noted which of them are proven; further ones are simply asked."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pruned:
@@ -70,12 +73,22 @@ class Pruned:
             np.arange(min(count, self.left)) if self.kept is None else self.kept[:count]
         )
 
-    def proven(self) -> np.ndarray:
+    def proven(self) -> list[int]:
+        """Of each kept part, the conditions that every row passes: a bit for each, in the order of `verdicts.by_condition`."""
+        if self.verdicts is None or self.kept is None:
+            return [0] * self.left
+        bits = np.zeros(len(self.kept), np.int64)
+        for i, (_, verdict) in enumerate(self.verdicts.by_condition[:BITS]):
+            bits |= (verdict[self.kept] == Verdict.ALL).astype(np.int64) << i
+        found: list[int] = bits.tolist()
+        return found
+
+    def passing(self) -> np.ndarray:
         """Of each kept part, whether every row passes the filter."""
         if self.verdicts is None or self.kept is None:
             return np.zeros(self.left, bool)
-        whole: np.ndarray = self.verdicts.verdict[self.kept] == Verdict.ALL
-        return whole
+        every: np.ndarray = self.verdicts.verdict[self.kept] == Verdict.ALL
+        return every
 
     def why(self, kept: int) -> tuple[str, list[str]]:
         """Of the kept part at this place: its verdict, and a line for each condition."""
@@ -123,11 +136,11 @@ class Asked:
         """The plan put to the parts of a snapshot."""
         return Asked(snapshot, mfp, snapshot.table(["schema"]).column("schema").to_numpy(), now)
 
-    def verdicts(self, parts: int | None = None) -> Verdicts:
-        """The verdict of every part, or of the first `parts`."""
+    def verdicts(self, begin: int = 0, end: int | None = None) -> Verdicts:
+        """The verdict of every part, or of those from place `begin` to before `end`."""
         found = [
             verdicts(self.mfp, specs, (self.now, self.now), count)
-            for specs, count in self.stretches(decisive(self.mfp), parts)
+            for specs, count in self.stretches(decisive(self.mfp), begin, end)
         ]
         conditions = [condition for condition, _ in found[0].by_condition]
         each = [np.concatenate([one.by_condition[i][1] for one in found]) for i in range(len(conditions))]
@@ -139,15 +152,15 @@ class Asked:
         )
 
     def stretches(
-        self, wanted: frozenset[int], parts: int | None = None
+        self, wanted: frozenset[int], begin: int = 0, end: int | None = None
     ) -> Iterator[tuple[tuple[Specs | None, ...], int]]:
-        """What each wanted column may be in the parts of a stretch, and how many those are."""
-        parts = int(self.begins[-1]) if parts is None else parts
+        """What each wanted column may be in the parts of a stretch, and how many those are; there is one at least."""
+        end = int(self.begins[-1]) if end is None else end
         for i, frame in enumerate(self.frames):
-            begin = int(self.begins[i])
-            if i == 0 or begin < parts:
-                some = frame.slice(0, parts - begin)
-                yield self._specs(some, begin, wanted), len(some)
+            first, last = int(self.begins[i]), int(self.begins[i + 1])
+            if max(first, begin) < min(last, end) or (i == 0 and begin >= end):
+                some = frame.slice(max(begin - first, 0), min(end, last) - first)
+                yield self._specs(some, max(first, begin), wanted), len(some)
 
     def _specs(self, frame: Frame, begin: int, wanted: frozenset[int]) -> tuple[Specs | None, ...]:
         """What each column may be in some parts; None for those that are not wanted."""

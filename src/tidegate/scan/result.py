@@ -3,7 +3,7 @@
     r = db.sql("SELECT id, price FROM orders WHERE price > 5")
     r.arrow()                 a pyarrow.Table; r.schema is its schema
     r.rows()                  a list of tuples of Python values
-    r.path                    'local', or 'metadata' if no part had to be read
+    r.path                    'metadata' if no part had to be read, 'peek' if few, else 'local'
     r.scan.parts_read         of r.scan.parts_total
     r.scan.stages             what was done, one after the other: rows in and out, bytes, seconds (EXPLAIN ANALYZE prints them)
     r.text()                  for EXPLAIN and SHOW CREATE: the text; else what psql would print below a result

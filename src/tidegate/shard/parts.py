@@ -61,6 +61,8 @@ def to_table(parts: Iterable[Part]) -> pa.Table:
     )
 
 
+KEPT = 8 << 20
+"""Bytes of names or digests that are kept unpacked: those of some 200,000 parts."""
 BLOCK = 64
 """Fresh parts whose statistics are decoded together, and kept so."""
 
@@ -121,12 +123,12 @@ class Segment:
         )
 
     def _column(self, name: str, *, keep: bool = True) -> pa.Array:
-        """A column, which is kept for the next time; names and digests are too large for that."""
+        """A column, which is kept for the next time; of a million parts, names and digests are too large for that."""
         assert isinstance(self.given, Packed)
         found = self._read.get(name)
         if found is None:
             found = self.given.there(name)
-            if keep and not pa.types.is_string(found.type):
+            if found.nbytes <= KEPT if pa.types.is_string(found.type) else keep:
                 self._read[name] = found
         return found
 

@@ -55,6 +55,8 @@ def summarise(
     def later(footer: Footer) -> bytes:
         return codec.encode(trim(collected.part(footer), names, budget, keep))
 
+    if rows <= PAGE_ROWS:
+        return Summary(b"", b"", later)  # of one page there is no more to say than of the part
     pages = Frame(collected.page_rows(), collected.pages())
     return Summary(b"", base64.b85encode(pages.pack()), later)
 
