@@ -168,7 +168,6 @@ class Staged:
             waiting: list[_Open] = []
             for rows, whole in self._stretches(file, part, proven=proven):
                 self.question.watch.check()
-                self.snapshot.lease.keep()
                 if whole:
                     yield from self._finish(file, self.bare, self._visible(file, rows))
                     continue

@@ -91,6 +91,7 @@ def _staged(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[lis
         partial(staged.read, part, proven) for part, proven in zip(found.parts, found.proven(), strict=True)
     ]
     for taken in ahead(jobs, workers(question, found.parts)):
+        question.snapshot.lease.keep()  # here, and not in the threads: each would open a connection of its own
         yield counted(taken)
 
 
@@ -138,6 +139,7 @@ def _met(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[p
     whole = SafePlan(narrow.mfp.project(()))
     jobs = [partial(staged.read, part, proven=False) for part in found.parts]
     for taken in ahead(jobs, workers(question, found.parts)):
+        question.snapshot.lease.keep()
         diffs = np.ones(taken.rows, np.int64) if taken.diffs is None else taken.diffs
         # Stages keep what is not surely False. A NULL must go: statistics may have dropped the part of its retraction.
         got = whole.evaluate(taken.columns, taken.rows, question.now)

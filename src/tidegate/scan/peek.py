@@ -64,6 +64,7 @@ def run(question: Question) -> tuple[Result, Pruned]:
     scan = Scan(parts_total=found.total, bytes_total=found.size)
     gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
     for taken in _taken(question, found, scan):
+        question.snapshot.lease.keep()
         gathered.add(*local.counted(taken))
         if gathered.enough():
             break
@@ -84,9 +85,9 @@ def _found(question: Question) -> Pruned:
     if not plan.predicates or not question.config.stats_filter:
         return Pruned(total, size, snapshot, retracts=False)
     asked = Asked.of(snapshot, plan, question.now)
-    rows = question.snapshot.table(["diffs"]).column("diffs").to_numpy()
+    rows = _sure(question)
     count, most = len(rows), question.shape.most or 0
-    for begin, end in ((max(0, count - FIRST), count), (0, min(FIRST, count))):
+    for begin, end in ((count - FIRST, count), (0, FIRST)) if count > FIRST else ():
         found = asked.verdicts(begin, end)
         if rows[begin:end][found.verdict == Verdict.ALL].sum() >= most:
             kept = begin + np.flatnonzero(found.keep)

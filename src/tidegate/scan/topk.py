@@ -72,6 +72,7 @@ def run(question: Question, found: Pruned) -> Result:
         staged = Staged(question, scan, plan, local.groups(question, found, plan))
         jobs = [partial(staged.read, part, proven=False) for part in parts]
         for taken in ahead(jobs, local.workers(question, parts)):
+            question.snapshot.lease.keep()
             gathered.add(*local.counted(taken))
     return Result(
         question.names,
