@@ -7,7 +7,9 @@ slow generation: the machine that runs the tests may be busy, and a law that is 
 """
 
 import os
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -20,3 +22,17 @@ settings.register_profile(
 )
 settings.register_profile("prove", settings.get_profile("quick"), max_examples=5_000, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Gives a function back its settings after each case: hypothesis' plugin wraps them once more for every case of a parametrised
+    test, and with a thousand cases in one process asking them for their database exceeds Python's recursion limit.
+    """
+    test = getattr(item, "obj", None)
+    before = getattr(test, "_hypothesis_internal_use_settings", None)
+    try:
+        return (yield)
+    finally:
+        if before is not None:
+            test._hypothesis_internal_use_settings = before  # type: ignore[union-attr]  # it has, as it had before

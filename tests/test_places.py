@@ -118,7 +118,7 @@ def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
     made(str(tmp_path / "lake")).append("t", ROWS)
     code = (
         "import os, sys, tidegate; tidegate.open('memory://').sql('CREATE TABLE t (id int8)'); os.setuid(65534)\n"
-        "try: tidegate.open(sys.argv[1]).append('t', {'id': [1]})\n"
+        "try: tidegate.open(sys.argv[1]).sql('INSERT INTO t (id) VALUES (1)')\n"
         "except tidegate.StoreError as error: print(error)"
     )
     for folder in ("empty", "lake"):

@@ -33,7 +33,7 @@ PUBLIC = [
     "__version__",
     "open",
 ]
-LAZY = {"Database", "Interval", "Result"}
+LAZY = {"Database", "Interval", "Result", "Watch"}
 """Imported when they are first asked for."""
 
 
@@ -51,7 +51,7 @@ def test_nothing_else_leaks() -> None:
 
 
 @pytest.mark.parametrize(
-    "heavy", ["pyspark", "duckdb", "obstore", "pyarrow", "numpy", "psycopg", "prometheus_client"]
+    "heavy", ["pyspark", "polars", "duckdb", "obstore", "pyarrow", "numpy", "psycopg", "prometheus_client"]
 )
 def test_import_is_cheap(heavy: str) -> None:
     code = f"import sys, tidegate; sys.exit({heavy!r} in sys.modules)"

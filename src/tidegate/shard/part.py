@@ -27,12 +27,11 @@ from tidegate.expr.order import interval_parts, make_intervals
 from tidegate.expr.types import Kind, Type
 from tidegate.shard.pages import with_table
 from tidegate.shard.schema import HIDDEN, Schema
-from tidegate.stats.collect import Footer
+from tidegate.stats.collect import PAGE_ROWS, Footer
 from tidegate.stats.frame import Frame
 from tidegate.stats.summary import PAGES_KEY, read_pages
 
-ROW_GROUP_ROWS = 1 << 20
-PAGE_ROWS = 8192
+ROW_GROUP_ROWS = 128 * PAGE_ROWS
 SAMPLE = 8192
 """Rows that are looked at to see whether a column repeats itself."""
 INTERVAL_STRUCT = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("micros", pa.int64())])

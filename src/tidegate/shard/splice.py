@@ -225,7 +225,7 @@ class _Spare(threading.local):
 
 
 _spare = _Spare()
-SMALLEST, SPARE = 1 << 20, 128 << 20
+SMALLEST, SPARE = 1 << 16, 128 << 20
 """Bytes of the smallest buffer, and of all that a thread keeps."""
 
 
