@@ -62,7 +62,7 @@ def to_table(parts: Iterable[Part]) -> pa.Table:
 
 
 KEPT = 8 << 20
-"""Bytes of names or digests that are kept unpacked: those of some 200,000 parts."""
+"""Bytes of a column that is kept unpacked in any case: the names of some 200,000 parts."""
 BLOCK = 64
 """Fresh parts whose statistics are decoded together, and kept so."""
 
@@ -128,7 +128,7 @@ class Segment:
         found = self._read.get(name)
         if found is None:
             found = self.given.there(name)
-            if found.nbytes <= KEPT if pa.types.is_string(found.type) else keep:
+            if found.nbytes <= KEPT or (keep and not pa.types.is_string(found.type)):
                 self._read[name] = found
         return found
 
