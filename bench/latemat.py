@@ -20,7 +20,8 @@ must give as many rows.
 Asked for: on at least 5 times faster than off for `er` at 1e-3 and 60 columns; nowhere slower than 1.1 times off; no slower than
 the best of the other three where matches come in a range or in runs, and within 1.3 times where they are scattered.
 
-The table is kept (`--dir`, by default /tmp/tidegate-hits) until the layout of parts or the generator changes.
+The table is kept (`--dir`, by default tidegate-hits in the folder for temporary files)
+until the layout of parts or the generator changes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -292,7 +294,7 @@ def main() -> None:
     """Prints the table, and keeps it in bench/results/latemat.md, with a plot of it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=2 * PART_ROWS)
-    parser.add_argument("--dir", type=Path, default=Path("/tmp/tidegate-hits"))
+    parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir(), "tidegate-hits"))
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--columns", nargs="+", type=int, choices=(5, 60), default=(60, 5))
     parser.add_argument(

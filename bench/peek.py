@@ -21,7 +21,7 @@ count ("again"). Where one query does not end within `--timeout` seconds, it is 
 
 Asked for: p50 within 1.5 times between shards of all sizes, and at least 20 times below Spark's.
 A hundred parts of a shard are written; more are the same bytes again, each a file (an object) of its own.
-The shards are kept (`--dir`, by default /tmp/tidegate-peek) until the layout of parts changes.
+The shards are kept (`--dir`, by default tidegate-peek in the folder for temporary files) until the layout of parts changes.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -334,7 +335,7 @@ def main() -> None:
     """Prints the table, and keeps it in bench/results/peek.md, with a plot of it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts", type=int, nargs="+", default=list(SIZES))
-    parser.add_argument("--dir", type=Path, default=Path("/tmp/tidegate-peek"))
+    parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir(), "tidegate-peek"))
     parser.add_argument(
         "--timeout", type=float, default=180.0, help="seconds for Spark's queries of one kind"
     )

@@ -129,18 +129,24 @@ class Staged:
     """A plan that is put to parts, one after the other. Threads may share it."""
 
     def __init__(
-        self, question: Question, scan: Scan, plan: MapFilterProject, groups: Callable[[], Groups] | Groups
+        self,
+        question: Question,
+        scan: Scan,
+        plan: MapFilterProject,
+        groups: Callable[[], Groups] | Groups,
+        wanted: int | None = None,
     ) -> None:
-        """`groups` may be asked for later: where all parts are proven, nobody needs them."""
+        """`groups` may be asked for later: where all parts are proven, nobody needs them.
+
+        As soon as `wanted` rows are open they are read and handed out.
+        """
         self.question, self.scan, self.plan, self._groups = question, scan, plan, groups
         self.snapshot = question.snapshot
         columns = self.snapshot.schema.columns
         self.ids = [column.id for column in columns]
         self.types = [column.type for column in columns]
         self.names = [column.name for column in columns]
-        self.stretch = STRETCH
-        self.wanted: int | None = None
-        """As soon as so many rows are open they are read and handed out."""
+        self.wanted = wanted
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -230,12 +236,12 @@ class Staged:
     def _stretch(self, file: PartFile, group: int, *, all_pass: bool) -> int:
         """Rows that are looked at together: whole pages, and no more than fit."""
         if file.table is None:
-            return self.stretch
+            return STRETCH
         first = (self.bare if all_pass else self.steps)[0]
         fitting = DECODED / max(1.0, self._row_bytes(file, first, group, decoded=True))
         if all_pass or len(self.steps) == 1:
             fitting = min(fitting, TOGETHER / max(1.0, self._row_bytes(file, first, group)))
-        return min(self.stretch, max(1, int(fitting) // PAGE_ROWS) * PAGE_ROWS)
+        return min(STRETCH, max(1, int(fitting) // PAGE_ROWS) * PAGE_ROWS)
 
     def _pages(self, file: PartFile, part: Part, *, proven: bool) -> tuple[np.ndarray, np.ndarray]:
         """Of the pages of 8,192 rows: which may hold rows that pass, and in which all do."""

@@ -28,7 +28,7 @@ from tidegate.scan.failed import failed
 from tidegate.scan.late import Staged, Taken
 from tidegate.scan.prune import Pruned, exact
 from tidegate.scan.question import Question
-from tidegate.scan.result import Result, Scan
+from tidegate.scan.result import Path, Result, Scan
 from tidegate.scan.sort import Gathered, Shape
 from tidegate.shard.change import Part
 from tidegate.shard.file import PartFile
@@ -54,13 +54,14 @@ def run(question: Question, found: Pruned) -> Result:
             gathered.add(columns, rows)
             if gathered.enough():
                 break
-    return Result(
-        question.names,
-        question.plan.types[: len(question.names)],
-        tuple(gathered.finish()[: len(question.names)]),
-        path="local" if scan.parts_read else "metadata",
-        scan=scan,
-    )
+    return finished(question, gathered, scan, "local")
+
+
+def finished(question: Question, gathered: Gathered, scan: Scan, path: Path) -> Result:
+    """The result of what was gathered; if no part had to be read for it, metadata answered."""
+    many = len(question.names)
+    types, columns = question.plan.types[:many], tuple(gathered.finish()[:many])
+    return Result(question.names, types, columns, path=path if scan.parts_read else "metadata", scan=scan)
 
 
 def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:

@@ -68,14 +68,7 @@ def run(question: Question) -> tuple[Result, Pruned]:
         gathered.add(*local.counted(taken))
         if gathered.enough():
             break
-    result = Result(
-        question.names,
-        question.plan.types[: len(question.names)],
-        tuple(gathered.finish()[: len(question.names)]),
-        path="peek" if scan.parts_read else "metadata",
-        scan=scan,
-    )
-    return result, found
+    return local.finished(question, gathered, scan, "peek"), found
 
 
 def _found(question: Question) -> Pruned:
@@ -121,8 +114,8 @@ def _spread(found: Verdicts, begin: int, count: int) -> Verdicts:
 
 def _taken(question: Question, found: Pruned, scan: Scan) -> Iterator[Taken]:
     """Proven parts first, then others."""
-    staged = Staged(question, scan, question.plan, partial(local.groups, question, found))
-    staged.wanted = question.shape.most
+    groups = partial(local.groups, question, found)
+    staged = Staged(question, scan, question.plan, groups, wanted=question.shape.most)
     jobs = (partial(staged.read, part, proven=whole) for part, whole in _ordered(found))
     for _, job in zip(range(PATIENCE), jobs, strict=False):
         yield from job()

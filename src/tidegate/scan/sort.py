@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import LimitError
 from tidegate.expr.types import Type
+from tidegate.shard.part import one_chunk
 from tidegate.shard.rowkey import row_keys
 
 SLACK = 65_536
@@ -97,7 +98,7 @@ class Gathered:
 
     def _keep(self, rows: np.ndarray) -> None:
         at = pa.array(rows)
-        self.batches = [[_one(column).take(at) for column in self._columns()]]
+        self.batches = [[one_chunk(column).take(at) for column in self._columns()]]
         self.rows = len(rows)
         self.size = sum(column.nbytes for column in self.batches[0])
 
@@ -110,13 +111,9 @@ class Gathered:
         return self.batches[0][self.shape.order[0].column].slice(most - 1)
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-
-
 def _sorted(columns: Sequence[pa.ChunkedArray], order: Sequence[OrderBy]) -> np.ndarray:
     """The numbers of the rows in their order."""
-    keys = [_ranks(_one(columns[key.column]), key) for key in order]
+    keys = [_ranks(one_chunk(columns[key.column]), key) for key in order]
     return np.lexsort(keys[::-1])
 
 

@@ -74,13 +74,7 @@ def run(question: Question, found: Pruned) -> Result:
         for taken in ahead(jobs, local.workers(question, parts)):
             question.snapshot.lease.keep()
             gathered.add(*local.counted(taken))
-    return Result(
-        question.names,
-        question.plan.types[: len(question.names)],
-        tuple(gathered.finish()[: len(question.names)]),
-        path="peek" if scan.parts_read else "metadata",
-        scan=scan,
-    )
+    return local.finished(question, gathered, scan, "peek")
 
 
 class _Bars:

@@ -32,7 +32,7 @@ from tidegate.expr.types import INT8, Kind, Type
 from tidegate.shard.change import Part
 from tidegate.shard.machine import Machine
 from tidegate.shard.pages import PageTable, Stored, read_table
-from tidegate.shard.part import field_ids, from_storage, page_frame
+from tidegate.shard.part import field_ids, from_storage, one_chunk, page_frame
 from tidegate.shard.seal import verify
 from tidegate.shard.splice import BYTE_ARRAY, Cut, Rows, Spliced, cuts, splice, splice_whole
 from tidegate.stats.frame import Frame
@@ -238,7 +238,7 @@ def _coded(cut: Cut) -> list[str]:
 def _plain(data: bytes, coded: list[str]) -> dict[str, pa.Array]:
     """The columns of a spliced file, those of `coded` as dictionary arrays."""
     table = _read(data, coded)
-    return {name: _one(table.column(name)) for name in table.column_names}
+    return {name: _plain_text(table.column(name)) for name in table.column_names}
 
 
 def _read(data: bytes, coded: Sequence[str] = ()) -> pa.Table:
@@ -253,7 +253,7 @@ def _masked(data: bytes, kept: str) -> dict[str, pa.Array]:
         lazy = pl.scan_parquet(data, parallel="prefiltered", use_statistics=False)
         frame = lazy.filter(pl.col(kept)).drop(kept).collect()
         table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
-        return {name: _one(table.column(name)) for name in table.column_names}
+        return {name: _plain_text(table.column(name)) for name in table.column_names}
     except pl.exceptions.PolarsError as error:
         raise OSError(str(error)) from None
 
@@ -262,8 +262,9 @@ def _as(array: pa.Array, type_: Type) -> pa.Array:
     return array if pa.types.is_dictionary(array.type) else from_storage(array, type_)
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+def _plain_text(column: pa.ChunkedArray) -> pa.Array:
+    """One array; texts without the views that polars makes of them."""
+    array = one_chunk(column)
     if pa.types.is_string_view(array.type):
         return array.cast(pa.string())
     if pa.types.is_binary_view(array.type):

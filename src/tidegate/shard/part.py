@@ -64,7 +64,7 @@ def encode_part(
 def layout(table: pa.Table) -> dict[str, Any]:
     """How a part is laid out, as options of pyarrow's writer."""
     hidden = [name for name in HIDDEN if name in table.schema.names]
-    repeating = [n for n in table.schema.names if n not in hidden and _repeats(_one(table.column(n)))]
+    repeating = [n for n in table.schema.names if n not in hidden and _repeats(one_chunk(table.column(n)))]
     return {
         "compression": "zstd",
         "compression_level": 1,
@@ -120,7 +120,7 @@ def decode_part(
     for id_ in wanted:
         if id_ in there:
             stored = table.column(there[id_]).combine_chunks()
-            columns.append(from_storage(_one(stored), types[id_]))
+            columns.append(from_storage(one_chunk(stored), types[id_]))
         else:
             columns.append(pa.nulls(table.num_rows, types[id_].arrow))
     return columns, table.select(list(HIDDEN))
@@ -136,7 +136,8 @@ def field_ids(schema: pa.Schema) -> dict[int, str]:
     return found
 
 
-def _one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array, copied only if it stands in several chunks."""
     if isinstance(array, pa.ChunkedArray):
         return array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
     return array
