@@ -58,8 +58,7 @@ bench-prune: setup ## 29 filters over 20 parts: what is opened and read, beside 
 bench-latemat: setup ## few rows of wide parts: CPU time, late materialisation on and off, beside DuckDB, Polars, DataFusion
 	PYTHONPATH=. $(BIN)/python -m bench.latemat
 
-bench-peek: setup ## LIMIT 10 on 10 to 100,000 parts, files and S3, beside Spark (installed if it is not there)
-	@$(BIN)/python -c 'import pyspark' 2>/dev/null || $(BIN)/python -m pip install -q -c constraints.txt 'pyspark>=4.3'
+bench-peek: setup ## LIMIT 10 on 10 to 100,000 parts, files and S3, beside Spark
 	PYTHONPATH=. $(BIN)/python -m bench.peek
 
 prove: setup postgres ## laws, golden files, reads, simulation and kills with many more random cases (SEED=… to repeat a run)

@@ -183,6 +183,14 @@ class Function:
     def __repr__(self) -> str:
         return f"<{self.signature}>"
 
+    def __reduce__(self) -> tuple[Callable[..., Function], tuple[Any, ...]]:
+        """A plan travels to Spark's tasks by the names of its functions: each process has the same declarations."""
+        if self.name == "cast" and len(self.params) == 1 and isinstance(self.params[0], Type):
+            for (source, target), function in REGISTRY.casts():
+                if function is self:
+                    return _declared_cast, (source, target)
+        return _declared, (self.name, self.params, self.variadic)
+
     @property
     def signature(self) -> str:
         """As documentation prints it: `+(timestamptz, interval) -> timestamptz`."""
@@ -236,6 +244,10 @@ class Registry:
         """The cast from one kind to another, if there is one."""
         return self._casts.get((source, target))
 
+    def casts(self) -> Iterator[tuple[tuple[Kind, Kind], Function]]:
+        """Every cast, and between which kinds it goes."""
+        yield from self._casts.items()
+
     def names(self) -> list[str]:
         """All names, sorted."""
         return sorted(self._by_name)
@@ -247,6 +259,24 @@ class Registry:
 
 
 REGISTRY = Registry()
+
+
+def _declared(name: str, params: tuple[Param, ...], variadic: bool) -> Function:
+    import tidegate.expr.functions
+
+    return next(
+        function
+        for function in REGISTRY.overloads(name)
+        if function.params == params and function.variadic == variadic
+    )
+
+
+def _declared_cast(source: Kind, target: Kind) -> Function:
+    import tidegate.expr.functions
+
+    found = REGISTRY.cast(source, target)
+    assert found is not None
+    return found
 
 
 def _declare(kernel: Callable[..., Any], name: str, params: Sequence[Param], **claims: Any) -> Function:

@@ -67,6 +67,9 @@ class Literal:
     def __hash__(self) -> int:
         return hash((self.type, str(self.value) if self.type.is_float else self.value))
 
+    def __reduce__(self) -> tuple[Callable[..., Literal], tuple[pa.Array, Type]]:
+        return _one, (pa.repeat(self.value, 1), self.type)  # Arrow's scalars of intervals cannot be pickled
+
     @property
     def is_null(self) -> bool:
         """Whether this is NULL."""
@@ -76,6 +79,10 @@ class Literal:
     def depth(self) -> int:
         """Levels below and with this node."""
         return 1
+
+
+def _one(values: pa.Array, type_: Type) -> Literal:
+    return Literal(values[0], type_)
 
 
 @dataclass(frozen=True)
@@ -115,6 +122,9 @@ class Call:
 
     def __hash__(self) -> int:
         return self._hash
+
+    def __reduce__(self) -> tuple[type[Call], tuple[Function, tuple[Expr, ...], Type]]:
+        return Call, (self.function, self.args, self.type)  # the hash is this process's own
 
     def __eq__(self, other: object) -> bool:
         if self is other:

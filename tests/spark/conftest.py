@@ -1,0 +1,32 @@
+"""One Spark session for all Spark tests of a process: starting one takes ten seconds, so tests share it and clean up after themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidegate.spark.session import prepare
+
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Half the processor time of a short session (research/spark.md §3); not for long scans."""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session with two cores."""
+    prepare()
+    found = (
+        SparkSession.builder.master("local[2]")
+        .appName("tidegate tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", JAVA)
+        .getOrCreate()
+    )
+    yield found
+    found.stop()
