@@ -1,4 +1,4 @@
-"""One Spark session for all Spark tests of a process: starting one takes ten seconds, so tests share it and clean up after themselves."""
+"""One Spark session for all Spark tests of a process: starting one takes ten seconds. Tests clean up after themselves."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -262,8 +263,7 @@ REGISTRY = Registry()
 
 
 def _declared(name: str, params: tuple[Param, ...], variadic: bool) -> Function:
-    import tidegate.expr.functions
-
+    import_module("tidegate.expr.functions")  # fills the registry
     return next(
         function
         for function in REGISTRY.overloads(name)
@@ -272,8 +272,7 @@ def _declared(name: str, params: tuple[Param, ...], variadic: bool) -> Function:
 
 
 def _declared_cast(source: Kind, target: Kind) -> Function:
-    import tidegate.expr.functions
-
+    import_module("tidegate.expr.functions")
     found = REGISTRY.cast(source, target)
     assert found is not None
     return found

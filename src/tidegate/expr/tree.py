@@ -123,7 +123,7 @@ class Call:
     def __hash__(self) -> int:
         return self._hash
 
-    def __reduce__(self) -> tuple[type[Call], tuple[Function, tuple[Expr, ...], Type]]:
+    def __reduce__(self) -> tuple[Callable[..., Call], tuple[Function, tuple[Expr, ...], Type]]:
         return Call, (self.function, self.args, self.type)  # the hash is this process's own
 
     def __eq__(self, other: object) -> bool:

