@@ -189,7 +189,49 @@ def peek(data: dict[str, Any]) -> Any:
     return figure
 
 
-DRAW: dict[str, Callable[[dict[str, Any]], Any]] = {"prune": prune, "latemat": latemat, "peek": peek}
+# ---------------------------------------------------------------- Spark: beside plain Parquet
+
+
+def spark(data: dict[str, Any]) -> Any:
+    """Our time by that of plain Parquet, a bar for each question, and what was asked for."""
+    lines = data["lines"]
+    figure, axes = plt.subplots(figsize=(7.5, 3.6))
+    y = range(len(lines))
+    axes.barh(y, [line["ratio"] for line in lines], color=SKY, label="Tidegate / plain Parquet")
+    axes.plot(
+        [line["most"] for line in lines],
+        y,
+        "|",
+        color=RED,
+        markersize=18,
+        markeredgewidth=2,
+        label="asked for at most",
+    )
+    for place, line in zip(y, lines, strict=True):
+        axes.text(
+            line["ratio"],
+            place,
+            f"  {line['ratio']:.2f} ({1e3 * line['ours']:.0f} ms)",
+            va="center",
+            fontsize=8,
+        )
+    axes.set_yticks(y, [line["question"] for line in lines])
+    axes.invert_yaxis()
+    axes.axvline(1, color=BLACK, linewidth=0.8)
+    axes.set_xlabel("time by that of spark.read.parquet; less is better")
+    axes.set_xlim(0, max(1.5, *(1.25 * line["ratio"] for line in lines)))
+    axes.legend(loc="lower right")
+    figure.suptitle("Reading a collection on Spark")
+    figure.tight_layout()
+    return figure
+
+
+DRAW: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "prune": prune,
+    "latemat": latemat,
+    "peek": peek,
+    "spark": spark,
+}
 
 
 if __name__ == "__main__":

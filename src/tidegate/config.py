@@ -30,6 +30,13 @@ class Config:
     compact_fanout: Annotated[
         int, "neighbouring parts of about the same size that compaction merges into one"
     ] = 8
+    recluster_parts: Annotated[
+        int,
+        "parts of full size among which recluster sorts rows by key; more: fewer parts for a key, more for a time",
+    ] = 16
+    spark_compact_bytes: Annotated[
+        int, "bytes to be merged from which on compaction runs on Spark, if a session is active"
+    ] = 4 << 30
     lease_ms: Annotated[
         int, "how long a reader that is no longer heard of keeps what it reads from being deleted"
     ] = 900_000
@@ -56,6 +63,9 @@ class Config:
         16
     )
     statement_timeout_ms: Annotated[int, "how long a query may take; 0: as long as it likes"] = 0
+    join_reduction: Annotated[
+        bool, "whether the keys of a small side of a join leave out parts of the other side"
+    ] = True
     stats_budget: Annotated[int, "bytes of statistics that a part may have, but for what must be kept"] = 1024
     as_of_timeout_ms: Annotated[int, "how long a read waits for a time that is not complete yet"] = 30_000
 

@@ -10,33 +10,71 @@
 |---|---|
 | `open` | `store/place.py` reads the URL, `shard/root.py` finds or makes the database |
 | `sql` | `session/execute.py`: `sql/` binds, `scan/` reads, `shard/catalog.py` keeps names |
+| `table`, `attach` | `spark/relation.py`, `spark/attach.py` |
 | `metrics` | `metrics.py` counts, and `session/observe.py` says what |
 | `append`, `compact`, `sweep` | `shard/writer.py`, `compact.py`, `sweep.py` |
+| `recluster`, `backfill_statistics`; `compact` on Spark | `shard/maintain.py`, by a crew: this process, or `spark/maintain.py` |
 
 Any number of processes may have the same database open. Threads may share one `Database`.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 import weakref
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.config import Config
-from tidegate.errors import StoreError
+from tidegate.errors import StoreError, UnsupportedError
+from tidegate.progress import Report
 from tidegate.scan.result import Result
 from tidegate.scan.watch import Watch
 from tidegate.session.append import append, milliseconds
 from tidegate.session.execute import execute
 from tidegate.session.lake import Lake
+from tidegate.session.maintain import backfill_statistics, recluster
 from tidegate.session.status import Status, status
 from tidegate.shard import compact, sweep
 from tidegate.shard.compact import Compacted
+from tidegate.shard.maintain import Crew, Learnt, Reclustered, compact_by
 from tidegate.shard.root import open_root
 from tidegate.shard.sweep import Swept
+from tidegate.sql import syntax
 from tidegate.store.place import parse
+
+Spark: TypeAlias = Any
+"""A SparkSession. Its name would import pyspark, which tidegate.spark alone does."""
+
+
+class _OnSpark:
+    """Queries that are more than rows and groups of one collection. pyspark is imported by the first of them."""
+
+    def select(self, lake: Lake, parsed: syntax.Query, as_of: int | None, watch: Watch) -> Result:
+        """Runs a query."""
+        _check_pyspark()
+        from tidegate.spark import query
+
+        return query.select(lake, parsed, as_of, watch)
+
+    def explain(self, lake: Lake, parsed: syntax.Query, as_of: int | None, *, analyze: bool) -> Result:
+        """What it would do, and with `analyze` what it did."""
+        _check_pyspark()
+        from tidegate.spark import query
+
+        return query.explain(lake, parsed, as_of, analyze=analyze)
+
+
+def _check_pyspark() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise UnsupportedError(
+            "joins, windows, subqueries and set operations run on Spark, which is not installed",
+            hint="pip install 'tidegate[spark]'",
+        )
 
 
 class Database:
@@ -46,6 +84,7 @@ class Database:
         """Use `tidegate.open`."""
         self._lake: Lake | None = lake
         self._shown = lake.root.place.root or "memory"
+        self._attached: list[Any] = []
         # Who forgets to close it still gives back the connection when Python collects it, or at the end.
         self._finalizer = weakref.finalize(self, lake.root.consensus.close)
 
@@ -55,7 +94,9 @@ class Database:
     ) -> Database:
         """The database at `url`, made if there is none; see `tidegate.open`."""
         clock = clock or SystemClock()
-        return Database(Lake(open_root(parse(url), clock), clock, config or Config()))
+        lake = Lake(open_root(parse(url), clock), clock, config or Config())
+        lake.spark = _OnSpark()
+        return Database(lake)
 
     def sql(self, sql: str, *, as_of: int | None = None, watch: Watch | None = None) -> Result:
         """Runs statements; the result of the last.
@@ -63,7 +104,10 @@ class Database:
         `as_of` is the time to read at, in ms, as AS OF is in SQL. With a `watch` another thread can end the queries:
         `watch.cancel()`, or `Watch(timeout_ms=500)` beforehand.
         """
-        return execute(self._open, sql, milliseconds(as_of, "as_of"), watch)
+        result = execute(self._open, sql, milliseconds(as_of, "as_of"), watch)
+        for attached in self._attached:
+            attached.follow()
+        return result
 
     def append(
         self, name: str, rows: Any, at: int | None = None, diff: Any = 1, *, token: str | None = None
@@ -76,9 +120,78 @@ class Database:
         """
         return append(self._open, name, rows, at, diff, token)
 
-    def compact(self, name: str, *, full: bool = False) -> Compacted:
-        """Merges small parts of a table, and forgets times that its retention no longer keeps; what was done."""
-        return compact.compact(self._open.table(name), full=full)
+    def table(self, name: str, spark: Spark | None = None, as_of: int | None = None) -> Any:
+        """A collection or view as an ordinary Spark DataFrame: filters on it, of any shape, leave out parts.
+
+        It is a snapshot, pinned when it is made, at `as_of` or what is committed now. `spark` is the session; without it the
+        active one, or a new one on this machine.
+        """
+        from tidegate.spark.relation import table
+        from tidegate.spark.session import session
+
+        return table(self._open, name, spark or session(), milliseconds(as_of, "as_of"))
+
+    def attach(self, spark: Spark | None = None) -> Any:
+        """Every collection and view as a temporary view of a Spark session, as new as each query that names it.
+
+        What comes back can `refresh()` and `detach()`; see `tidegate/spark/attach.py`.
+        """
+        from tidegate.spark.attach import attach
+        from tidegate.spark.session import session
+
+        self._attached.append(attach(self._open, spark or session()))
+        return self._attached[-1]
+
+    def compact(
+        self,
+        name: str,
+        *,
+        full: bool = False,
+        spark: Spark | None = None,
+        progress: Report | None = None,
+    ) -> Compacted:
+        """Merges small parts of a table, and forgets times that its retention no longer keeps; what was done.
+
+        In this process; or on Spark, if a session is given, or one is active and there is much to do (`spark_compact_bytes`).
+        """
+        lake = self._open
+        shard, place = lake.table(name), lake.root.place
+        if spark is None and "pyspark" in sys.modules:
+            from tidegate.spark.maintain import active
+
+            spark = active(shard, place, full=full)
+        if spark is None:
+            return compact.compact(shard, full=full)
+        return compact_by(
+            self._crew(spark, f"compact {name}"), shard, place, full=full, report=progress, name=name
+        )
+
+    def recluster(
+        self,
+        name: str,
+        *,
+        by: Sequence[str] | None = None,
+        spark: Spark | None = None,
+        progress: Report | None = None,
+    ) -> Reclustered:
+        """Sorts the rows of a table by its CLUSTER BY columns across parts, within stretches of time; what was done.
+
+        With `by`, these are its CLUSTER BY from here on. On Spark if a session is given, else in this process.
+        """
+        crew = None if spark is None else self._crew(spark, f"recluster {name}")
+        return recluster(self._open, name, by, crew, progress)
+
+    def backfill_statistics(
+        self, name: str, *, spark: Spark | None = None, progress: Report | None = None
+    ) -> Learnt:
+        """Gives statistics to the parts of a table that have none, as `stats_collection` was off; what was done."""
+        crew = None if spark is None else self._crew(spark, f"statistics {name}")
+        return backfill_statistics(self._open, name, crew, progress)
+
+    def _crew(self, spark: Spark, what: str) -> Crew:
+        from tidegate.spark.maintain import SparkCrew
+
+        return SparkCrew(spark, self._open.root.place, what)
 
     def sweep(self) -> Swept:
         """Deletes objects that nothing refers to any more; what was deleted."""
@@ -106,6 +219,8 @@ class Database:
 
     def close(self) -> None:
         """Gives back leases and connections. Nothing is lost without it."""
+        while self._attached:
+            self._attached.pop().detach()
         if self._lake is not None:
             self._lake.close()
         self._finalizer()

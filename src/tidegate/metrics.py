@@ -15,6 +15,8 @@
 | `tidegate_rows_total` | what | `read` `returned` `appended` |
 | `tidegate_appends_total`, `tidegate_appended_parts_total`, `tidegate_appended_bytes_total` | | batches that were committed |
 | `tidegate_audit_failures_total` | | parts left out that held something after all |
+| `tidegate_join_reductions_total`, `tidegate_join_reduction_parts_total` | | scans narrowed by keys of another; parts left out |
+| `tidegate_translation_failures_total`, `tidegate_prune_failures_total` | | on Spark: our failures with a filter |
 | `tidegate_statistics_unreadable_total` | why | statistics that could not be read, in this process |
 | `tidegate_statistics_trimmed_total` | what | `parts` trimmed to `stats_budget` in this process, and the `bytes` that went |
 | `tidegate_…` | | gauges that others watch: `peeks_running`, `peeks_waiting` |
@@ -50,6 +52,10 @@ HELP = {
     "appended_parts": "Parts of these batches.",
     "appended_bytes": "Bytes of these parts.",
     "audit_failures": "Parts that statistics had left out and that held something after all.",
+    "translation_failures": "Filters of Spark that our translation failed on; nothing was pruned by them.",
+    "join_reductions": "Scans that were narrowed by the keys of another side of a join.",
+    "join_reduction_parts": "Parts that these left out.",
+    "prune_failures": "Failures of our interpreter on filters of Spark; all parts were read.",
 }
 """The counters, and what each says."""
 

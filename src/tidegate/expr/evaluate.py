@@ -40,6 +40,12 @@ class Evaluation:
 
     def of(self, *exprs: Expr) -> list[Outcome]:
         """Values and errors of each expression, as arrays of the batch's length."""
+        if all(isinstance(expr, Column) for expr in exprs):
+            return [
+                Outcome(spread(self.columns[expr.index], self.rows))
+                for expr in exprs
+                if isinstance(expr, Column)
+            ]
         nodes = [node for node in walk(*exprs, below=needs) if node not in self._known]
         for node in nodes:
             root = _root(node)

@@ -9,6 +9,7 @@ one core). Texts are UTF-8, where a text is inside of another exactly if its byt
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,6 +17,8 @@ from tidegate.expr.regex import quoted
 
 MANY = 65_536
 """Texts from which on it is worth it to import polars, and to hand them over."""
+BYTES = 1 << 20
+"""The same, for `matches`, in bytes."""
 
 
 def contains(texts: pa.Array, wanted: str) -> pa.Array:
@@ -26,3 +29,27 @@ def contains(texts: pa.Array, wanted: str) -> pa.Array:
 
     found = pl.Series(texts).str.contains(wanted, literal=True).to_arrow()
     return found if isinstance(found, pa.Array) else found.combine_chunks()
+
+
+def matches(texts: pa.Array, pattern: str) -> np.ndarray:
+    r"""Which of many long texts match: for patterns that mean the same to RE2 and to Rust's regex.
+
+    Rust's engine goes from literal to literal at the speed of memory: 0.07 µs for 600 bytes, where RE2 takes 1.2.
+    Spell classes out where it matters: `,\]|,\}` are literals to it, `,[\]}]` is not.
+    """
+    if texts.nbytes < BYTES:
+        found = pc.match_substring_regex(texts, pattern)
+    else:
+        import polars as pl
+
+        found = pl.Series(texts).str.contains(pattern).to_arrow()
+    mask: np.ndarray = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def captured(texts: pa.Array, pattern: str) -> pa.Array:
+    """Of each text what the first group of the pattern's first match caught, else NULL."""
+    import polars as pl
+
+    found = pl.Series(texts).str.extract(pattern, 1).to_arrow()
+    return (found if isinstance(found, pa.Array) else found.combine_chunks()).cast(pa.string())

@@ -18,6 +18,7 @@ one: no trend, may fail anywhere, not stable, no Spark form. Such a function is 
 | `transfer` | its own Specs → Specs, for the few that a trend cannot describe | soundness over random boxes |
 | `cost` | CHEAP, MODERATE, HEAVY: which conditions are read first | – |
 | `stable` | results promised for ever: allowed in TRANSFORM USING | frozen corpus |
+| `spark` | how Spark says exactly the same (`spark_form.py`) | Spark itself, on poison values |
 
 Kernels take Arrow arrays or scalars (one argument at least is an array) and return an array or an `Outcome`. They never
 raise on values. A keyword parameter named `out` receives the result `Type` (for numeric scales and varchar lengths), one
@@ -168,8 +169,8 @@ class Function:
     stable: bool = False
     exact: bool = True
     """False for floating point, whose last digit may change with the order of operations."""
-    spark: str | None = None
-    """Spark SQL with {0}, {1} … for arguments, where Spark in ANSI mode means exactly the same."""
+    spark: str | Callable[[Call, Sequence[str]], str | None] | None = None
+    """Spark SQL with {0}, {1} … for arguments, where Spark in ANSI mode means exactly the same; or a form of `spark_form.py`."""
     family: Family | None = None
     version: int = 1
     """Raised when results change on purpose; stored with every transform that uses the function."""

@@ -30,8 +30,8 @@ class Interpretation:
     ) -> None:
         """`columns[i]` describes column i (None: nothing is known); `now` is the inclusive range of `mz_now()`."""
         self.columns = columns
-        low, high = (pa.array([end], MZ_TIMESTAMP.arrow) for end in now)
-        self._known: dict[Expr, Specs] = {Now(): Specs.ranged(MZ_TIMESTAMP, low, high)}
+        self.now = now
+        self._known: dict[Expr, Specs] = {}
 
     def of(self, expr: Expr) -> Specs:
         """What `expr` may be in each container."""
@@ -55,7 +55,8 @@ class Interpretation:
                     return Specs.unknown(type_)
                 return by_trend(function, described, type_)
             case Now():
-                return self._known[node]
+                low, high = (pa.array([end], MZ_TIMESTAMP.arrow) for end in self.now)
+                return Specs.ranged(MZ_TIMESTAMP, low, high)
             case _:
                 assert_never(node)
 

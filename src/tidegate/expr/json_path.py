@@ -133,7 +133,7 @@ def _said(steps: Sequence[Step], notation: str) -> str:
 
 
 def first_letters(documents: pa.Array) -> np.ndarray:
-    """The first byte of each document, which tells its type; 0 where null."""
+    """The first byte of each document, which tells its type; 0 where null. Of an empty text, any byte."""
     n = len(documents)
     _, offsets, data = documents.buffers()
     letters = np.zeros(n, np.uint8)
@@ -141,7 +141,9 @@ def first_letters(documents: pa.Array) -> np.ndarray:
         return letters
     starts = np.frombuffer(offsets, np.int32, n, documents.offset * 4)
     valid = to_bools(documents.is_valid())
-    letters[valid] = np.frombuffer(data, np.uint8)[starts[valid]]
+    raw = np.frombuffer(data, np.uint8)
+    valid &= starts < len(raw)  # an empty text may stand behind the last byte
+    letters[valid] = raw[starts[valid]]
     return letters
 
 

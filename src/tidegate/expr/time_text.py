@@ -15,6 +15,8 @@ text once, and knows what PostgreSQL says about the bad ones.
 
 from __future__ import annotations
 
+import re
+from datetime import date
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +58,8 @@ class _Read(NamedTuple):
 
 def parse_times(texts: pa.Array, type_: Type) -> Outcome:
     """Texts as dates, times, timestamps or timestamps with time zone (UTC where the text names none)."""
+    if len(texts) == 1 and (single := _one(texts[0].as_py(), type_)) is not None:
+        return Outcome(pa.array([single], pa.int64()).cast(type_.arrow))
     if (easy := _by_arrow(texts, type_)) is not None:
         return Outcome(easy)
     micros, fine = _by_bytes(texts, type_)
@@ -78,6 +82,38 @@ def parse_times(texts: pa.Array, type_: Type) -> Outcome:
     place[rows] = which
     errors = messages.take(pa.array(place, mask=place < 0))
     return Outcome(pc.if_else(errors.is_null(), values, pa.scalar(None, values.type)), errors)
+
+
+def _one(text: str | None, type_: Type) -> int | None:
+    """Microseconds of a single text in ISO form, as a constant of a query is; None: left to what reads many at once."""
+    if text is None or type_ not in (TIMESTAMP, TIMESTAMPTZ) or (found := _ISO.fullmatch(text)) is None:
+        return None
+    year, month, day, hour, minute, second = map(int, found.group(1, 2, 3, 4, 5, 6))
+    fraction, sign, hours, minutes = found.group(7, 8, 9, 10)
+    try:
+        days = date(year, month, day).toordinal() - _EPOCH
+    except ValueError:
+        return None
+    if hour > 23 or minute > 59 or second > 59:
+        return None
+    micros = days * MICROS_A_DAY + hour * MICROS_AN_HOUR + minute * MICROS_A_MINUTE + second * MICROS_A_SECOND
+    micros += int((fraction or "").ljust(6, "0"))
+    if not sign:
+        return micros
+    if int(hours) > 15 or int(minutes or 0) > 59:
+        return None
+    if type_ == TIMESTAMP:
+        return micros
+    east = int(hours) * MICROS_AN_HOUR + int(minutes or 0) * MICROS_A_MINUTE
+    micros += east if sign == "-" else -east
+    return micros if FIRST_MICRO <= micros <= LAST_MICRO else None
+
+
+_EPOCH = date(1970, 1, 1).toordinal()
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:Z|([+-])(\d\d)(?::?(\d\d))?)?",
+    re.ASCII,
+)
 
 
 def parse_strict(texts: pa.Array) -> pa.Array:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import pyarrow as pa
@@ -65,6 +66,10 @@ class Literal:
         return bool(self.value.equals(other.value))
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         return hash((self.type, str(self.value) if self.type.is_float else self.value))
 
     def __reduce__(self) -> tuple[Callable[..., Literal], tuple[pa.Array, Type]]:
@@ -123,22 +128,59 @@ class Call:
     def __hash__(self) -> int:
         return self._hash
 
-    def __reduce__(self) -> tuple[Callable[..., Call], tuple[Function, tuple[Expr, ...], Type]]:
-        return Call, (self.function, self.args, self.type)  # the hash is this process's own
+    @cached_property
+    def columns(self) -> frozenset[int]:
+        """The columns that it reads."""
+        return frozenset(node.index for node in walk(self) if isinstance(node, Column))
+
+    def __reduce__(self) -> tuple[Callable[..., Expr], tuple[list[_Flat]]]:
+        # Without the hash, which is this process's own; and flat, since pickling recurses thrice a level.
+        place: dict[Expr, int] = {}
+        flat: list[_Flat] = []
+        for node in walk(self):
+            place[node] = len(flat)
+            given = [place[arg] for arg in children(node)]
+            flat.append((node.function, given, node.type) if isinstance(node, Call) else node)
+        return _unflattened, (flat,)
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            isinstance(other, Call)
-            and self._hash == other._hash
-            and self.function is other.function
-            and self.type == other.type
-            and self.args == other.args
-        )
+        if self is other or not isinstance(other, Call) or self._hash != other._hash:
+            return self is other
+        # Not by recursion, which for two deep trees is deeper than Python goes; and no pair twice, as subtrees are shared.
+        seen: set[tuple[int, int]] = set()
+        open_: list[tuple[Expr, Expr]] = [(self, other)]
+        while open_:
+            one, two = open_.pop()
+            if one is two or (id(one), id(two)) in seen:
+                continue
+            seen.add((id(one), id(two)))
+            if not isinstance(one, Call) or not isinstance(two, Call):
+                if one != two:
+                    return False
+                continue
+            if one._hash != two._hash or one.function is not two.function or one.type != two.type:
+                return False
+            if len(one.args) != len(two.args):
+                return False
+            open_.extend(zip(one.args, two.args, strict=True))
+        return True
 
 
 Expr: TypeAlias = Column | Literal | Now | Call
+_Flat: TypeAlias = "Column | Literal | Now | tuple[Function, list[int], Type]"
+"""A node as it is pickled: its arguments by their places among the nodes before it."""
+
+
+def _unflattened(flat: list[_Flat]) -> Expr:
+    made: list[Expr] = []
+    for node in flat:
+        if isinstance(node, tuple):
+            function, args, type_ = node
+            made.append(Call(function, tuple(made[arg] for arg in args), type_))
+        else:
+            made.append(node)
+    return made[-1]
+
 
 TRUE = Literal(pa.scalar(True), BOOL)
 FALSE = Literal(pa.scalar(False), BOOL)
@@ -167,9 +209,10 @@ def walk(*exprs: Expr, below: Callable[[Expr], tuple[Expr, ...]] = children) -> 
 
 def support(*exprs: Expr) -> frozenset[int]:
     """The columns that `exprs` read."""
+    if len(exprs) == 1 and isinstance(exprs[0], Call):
+        return exprs[0].columns
     plain = {expr.index for expr in exprs if isinstance(expr, Column)}
-    calls = [expr for expr in exprs if isinstance(expr, Call)]
-    return frozenset(plain.union(node.index for node in walk(*calls) if isinstance(node, Column)))
+    return frozenset(plain.union(*(expr.columns for expr in exprs if isinstance(expr, Call))))
 
 
 def has_now(expr: Expr) -> bool:
@@ -179,6 +222,8 @@ def has_now(expr: Expr) -> bool:
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """`expr` with `change` applied to every node, arguments first; equal nodes are changed once."""
+    if not isinstance(expr, Call):
+        return change(expr)
     done: dict[Expr, Expr] = {}
     for node in walk(expr):
         match node:

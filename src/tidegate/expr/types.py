@@ -122,7 +122,8 @@ class Type:
                 assert self.element is not None
                 return f"array<{self.element.spark}>"
             case Kind.RECORD:
-                return f"struct<{','.join(f'`{name}`:{type_.spark}' for name, type_ in self.fields)}>"
+                fields = [f"`{name.replace('`', '``')}`:{type_.spark}" for name, type_ in self.fields]
+                return f"struct<{','.join(fields)}>"
             case kind:
                 return _SPARK[kind]
 

@@ -154,6 +154,6 @@ _FOOT = (
     "NULLs are passed over; of no values `count` is 0 and all others are NULL. GROUP BY and DISTINCT hold equal what `=` does, and",
     "NULL to be NULL: 0 and -0 are one group, and so are 1 month and 30 days; the group shows the first of them (0, 30 days).",
     "`count(*)`, `count(column)`, `min(column)` and `max(column)` without GROUP BY are told from statistics where these prove them",
-    "(`path` is then `metadata`). Not supported yet, and refused by name: DISTINCT ON, GROUPING SETS, ROLLUP and CUBE, other",
-    "aggregates, window functions, and an aggregation over another one. A transform never aggregates.",
+    "(`path` is then `metadata`). DISTINCT ON, GROUPING SETS, ROLLUP and CUBE, `string_agg`, `array_agg`, window functions and an",
+    "aggregation over another one run on Spark: see [spark.md](spark.md). A transform never aggregates.",
 )

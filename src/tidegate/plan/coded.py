@@ -31,11 +31,11 @@ def evaluate_coded(plan: SafePlan, column: pa.DictionaryArray, type_: Type, now:
     codes = column.indices
     if codes.null_count:
         values = pa.concat_arrays([values, pa.nulls(1, type_.arrow)])
-    code = to_numpy(codes.cast(pa.int64()), fill=len(values) - 1)
+    code = to_numpy(codes, fill=len(values) - 1)
     got = plan.evaluate([values], len(values), now)
-    place = np.full(len(values), -1, np.int64)
-    place[got.selection] = np.arange(len(got.selection))
-    rows = np.flatnonzero(place[code] >= 0)
+    passes, place = np.zeros(len(values), bool), np.zeros(len(values), np.int64)
+    passes[got.selection], place[got.selection] = True, np.arange(len(got.selection))
+    rows = np.flatnonzero(passes[code])
     at = pa.array(place[code[rows]])
     return Rows([output.take(at) for output in got.columns], rows, _failures(got.failures, code, len(values)))
 
@@ -44,7 +44,7 @@ def _failures(failures: Failures, code: np.ndarray, count: int) -> Failures:
     """The failures of values as those of rows."""
     if not len(failures):
         return failures
-    place = np.full(count, -1, np.int64)
-    place[failures.rows] = np.arange(len(failures))
-    rows = np.flatnonzero(place[code] >= 0)
+    fails, place = np.zeros(count, bool), np.zeros(count, np.int64)
+    fails[failures.rows], place[failures.rows] = True, np.arange(len(failures))
+    rows = np.flatnonzero(fails[code])
     return Failures(rows, failures.messages.take(pa.array(place[code[rows]])))

@@ -280,7 +280,7 @@ def _ranked(choice: _Choice, groups: Sequence[_Group]) -> list[_Group]:
         dropped = 1 - _fraction(choice.selectivity(group.conditions))
         return (size / dropped if dropped > 0 else math.inf), size
 
-    return sorted(groups, key=rank)
+    return sorted(groups, key=rank) if len(groups) > 1 else list(groups)
 
 
 def _wide(choice: _Choice, group: _Group) -> str:

@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -76,6 +76,18 @@ class MapFilterProject:
             raise ValueError(f"there are only {width} columns")
         if any(predicate.type != BOOL for predicate in self.predicates):
             raise ValueError("a predicate must be a condition")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Not by the types of its inputs: there may be many, and plans over others rarely meet.
+        return hash((len(self.inputs), self.expressions, self.predicates, self.projection))
+
+    def __reduce__(self) -> tuple[type[MapFilterProject], tuple[Any, ...]]:
+        # The hash is this process's own; the rest that is kept is soon made again.
+        return MapFilterProject, (self.inputs, self.expressions, self.predicates, self.projection)
 
     # ---------------------------------------------------------------- building
 

@@ -43,6 +43,8 @@ def ordered(conditions: Iterable[Expr]) -> tuple[Expr, ...]:
     distinct = dict.fromkeys(condition for condition in conditions if condition != TRUE)
     if FALSE in distinct:
         return (FALSE,)
+    if len(distinct) < 2:
+        return tuple(distinct)
     return tuple(sorted(distinct, key=lambda condition: (cost(condition), _words(condition))))
 
 
@@ -76,10 +78,11 @@ def may_fail(*exprs: Expr) -> bool:
 
 def rebuild(mfp: MapFilterProject, conditions: Sequence[Expr], outputs: Sequence[Expr]) -> MapFilterProject:
     """A plan over the inputs of `mfp` with these conditions and outputs; what is shared gets a column."""
-    columns = _columns(conditions, outputs)
+    calls = [output for output in outputs if not isinstance(output, Column)]  # most outputs are columns
+    columns = _columns(conditions, calls)
     made: list[Expr] = []
     done: dict[Expr, Expr] = {}
-    for node in walk(*conditions, *outputs):
+    for node in walk(*conditions, *calls):
         new: Expr = node
         if isinstance(node, Call):
             args = tuple(done[arg] for arg in node.args)
@@ -92,12 +95,12 @@ def rebuild(mfp: MapFilterProject, conditions: Sequence[Expr], outputs: Sequence
         mfp.inputs,
         tuple(made),
         tuple(done[condition] for condition in conditions),
-        tuple(_index(done[output]) for output in outputs),
+        tuple(_index(output if isinstance(output, Column) else done[output]) for output in outputs),
     )
 
 
 def _columns(conditions: Sequence[Expr], outputs: Sequence[Expr]) -> set[Expr]:
-    """The expressions that get a column of their own.
+    """The expressions that get a column of their own; `outputs` are those that are none already.
 
     What holds `mz_now()` stays whole, so that `mz_now() <= #3` can be read as a bound; it costs next to
     nothing.
@@ -110,7 +113,7 @@ def _columns(conditions: Sequence[Expr], outputs: Sequence[Expr]) -> set[Expr]:
         if isinstance(node, Now) or (isinstance(node, Call) and not temporal.isdisjoint(node.args)):
             temporal.add(node)
     shared = {node for node in nodes if isinstance(node, Call) and uses[node] > 1 and node not in temporal}
-    return {*shared, *(output for output in outputs if not isinstance(output, Column))}
+    return {*shared, *outputs}
 
 
 def _index(output: Expr) -> int:

@@ -153,6 +153,8 @@ def _given(exprs: Sequence[Expr], possible: Callable[[Expr], bool], available: f
 def reading(exprs: Iterable[Expr], place: dict[Expr, Expr]) -> list[Expr]:
     """`exprs` with what has a `place` read from there, the largest such subexpressions first."""
     wanted = list(exprs)
+    if not place:
+        return wanted
     done: dict[Expr, Expr] = {}
     for node in walk(*wanted):
         new = place.get(node)

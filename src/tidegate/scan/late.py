@@ -6,14 +6,14 @@
 
 For each stretch of a part's rows:
 
-    pages      those whose statistics say that no row passes are passed over; where all are proven, the filter is not asked
+    pages      those whose statistics say that no row passes are passed over; of those that are proven the filter is not asked
     visible    rows whose time has come, and whose validity has not ended
     filter     the first group's columns are read for these rows, its conditions asked; then the next group's, for rows still open
     read       at last all other columns, for the rows that are left: their pages alone, and inside of them these rows alone
 
-What is done at each stage is a plan of its own, made by `MapFilterProject.partition`: it drops only rows that surely do not pass,
-and hands on what later stages need of its columns, so that nothing is read twice, nothing asked twice that need not be, and
-no error lost: see `plan/take.py`. With one group that holds everything (late materialisation off) it is a plain read.
+What is done at each stage is a plan of its own (`steps.py`), so that nothing is read twice, nothing asked twice that need not be,
+and no error lost: see `plan/take.py`. With late materialisation off it is a plain read; so it is where the statistics of pages have
+left little of a part: to plan and run a stage costs more there than it saves.
 
 The last step waits until enough of it has come together: few rows of many stretches are fetched and decoded at once.
 """
@@ -23,7 +23,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -35,12 +34,13 @@ from tidegate.expr.specs import Verdict
 from tidegate.plan.coded import evaluate_coded
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.optimise import rebuild
-from tidegate.plan.safe import Failures, SafePlan
-from tidegate.plan.verdict import asked, verdicts
+from tidegate.plan.safe import Failures
+from tidegate.plan.verdict import Verdicts, asked, verdicts
 from tidegate.scan.failed import failed
 from tidegate.scan.lie import CHANCE, page_lie
 from tidegate.scan.question import Question
 from tidegate.scan.result import Scan
+from tidegate.scan.steps import Step, steps
 from tidegate.shard.change import Part
 from tidegate.shard.file import PartFile
 from tidegate.shard.splice import Rows
@@ -56,6 +56,11 @@ GROWTH = 4
 """How many times larger each stretch is than the last, where few rows are wanted."""
 TOGETHER = 24 << 20
 """Bytes, as they are stored, that the last step fetches at once."""
+LITTLE = 1 << 20
+"""Bytes, as they are stored, that are read in one go and then filtered, if that is no more than one page in `FEW`."""
+FEW = 16
+APART = 8
+"""Pages of which all rows pass that are worth being read apart from those that must be filtered."""
 
 
 Groups: TypeAlias = Sequence[Sequence[int]]
@@ -71,21 +76,6 @@ class Taken(NamedTuple):
     """How often each is there; None: once."""
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One stage: its inputs in order, each a column to be read or an output of the step before."""
-
-    inputs: tuple[tuple[bool, int], ...]
-    """`(True, i)`: column i of the collection; `(False, i)`: output i of the step before."""
-    plan: SafePlan
-    name: str
-
-    @property
-    def columns(self) -> list[int]:
-        """The columns that it reads."""
-        return [at for read, at in self.inputs if read]
-
-
 class _Open(NamedTuple):
     """Rows that are still open, and what the steps so far have made of them."""
 
@@ -95,34 +85,6 @@ class _Open(NamedTuple):
 
     def narrow(self, keep: np.ndarray, columns: list[pa.Array]) -> _Open:
         return _Open(self.rows.narrow(keep), columns, None if self.diffs is None else self.diffs[keep])
-
-
-def steps(plan: MapFilterProject, groups: Sequence[Sequence[int]], names: Sequence[str]) -> list[Step]:
-    """A plan over all columns of a collection, cut into what can be done when each group of columns is there."""
-    found: list[Step] = []
-    sources: list[tuple[bool, int]] = [(True, column) for column in range(plan.arity)]
-    there: set[int] = set()
-    for group in groups:
-        there |= set(group)
-        known = frozenset(i for i, (read, at) in enumerate(sources) if not read or at in there)
-        if plan.demand() <= known:
-            break
-        cut = plan.partition(known)
-        found.append(_step("filter", [sources[i] for i in cut.first], cut.before, names))
-        sources = [(False, i) for i in range(len(cut.before.types))] + [sources[i] for i in cut.later]
-        plan = cut.after
-    demanded = sorted(plan.demand())
-    types = [plan.inputs[i] for i in demanded]
-    last = plan.permute({at: i for i, at in enumerate(demanded)}, types)
-    return [*found, _step("read", [sources[i] for i in demanded], last, names)]
-
-
-def _step(
-    verb: str, inputs: Sequence[tuple[bool, int]], plan: MapFilterProject, names: Sequence[str]
-) -> Step:
-    read = [names[at] for is_read, at in inputs if is_read]
-    shown = ", ".join(read[:4]) + (f" and {len(read) - 4} more" if len(read) > 4 else "")
-    return Step(tuple(inputs), SafePlan(plan), f"{verb} {shown or 'nothing more'}")
 
 
 class Staged:
@@ -145,18 +107,29 @@ class Staged:
         columns = self.snapshot.schema.columns
         self.ids = [column.id for column in columns]
         self.types = [column.type for column in columns]
-        self.names = [column.name for column in columns]
+        self.names = tuple(column.name for column in columns)
         self.wanted = wanted
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> Sequence[Step]:
         """The plan in stages."""
-        return steps(self.plan, self._groups() if callable(self._groups) else self._groups, self.names)
+        groups = self._groups() if callable(self._groups) else self._groups
+        return steps(self.plan, tuple(map(tuple, groups)), self.names)
 
     @cached_property
-    def bare(self) -> list[Step]:
+    def demanded(self) -> list[int]:
+        """All columns that the plan reads."""
+        return sorted(self.plan.demand())
+
+    @cached_property
+    def plain(self) -> Sequence[Step]:
+        """The plan in one go."""
+        return steps(self.plan, (), self.names)
+
+    @cached_property
+    def bare(self) -> Sequence[Step]:
         """The plan where every row is known to pass."""
-        return steps(rebuild(self.plan, [], self.plan.outputs), [], self.names)
+        return steps(rebuild(self.plan, [], self.plan.outputs), (), self.names)
 
     def read(self, part: Part, *, proven: bool) -> Iterator[Taken]:
         """What leaves the plan of a part's rows; `proven`: its statistics say that all pass the filter."""
@@ -171,60 +144,73 @@ class Staged:
         file = PartFile.open(self.snapshot.shard.machine, part)
         self.scan.open(part.size)
         try:
+            keep, whole = self._pages(file, part, proven=proven)
+            chosen = self._chosen(file, keep & ~whole)
             waiting: list[_Open] = []
-            for rows, whole in self._stretches(file, part, proven=proven):
+            for rows, passing in self._stretches(file, keep, whole, chosen):
                 self.question.watch.check()
-                if whole:
+                if passing:
                     yield from self._finish(file, self.bare, self._visible(file, rows))
                     continue
                 if waiting and waiting[0].rows.group != rows.group:
-                    yield from self._finish(file, self.steps, _joined(waiting))
+                    yield from self._finish(file, chosen, _joined(waiting))
                     waiting = []
-                open_ = self._filtered(file, self._visible(file, rows))
+                open_ = self._filtered(file, chosen, self._visible(file, rows))
                 if len(open_.rows):
                     waiting.append(open_)
-                if waiting and self._enough(file, waiting):
-                    yield from self._finish(file, self.steps, _joined(waiting))
+                if waiting and self._enough(file, chosen, waiting):
+                    yield from self._finish(file, chosen, _joined(waiting))
                     waiting = []
             if waiting:
-                yield from self._finish(file, self.steps, _joined(waiting))
+                yield from self._finish(file, chosen, _joined(waiting))
         finally:
             self.scan.close(file.fetched)
 
-    def _enough(self, file: PartFile, waiting: Sequence[_Open]) -> bool:
+    def _chosen(self, file: PartFile, open_: np.ndarray) -> Sequence[Step]:
+        """The steps for the pages that must be filtered."""
+        pages = int(np.count_nonzero(open_))
+        if not pages:
+            return self.bare
+        if file.table is None or pages * FEW > len(open_):
+            return self.steps
+        widest = max(self._row_bytes(file, self.demanded, group) for group in range(len(file.groups)))
+        return self.plain if pages * PAGE_ROWS * widest <= LITTLE else self.steps
+
+    def _enough(self, file: PartFile, chosen: Sequence[Step], waiting: Sequence[_Open]) -> bool:
         if self.wanted is not None and sum(len(one.rows) for one in waiting) >= self.wanted:
             return True
         if file.table is None:
             return False
-        sizes = [self._row_bytes(file, self.steps[-1], one.rows.group) for one in waiting]
+        sizes = [self._row_bytes(file, chosen[-1].columns, one.rows.group) for one in waiting]
         return sum(size * _touched(one.rows) for size, one in zip(sizes, waiting, strict=True)) >= TOGETHER
 
-    def _row_bytes(self, file: PartFile, step: Step, group: int, *, decoded: bool = False) -> float:
-        """Bytes that a row of the step's columns takes in the file, or when it is decoded."""
+    def _row_bytes(
+        self, file: PartFile, columns: Sequence[int], group: int, *, decoded: bool = False
+    ) -> float:
+        """Bytes that a row of the columns takes in the file, or when it is decoded."""
         assert file.table is not None
-        there = [file.table.by_id[self.ids[at]] for at in step.columns if self.ids[at] in file.table.by_id]
+        there = [file.table.by_id[self.ids[at]] for at in columns if self.ids[at] in file.table.by_id]
         chunks = [chunk for column in there for chunk in column.chunks[group]]
         size = sum(chunk.size * (chunk.inflation if decoded else 1) for chunk in chunks)
         return size / max(1, file.groups[group])
 
-    def _stretches(self, file: PartFile, part: Part, *, proven: bool) -> Iterator[tuple[Rows, bool]]:
+    def _stretches(
+        self, file: PartFile, keep: np.ndarray, whole: np.ndarray, chosen: Sequence[Step]
+    ) -> Iterator[tuple[Rows, bool]]:
         """The rows to be looked at, and whether all of them pass."""
-        keep, whole = self._pages(file, part, proven=proven)
         all_pass = bool(whole.all() and keep.all())
         first = 0
         for group, rows in enumerate(file.groups):
-            most = self._stretch(file, group, all_pass=all_pass)
+            most = self._stretch(file, group, chosen)
             size, stop = self._first(most, all_pass=all_pass), 0
             while stop < rows:
                 start, stop = stop, min(stop + size, rows)
                 size = min(size * GROWTH, most)
                 pages = slice((first + start) // PAGE_ROWS, -(-(first + stop) // PAGE_ROWS))
-                kept = keep[pages]
-                if not kept.any():
-                    continue
-                # Only where all pages are kept may a stretch begin inside of one.
-                mask = None if kept.all() else np.repeat(kept, PAGE_ROWS)[: stop - start]
-                yield Rows(group, start, stop, mask), bool(whole[pages][kept].all())
+                for kept, passing in _apart(keep[pages], whole[pages]):
+                    # Only where all pages are kept may a stretch begin inside of one.
+                    mask = None if kept.all() else np.repeat(kept, PAGE_ROWS)[: stop - start]
+                    yield Rows(group, start, stop, mask), passing
             first += rows
 
     def _first(self, most: int, *, all_pass: bool) -> int:
@@ -233,14 +219,14 @@ class Staged:
             return most
         return min(most, max(1, self.wanted)) if all_pass else min(most, PAGE_ROWS)
 
-    def _stretch(self, file: PartFile, group: int, *, all_pass: bool) -> int:
+    def _stretch(self, file: PartFile, group: int, chosen: Sequence[Step]) -> int:
         """Rows that are looked at together: whole pages, and no more than fit."""
         if file.table is None:
             return STRETCH
-        first = (self.bare if all_pass else self.steps)[0]
-        fitting = DECODED / max(1.0, self._row_bytes(file, first, group, decoded=True))
-        if all_pass or len(self.steps) == 1:
-            fitting = min(fitting, TOGETHER / max(1.0, self._row_bytes(file, first, group)))
+        columns = chosen[0].columns
+        fitting = DECODED / max(1.0, self._row_bytes(file, columns, group, decoded=True))
+        if len(chosen) == 1:
+            fitting = min(fitting, TOGETHER / max(1.0, self._row_bytes(file, columns, group)))
         return min(STRETCH, max(1, int(fitting) // PAGE_ROWS) * PAGE_ROWS)
 
     def _pages(self, file: PartFile, part: Part, *, proven: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -249,19 +235,23 @@ class Staged:
         keep, whole = np.ones(count, bool), np.full(count, proven or not self.plan.predicates)
         if proven or not self.plan.predicates or count < 2 or not self.question.config.stats_filter:
             return keep, whole
-        frame = file.frame
-        if frame is None:
+        if file.frame is None:
             return keep, whole
-        wanted = sorted(asked(self.plan))
-        lacking = {self.ids[i]: np.ones(count, bool) for i in wanted if not file.has(self.ids[i])}
-        specs = dict(
-            zip(wanted, frame.specs([(self.ids[i], self.types[i]) for i in wanted], lacking), strict=True)
-        )
-        now = (self.question.now, self.question.now)
-        found = verdicts(self.plan, [specs.get(i) for i in range(self.plan.arity)], now, count)
+        key = (self.snapshot.schema.id, self.plan, self.question.now if self.plan.is_temporal else None)
+        found = file.known.get(key, lambda: self._verdicts(file, count))
         self.scan.skip(int(np.count_nonzero(~found.keep)))
         self._audit(file, ~found.keep)
         return found.keep, found.verdict == Verdict.ALL
+
+    def _verdicts(self, file: PartFile, count: int) -> Verdicts:
+        """What the statistics of a file's pages say of the plan."""
+        assert file.frame is not None
+        wanted = sorted(asked(self.plan))
+        lacking = {self.ids[i]: np.ones(count, bool) for i in wanted if not file.has(self.ids[i])}
+        described = file.frame.specs([(self.ids[i], self.types[i]) for i in wanted], lacking)
+        specs = dict(zip(wanted, described, strict=True))
+        now = (self.question.now, self.question.now)
+        return verdicts(self.plan, [specs.get(i) for i in range(self.plan.arity)], now, count)
 
     def _audit(self, file: PartFile, dropped: np.ndarray) -> None:
         """Now and then reads the pages that their statistics left out, and raises if one holds what is asked for."""
@@ -293,9 +283,9 @@ class Staged:
         self.scan.see(len(rows))
         return _Open(rows, [], None if file.all_once else file.diffs(rows))
 
-    def _filtered(self, file: PartFile, open_: _Open) -> _Open:
+    def _filtered(self, file: PartFile, chosen: Sequence[Step], open_: _Open) -> _Open:
         """All steps but the last."""
-        for step in self.steps[:-1]:
+        for step in chosen[:-1]:
             if not len(open_.rows):
                 break
             open_ = self._run(file, step, open_)
@@ -312,7 +302,7 @@ class Staged:
     def _pieces(self, file: PartFile, step: Step, open_: _Open) -> Iterator[_Open]:
         """Open rows in stretches of whole pages, those without any left out."""
         start, stop = open_.rows.start, open_.rows.stop
-        size = 0.0 if file.table is None else self._row_bytes(file, step, open_.rows.group)
+        size = 0.0 if file.table is None else self._row_bytes(file, step.columns, open_.rows.group)
         many = max(1, int(size * _touched(open_.rows) / TOGETHER))
         if many == 1:
             if len(open_.rows):
@@ -360,6 +350,16 @@ class Staged:
         values = file.read([self.ids[i] for i in demanded], [self.types[i] for i in demanded], row)
         first = Failures(np.zeros(1, np.int64), failures.messages.slice(0, 1))
         return failed(first, [self.names[i] for i in demanded], values)
+
+
+def _apart(keep: np.ndarray, whole: np.ndarray) -> list[tuple[np.ndarray, bool]]:
+    """The pages of a stretch that are read together, and whether all of their rows pass."""
+    passing, open_ = keep & whole, keep & ~whole
+    if not open_.any():
+        return [(keep, True)] if keep.any() else []
+    if np.count_nonzero(passing) < APART:
+        return [(keep, False)]
+    return [(passing, True), (open_, False)]
 
 
 def _touched(rows: Rows) -> int:

@@ -26,7 +26,7 @@ from tidegate.scan.ahead import ahead
 from tidegate.scan.estimate import Estimates, choice
 from tidegate.scan.failed import failed
 from tidegate.scan.late import Staged, Taken
-from tidegate.scan.prune import Pruned, exact
+from tidegate.scan.prune import REMEMBERED, Pruned, exact, known
 from tidegate.scan.question import Question
 from tidegate.scan.result import Path, Result, Scan
 from tidegate.scan.sort import Gathered, Shape
@@ -181,8 +181,15 @@ def groups(question: Question, found: Pruned, plan: MapFilterProject | None = No
         return []
     if len(plan.demand()) < 2 or max(part.rows for part in found.first(LOOKED_AT)) < WORTH:
         return []
-    estimates = Estimates.of(question.snapshot, found.kept, question.now)
-    return [stage.columns for stage in choice(plan, estimates, weights(question, found, plan)).stages]
+
+    def make() -> list[tuple[int, ...]]:
+        estimates = Estimates.of(question.snapshot, found.kept, question.now)
+        return [stage.columns for stage in choice(plan, estimates, weights(question, found, plan)).stages]
+
+    if found.left > REMEMBERED:
+        return make()
+    kept = None if found.kept is None else found.kept.tobytes()
+    return known(question.snapshot, plan, question.now, ("groups", kept), make)
 
 
 def weights(

@@ -34,6 +34,7 @@ from tidegate.scan.question import Question
 from tidegate.scan.result import Result, Scan
 from tidegate.scan.sort import Gathered
 from tidegate.shard.change import Part
+from tidegate.shard.known import of_each
 
 FIRST = 1024
 """Parts whose statistics are asked first, from either end."""
@@ -93,10 +94,13 @@ def _found(question: Question) -> Pruned:
 def _sure(question: Question) -> np.ndarray:
     """How many rows each part surely has at this time: none, where some come later or end by themselves."""
     snapshot = question.snapshot
-    table = snapshot.table(["diffs", "last"])
-    diffs, last = (table.column(name).to_numpy() for name in ("diffs", "last"))
-    there: np.ndarray = np.where((last <= snapshot.as_of) & (snapshot.validity is None), diffs, 0)
-    return there
+
+    def count() -> np.ndarray:
+        table = snapshot.table(["diffs", "last"])
+        diffs, last = (table.column(name).to_numpy() for name in ("diffs", "last"))
+        return np.where((last <= snapshot.as_of) & (snapshot.validity is None), diffs, 0)
+
+    return of_each(snapshot.state.parts).get(("sure", snapshot.as_of, snapshot.validity is None), count)
 
 
 def _spread(found: Verdicts, begin: int, count: int) -> Verdicts:

@@ -14,9 +14,10 @@ and `f::text = '-0'` passes one of them. Where conditions read floats or interva
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
@@ -29,10 +30,14 @@ from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.verdict import Verdicts, verdicts
 from tidegate.plan.verdict import asked as decisive
 from tidegate.shard.change import Part
+from tidegate.shard.known import of_parts
 from tidegate.shard.reader import Snapshot
 from tidegate.shard.schema import Schema
 from tidegate.stats.frame import Frame
 
+T = TypeVar("T")
+REMEMBERED = 4096
+"""Parts up to which what their statistics say of a plan is kept for the next query; of more it were too large."""
 BITS = 62
 """Conditions that are told apart where it is noted which of them are proven; further ones are simply asked."""
 
@@ -113,11 +118,21 @@ def prune(snapshot: Snapshot, mfp: MapFilterProject, now: int, *, use: bool) -> 
     retracts = pc.any(table.column("retracts"), min_count=0).as_py()
     if not use or not mfp.predicates or (retracts and not exact(mfp)):
         return Pruned(total, size, snapshot, retracts)
-    asked = Asked(snapshot, mfp, table.column("schema").to_numpy(), now)
-    found = asked.verdicts()
+
+    def ask() -> tuple[Asked, Verdicts]:
+        asked = Asked(snapshot, mfp, table.column("schema").to_numpy(), now)
+        return asked, asked.verdicts()
+
+    asked, found = known(snapshot, mfp, now, "verdicts", ask) if table.num_rows <= REMEMBERED else ask()
     kept = np.flatnonzero(found.keep)
     whole = len(kept) == table.num_rows
     return Pruned(total, size, snapshot, retracts, whole, found, kept, asked)
+
+
+def known(snapshot: Snapshot, mfp: MapFilterProject, now: int, what: Hashable, make: Callable[[], T]) -> T:
+    """What a query that asks the same of the same parts found out before; else it is made."""
+    when = now if mfp.is_temporal else None  # other plans do not depend on it
+    return of_parts(snapshot.state.parts).get((what, snapshot.as_of, snapshot.schema.id, mfp, when), make)
 
 
 class Asked:
@@ -185,6 +200,8 @@ def exact(mfp: MapFilterProject) -> bool:
 
 def lacking(snapshot: Snapshot) -> dict[int, list[int]]:
     """For each column the versions of the schema that do not have it: parts written with them hold NULLs."""
+    if len(snapshot.state.schemas) == 1:
+        return {column.id: [] for column in snapshot.schema.columns}
     versions = {
         given["id"]: {column.id for column in Schema.from_json(given).columns}
         for given in snapshot.state.schemas

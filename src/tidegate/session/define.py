@@ -25,7 +25,7 @@ from tidegate.expr.tree import Expr
 from tidegate.expr.types import INTERVAL, Type
 from tidegate.scan.result import Result
 from tidegate.session.lake import Lake, Seen, at, relation_of
-from tidegate.session.query import bound_query
+from tidegate.session.query import names_of
 from tidegate.shard.catalog import Item, Table, View, exists
 from tidegate.shard.change import Evolve
 from tidegate.shard.schema import Schema
@@ -211,17 +211,12 @@ def create_view(lake: Lake, given: statement.CreateView) -> Result:
     if found is not None and (given.if_not_exists or not (given.or_replace and isinstance(found, View))):
         return _there(found, name, skip=given.if_not_exists)
     seen = Seen(lake)
-    bound = bound_query(lake, given.query, seen, lake.clock.now())
+    names = names_of(given.query, seen, lake.clock.now())
     if name in seen.names:
         raise BindError(f'view "{name}" reads itself', position=at(given.query.sql, given.name))
-    if len(given.columns) > len(bound.names):
-        message = f'"{name}" has {len(bound.names)} columns, and {len(given.columns)} names are given'
-        raise BindError(message, position=at(given.query.sql, given.columns[len(bound.names)]))
-    for clause, node in (("LIMIT", given.query.limit), ("OFFSET", given.query.offset)):
-        if node is not None:
-            raise UnsupportedError(
-                f"{clause} in a view is not supported yet", position=Position(given.query.sql, *node.at)
-            )
+    if len(given.columns) > len(names):
+        message = f'"{name}" has {len(names)} columns, and {len(given.columns)} names are given'
+        raise BindError(message, position=at(given.query.sql, given.columns[len(names)]))
     columns = tuple(column.text for column in given.columns)
     lake.catalog.create_view(name, View(given.query.text, columns), replace=given.or_replace)
     return Result.done("CREATE VIEW")
@@ -264,7 +259,7 @@ def _readers(lake: Lake, name: str) -> list[str]:
         if isinstance(item, View):
             seen = Seen(lake)
             try:
-                bind.query(item.sql, seen, lake.clock.now())
+                names_of(item.sql, seen, lake.clock.now())
             except TidegateError:
                 continue  # it cannot be read anyway
             if name in seen.names:

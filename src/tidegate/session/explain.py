@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tidegate.errors import BindError, ConflictError, StoreError, UnsupportedError
+from tidegate.errors import BindError, ConflictError, PlanError, StoreError, UnsupportedError
 from tidegate.expr.reasons import obstacle
 from tidegate.expr.show import identifier, show
 from tidegate.expr.specs import Verdict
@@ -35,7 +35,7 @@ from tidegate.scan.question import Question
 from tidegate.scan.result import Result, Stage
 from tidegate.session.lake import Lake, at
 from tidegate.session.modify import plan as plan_of
-from tidegate.session.query import once, question_of, reading
+from tidegate.session.query import on_spark, once, question_of, reading
 from tidegate.shard.reader import Snapshot, snapshot
 from tidegate.shard.writer import schema_of
 from tidegate.sql.bind import BoundQuery
@@ -71,7 +71,12 @@ def explain(lake: Lake, given: Statement, as_of: int | None, *, analyze: bool) -
         ]
         return _printed(steps, Ran.of(lambda: once(bound, now)) if analyze else None)
 
-    return _explained(lake, given, as_of, read, alone)
+    try:
+        return _explained(lake, given, as_of, read, alone)
+    except PlanError as error:
+        if not isinstance(given, Query):
+            raise
+        return on_spark(lake, error).explain(lake, given.query, as_of, analyze=analyze)
 
 
 def _explained(

@@ -12,12 +12,15 @@ import threading
 from contextlib import suppress
 from copy import copy
 from difflib import get_close_matches
+from typing import Protocol
 
 from tidegate.clock import Clock
 from tidegate.config import Config
 from tidegate.errors import BindError, Position, TidegateError
 from tidegate.metrics import Metrics
+from tidegate.scan.result import Result
 from tidegate.scan.turns import Turns
+from tidegate.scan.watch import Watch
 from tidegate.session.settings import changed
 from tidegate.shard.catalog import Item, Table, View
 from tidegate.shard.heart import beat
@@ -28,9 +31,22 @@ from tidegate.shard.schema import Schema
 from tidegate.shard.statistics import describing
 from tidegate.shard.writer import Shard, schema_of
 from tidegate.sql import catalog as names
+from tidegate.sql import syntax
 from tidegate.sql.syntax import Ident
 from tidegate.stats.codec import unreadable
 from tidegate.stats.trim import trimmed
+
+
+class Beyond(Protocol):
+    """Whoever runs queries of any shape."""
+
+    def select(self, lake: Lake, parsed: syntax.Query, as_of: int | None, watch: Watch) -> Result:
+        """Runs a query."""
+        ...
+
+    def explain(self, lake: Lake, parsed: syntax.Query, as_of: int | None, *, analyze: bool) -> Result:
+        """What it would do, and with `analyze` what it did."""
+        ...
 
 
 class Lake:
@@ -46,6 +62,8 @@ class Lake:
         self.metrics.other(
             "statistics_trimmed", "Parts and bytes trimmed to stats_budget.", "what", lambda: trimmed
         )
+        self.spark: Beyond | None = None
+        """Runs what is more than rows and groups of one collection; whoever opens the database sets it."""
         self.turns = Turns()
         self.metrics.gauge("peeks_running", "Fast-path reads that run now.", lambda: self.turns.running)
         self.metrics.gauge(

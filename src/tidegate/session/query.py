@@ -5,6 +5,9 @@
 Binding needs the collection's columns, and reading pins a state of the shard; between the two an ALTER TABLE may come. So the
 snapshot's schema is compared with the one that was bound, and the query bound again if it is another.
 
+What is more than an MFP or one aggregation of one collection (joins, windows, subqueries, set operations) is run by Spark: whoever
+opened the database said how (`Lake.spark`), so that nothing here imports it.
+
 `mz_now()` is the time that is read: AS OF, or without it the wall clock, but never before the last time that is committed. `now()`
 is always the wall clock.
 """
@@ -22,35 +25,51 @@ from tidegate.scan.question import Question
 from tidegate.scan.result import Result
 from tidegate.scan.sort import OrderBy, Shape
 from tidegate.scan.watch import Watch
-from tidegate.session.lake import Lake, Seen
+from tidegate.session.lake import Beyond, Lake, Seen
 from tidegate.shard.reader import Snapshot, snapshot
 from tidegate.sql import bind, syntax
 from tidegate.sql.bind import BoundQuery
+from tidegate.sql.split_query import general
 
 T = TypeVar("T")
 REBINDS = 10
 
 
 def bound_query(lake: Lake, parsed: syntax.Query | str, seen: Seen, now_ms: int) -> BoundQuery:
-    """Binds a query; what is beyond rows and groups of one collection is refused as what it is: good, and not done yet."""
+    """Binds a query of rows or groups of one collection; a PlanError if it is more."""
+    del lake
+    return bind.query(parsed, seen, now_ms)
+
+
+def names_of(parsed: syntax.Query | str, seen: Seen, now_ms: int) -> tuple[str, ...]:
+    """The columns of a query of any shape; an error if it means nothing."""
     try:
-        return bind.query(parsed, seen, now_ms)
-    except PlanError as error:
-        raise UnsupportedError(
-            f"{error.construct or error.message} is not supported yet",
-            hint="so far a query reads one collection: expressions, WHERE, GROUP BY, ORDER BY, LIMIT; the rest comes with Spark",
-            position=error.position,
-        ) from None
+        return bind.query(parsed, seen, now_ms).names
+    except PlanError:
+        return general(parsed, seen, now_ms).names
 
 
 def select(lake: Lake, parsed: syntax.Query, as_of: int | None, watch: Watch | None = None) -> Result:
-    """Runs a query."""
+    """Runs a query: here, if it is rows or groups of one collection, else on Spark."""
     watch = watch or Watch(lake.config.statement_timeout_ms)
 
     def read(bound: BoundQuery, found: Snapshot, now: int) -> Result:
         return answer(question_of(lake, bound, found, now, watch))
 
-    return reading(lake, parsed, as_of, read, once)
+    try:
+        return reading(lake, parsed, as_of, read, once)
+    except PlanError as error:
+        return on_spark(lake, error).select(lake, parsed, as_of, watch)
+
+
+def on_spark(lake: Lake, error: PlanError) -> Beyond:
+    """Who runs a query for which there is no plan of one collection."""
+    if lake.spark is None:
+        what = error.construct or error.message
+        raise UnsupportedError(
+            f"{what} needs Spark", hint="pip install 'tidegate[spark]'", position=error.position
+        ) from None
+    return lake.spark
 
 
 def reading(

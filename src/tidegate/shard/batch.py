@@ -4,8 +4,10 @@
 
 Arrow data comes in its natural forms: large and view and dictionary layouts are made plain, integers and decimals are widened
 or narrowed if every value fits, timestamps of any unit become microseconds if nothing is lost, jsonb is read from text and kept in
-its canonical spelling, a uuid may be text or 16 bytes. What would need a guess is refused: a timestamp without a zone for a
-timestamptz, a float for a numeric.
+its canonical spelling, a uuid may be text or 16 bytes, an interval a duration or a struct of months, days and microseconds. What
+would need a guess is refused: a timestamp without a zone for a timestamptz, a float for a numeric.
+
+`accepts(arrow, type_)` tells beforehand whether values of an Arrow type can be kept at all.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from tidegate.errors import BindError, EvaluationError, TypeMismatch
 from tidegate.expr.build import cast
 from tidegate.expr.civil import FIRST_DAY, FIRST_MICRO, LAST_DAY, LAST_MICRO, MICROS_A_DAY
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.order import INTERVAL_LAYOUT, interval_parts
+from tidegate.expr.order import INTERVAL_LAYOUT, interval_parts, make_intervals
 from tidegate.expr.order import MICROS_A_DAY as DAY
 from tidegate.expr.outcome import integers
 from tidegate.expr.tree import Column
@@ -34,7 +36,11 @@ Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[pa.Ar
 LARGEST_DIFF = 2**31 - 1
 """So that sums of diffs fit 64 bits, however many rows there are."""
 
+LONGEST = 2.0**63 / 1000
+"""Microseconds of an interval: Arrow keeps them as nanoseconds."""
+
 _t = pa.types
+_PARTS = ("months", "days", "micros")
 
 
 def conform(schema: Schema, rows: Rows) -> list[pa.Array]:
@@ -53,6 +59,20 @@ def conform(schema: Schema, rows: Rows) -> list[pa.Array]:
     if len({len(column) for column in columns}) > 1:
         raise BindError(f"the columns have different lengths: {sorted({len(column) for column in columns})}")
     return columns
+
+
+def accepts(given: pa.DataType, type_: Type) -> bool:
+    """Whether values of an Arrow type, each that fits, can be kept in a column of the type."""
+    if _t.is_null(given):
+        return True
+    if type_.kind is Kind.ARRAY and _is_list(given):
+        assert type_.element is not None
+        return accepts(given.value_type, type_.element)
+    if type_.kind is Kind.RECORD and _t.is_struct(given):
+        inner = {field.name: field.type for field in given}
+        same = len(inner) == given.num_fields and inner.keys() == {name for name, _ in type_.fields}
+        return same and all(accepts(inner[name], wanted) for name, wanted in type_.fields)
+    return _fits(given, type_)
 
 
 def conform_diffs(diff: Any, rows: int) -> np.ndarray:
@@ -154,7 +174,42 @@ def _as(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
         if errors is not None:
             raise EvaluationError(errors.drop_null()[0].as_py(), row=_sample(column, text, errors.is_valid()))
         return values
+    if type_.kind is Kind.INTERVAL and array.type != type_.arrow:
+        array = _intervals(array, type_, column)
     return _in_range(_cast(array, type_, column), type_, column)
+
+
+def _intervals(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
+    """Intervals from durations, or from structs of their parts; a NULL part makes a NULL interval."""
+    whole = Type(Kind.INT8)
+    if _t.is_duration(array.type):
+        micros = _unit(array, column).view(pa.int64())
+        parts = [pa.array(np.zeros(len(array), np.int64))] * 2 + [micros]
+    else:
+        parts = [_cast(pc.struct_field(array, name), whole, column) for name in _PARTS]
+    months, days, micros = (pc.fill_null(part, 0).to_numpy() for part in parts)
+    wide = (
+        (np.abs(months) >= 2**31) | (np.abs(days) >= 2**31) | (np.abs(micros.astype(np.float64)) >= LONGEST)
+    )
+    if wide.any():
+        raise EvaluationError(
+            f"value out of range for type {type_}", row=_sample(column, array, pa.array(wide))
+        )
+    valid = array.is_valid()
+    for part in parts:
+        valid = pc.and_(valid, part.is_valid())
+    return make_intervals(months, days, micros, valid)
+
+
+def _unit(array: pa.Array, column: ColumnDef) -> pa.Array:
+    """Durations in microseconds."""
+    try:
+        return array.cast(pa.duration("us"), safe=True)
+    except pa.ArrowException:
+        raise EvaluationError(
+            f'a value of column "{column.name}" ({array.type}) does not fit interval',
+            hint="too large, or more exact than the type",
+        ) from None
 
 
 def _record(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
@@ -204,10 +259,20 @@ def _fits(given: pa.DataType, type_: Type) -> bool:
             return bool(_t.is_date(given))
         case Kind.TIME:
             return bool(_t.is_time(given))
-        case Kind.BOOL | Kind.INTERVAL:
-            return bool(given == type_.arrow)
+        case Kind.BOOL:
+            return bool(_t.is_boolean(given))
+        case Kind.INTERVAL:
+            return bool(given == type_.arrow or _t.is_duration(given)) or _is_parts(given)
         case _:
             return False
+
+
+def _is_parts(given: pa.DataType) -> bool:
+    """Whether these are structs of the parts of an interval, as files have them and Spark reads them."""
+    if not _t.is_struct(given):
+        return False
+    found = {field.name: field.type for field in given}
+    return set(found) == set(_PARTS) and all(_t.is_integer(type_) for type_ in found.values())
 
 
 def _hint(given: pa.DataType, type_: Type) -> str:

@@ -5,6 +5,7 @@
 | `Create` | CREATE TABLE | the first entry: the schema, and an empty collection from time 0 on |
 | `Append` | writers | new parts for the times `lower ≤ t < upper`, and the source positions they came from: all of it or none |
 | `Replace` | compaction, expiry | some parts for others that hold the same updates (or for none, when all their rows are past) |
+| `Describe` | statistics back-fill | the same parts, now with statistics; their files stay |
 | `Advance` | retention | `since` moves on: times before it can no longer be asked for |
 | `Hold`, `Release` | readers | a lease: what the state holds now may not be deleted, and `since` may not pass it |
 | `Evolve` | ALTER TABLE | another version of the schema |
@@ -87,7 +88,7 @@ class Append:
     token: str
     """Whoever appends again with the same token changes nothing."""
     positions: dict[str, Any] = field(default_factory=dict)
-    """Source → how far it was read, with these parts included."""
+    """Source → how far it was read, with these parts included; None: it is forgotten."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,16 @@ class Replace:
     added: tuple[Part, ...]
     expired: bool = False
     """The removed parts hold nothing that is still valid: the sum of diffs may change."""
+
+
+@dataclass(frozen=True)
+class Describe:
+    """Statistics for parts that are there. They are the same objects, but get new numbers, as parts only ever come and go."""
+
+    kind: ClassVar[str] = "describe"
+    ids: tuple[int, ...]
+    stats: tuple[bytes, ...]
+    """For each of the ids."""
 
 
 @dataclass(frozen=True)
@@ -173,11 +184,35 @@ class Drop:
 
 
 Change: TypeAlias = (
-    Create | Append | Replace | Advance | Hold | Release | Evolve | Configure | Roll | Forget | Drop
+    Create
+    | Append
+    | Replace
+    | Describe
+    | Advance
+    | Hold
+    | Release
+    | Evolve
+    | Configure
+    | Roll
+    | Forget
+    | Drop
 )
 _KINDS: dict[str, type[Any]] = {
     cls.kind: cls
-    for cls in (Create, Append, Replace, Advance, Hold, Release, Evolve, Configure, Roll, Forget, Drop)
+    for cls in (
+        Create,
+        Append,
+        Replace,
+        Describe,
+        Advance,
+        Hold,
+        Release,
+        Evolve,
+        Configure,
+        Roll,
+        Forget,
+        Drop,
+    )
 }
 
 
@@ -210,15 +245,19 @@ def decode(name: str, data: bytes) -> Entry:
     for key in ("parts", "added"):
         if key in given:
             given[key] = tuple(part_from(value) for value in given[key])
-    for key in ("removed", "readers", "names", "segments"):
+    for key in ("removed", "ids", "readers", "names", "segments"):
         if key in given:
             given[key] = tuple(given[key])
+    if "stats" in given:
+        given["stats"] = tuple(base64.b85decode(value) for value in given["stats"])
     return Entry(record["token"], record["at"], cls(**given))
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Part):
         return part_to(value)
+    if isinstance(value, bytes):
+        return base64.b85encode(value).decode()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 

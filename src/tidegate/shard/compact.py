@@ -13,6 +13,9 @@ the same, which is checked here and again by the state.
 A compaction that is killed leaves orphans, one that meets another gives up what it wrote; in both cases the parts it read are still
 there. `full=True` merges all small neighbours however few, and in a shard with retractions the large parts too.
 
+Each group is independent of the others, so they may be written anywhere, by `outputs`, and replaced by `swap` one by one:
+`spark/maintain.py` does so in the tasks of a cluster, and cuts a group that is too large for one task by key (`ranges.py`).
+
 The option `retention_ms` says how long past times can be asked for: `since` follows `upper` and the clock at that distance, but
 never passes a lease. Parts of which all rows have ended by themselves are dropped from the state without being read.
 """
@@ -31,7 +34,7 @@ from tidegate.errors import CorruptError
 from tidegate.shard.change import Advance, Part, Replace
 from tidegate.shard.lease import Lease, hold, release_expired
 from tidegate.shard.merge import Block, concat, in_order, merge, summed
-from tidegate.shard.parts import from_table
+from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import Conflict, State, retained
 from tidegate.shard.stream import blocks
@@ -59,11 +62,8 @@ class Compacted:
 
 def compact(shard: Shard, *, full: bool = False) -> Compacted:
     """Moves `since`, drops what has ended, merges what is small; see the module's docstring."""
-    release_expired(shard)
-    state = advance(shard)
-    done = Compacted(since=state.since, expired=drop_expired(shard))
-    # The lease keeps the parts of the plan from being swept if another compaction replaces them meanwhile.
-    with hold(shard, lambda state: max(state.since, state.upper - 1)) as lease:
+    done = begin(shard)
+    with planning(shard) as lease:
         for group in plan(shard, lease.state, full=full):
             try:
                 added = rewrite(shard, lease, group)
@@ -74,6 +74,18 @@ def compact(shard: Shard, *, full: bool = False) -> Compacted:
                 done.removed += len(group)
                 done.added += added
     return done
+
+
+def begin(shard: Shard) -> Compacted:
+    """What needs only metadata: `since` moves, parts that have ended are dropped."""
+    release_expired(shard)
+    state = advance(shard)
+    return Compacted(since=state.since, expired=drop_expired(shard))
+
+
+def planning(shard: Shard) -> Lease:
+    """A lease that keeps the parts of a plan from being swept if another compaction replaces them meanwhile."""
+    return hold(shard, lambda state: max(state.since, state.upper - 1))
 
 
 def advance(shard: Shard) -> State:
@@ -113,13 +125,30 @@ def drop_expired(shard: Shard) -> int:
 
 def plan(shard: Shard, state: State, *, full: bool) -> Iterator[list[Part]]:
     """Groups of neighbours to be merged, each given as parts in the order of their times."""
-    tables = list(state.parts.tables(["id", "size", "first", "last", "retracts"]))
-    if not tables:
-        return
-    table = pa.concat_tables(tables)
-    table = table.take(
-        pc.sort_indices(table, [("first", "ascending"), ("last", "ascending"), ("id", "ascending")])
-    )
+    for some in neighbours(shard, state, full=full):
+        yield parts_of(state, some.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """A group by the ids of its parts: of a million parts no values are made before they are needed."""
+
+    ids: np.ndarray
+    rows: int
+    size: int
+
+
+def by_time(state: State) -> pa.Table:
+    """What planning asks of the parts, in the order of their times."""
+    columns = ["id", "rows", "size", "first", "last", "retracts"]
+    table = pa.concat_tables([SCHEMA.empty_table().select(columns), *state.parts.tables(columns)])
+    order = [("first", "ascending"), ("last", "ascending"), ("id", "ascending")]
+    return table.take(pc.sort_indices(table, order))
+
+
+def neighbours(shard: Shard, state: State, *, full: bool) -> Iterator[Neighbours]:
+    """The groups that are to be merged, of metadata alone."""
+    table = by_time(state)
     sizes, ids = table.column("size").to_numpy(), table.column("id").to_numpy()
     target, fanout = shard.config.part_bytes, shard.config.compact_fanout
     collapsing = pc.and_(table.column("retracts"), pc.less_equal(table.column("first"), state.since))
@@ -129,8 +158,10 @@ def plan(shard: Shard, state: State, *, full: bool) -> Iterator[list[Part]]:
         groups = _fill(sizes, target)
     else:
         groups = _tiers(sizes, target, fanout)
+    rows = table.column("rows").to_numpy()
     for group in groups:
-        yield _parts(state, ids[group.start : group.stop])
+        inside = slice(group.start, group.stop)
+        yield Neighbours(ids[inside], int(rows[inside].sum()), int(sizes[inside].sum()))
 
 
 def _fill(sizes: np.ndarray, target: int) -> Iterator[range]:
@@ -173,7 +204,8 @@ def _runs(mask: np.ndarray) -> list[range]:
     return [range(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
 
 
-def _parts(state: State, ids: np.ndarray) -> list[Part]:
+def parts_of(state: State, ids: np.ndarray) -> list[Part]:
+    """The parts of these ids, in the order of their times."""
     wanted = pa.array(ids)
     tables = state.parts.tables(["id"])
     places = [np.flatnonzero(pc.is_in(table.column("id"), value_set=wanted).to_numpy()) for table in tables]
@@ -186,37 +218,53 @@ def rewrite(shard: Shard, lease: Lease, group: Sequence[Part]) -> int | None:
     state = lease.state
     schema = schema_of(state)
     order = order_of(state, schema, retracts=False)
-    level = max(part.level for part in group) + 1
+    level = level_of(group)
     with shard.writing() as written:
-        for block in _outputs(shard, state, schema, group, order):
+        for block in outputs(shard, state, schema, group, order):
             lease.keep()
             written.append(shard.store(state, schema, block, order, level))
-        before, after = sum(part.diffs for part in group), sum(part.diffs for part in written)
-        if before != after:
-            raise CorruptError(
-                f"compaction of {state.shard} made {after} of a sum of diffs of {before}: nothing was changed"
-            )
-        if len(written) >= len(group) and sum(part.rows for part in written) >= sum(
-            part.rows for part in group
-        ):
-            shard.discard(written)
-            return None
+        return swap(shard, group, written)
 
-        def think(newest: State) -> Replace:
-            shard.check_age(written)
-            return Replace(tuple(part.id for part in group), tuple(written))
 
-        shard.machine.change(think)
+def level_of(group: Sequence[Part]) -> int:
+    """The level of what is made of these parts."""
+    return max(part.level for part in group) + 1
+
+
+def swap(shard: Shard, group: Sequence[Part], written: Sequence[Part], *, anyway: bool = False) -> int | None:
+    """Replaces parts by those that were written of them; how many, or None if nothing was gained, unless it is done `anyway`.
+
+    What was written is deleted then; and by the caller (`Shard.writing`), if this raises.
+    """
+    before, after = sum(part.diffs for part in group), sum(part.diffs for part in written)
+    if before != after:
+        raise CorruptError(
+            f"compaction of {shard.machine.known().shard} made {after} of a sum of diffs of {before}: nothing was changed"
+        )
+    fewer = len(written) < len(group) or sum(part.rows for part in written) < sum(part.rows for part in group)
+    if not fewer and not anyway:
+        shard.discard(written)
+        return None
+
+    def think(newest: State) -> Replace:
+        shard.check_age(written)
+        return Replace(tuple(part.id for part in group), tuple(written))
+
+    shard.machine.change(think)
     return len(written)
 
 
-def _outputs(
+def outputs(
     shard: Shard, state: State, schema: Schema, group: Sequence[Part], order: tuple[int, ...]
 ) -> Iterator[Block]:
     """The updates of the group, as blocks of the size of a part."""
-    limit = INFLATION * shard.config.part_bytes
+    return gathered(_updates(shard, state, schema, group, order), INFLATION * shard.config.part_bytes)
+
+
+def gathered(updates: Iterator[Block], limit: int) -> Iterator[Block]:
+    """Blocks of at least so many bytes, but for the last."""
     waiting: list[Block] = []
-    for block in _updates(shard, state, schema, group, order):
+    for block in updates:
         if len(block):
             waiting.append(block)
         if sum(_size(piece) for piece in waiting) >= limit:
@@ -236,13 +284,11 @@ def _updates(
 ) -> Iterator[Block]:
     """The updates of the group in the order wanted, times advanced, identical ones added up if the shard retracts."""
     ids = [column.id for column in schema.columns]
-    # `since` can be `upper`; a part's times are below it.
-    since = min(state.since, state.upper - 1)
 
     def stream(part: Part) -> Iterator[Block]:
         rows = shard.config.batch_rows
         for block in blocks(shard.machine, part, schema, ids, rows, ranged=bool(order)):
-            yield replace(block, times=np.maximum(block.times, since))
+            yield advanced(state, block)
 
     if not order:
         yield from itertools.chain.from_iterable(stream(part) for part in group)
@@ -254,6 +300,17 @@ def _updates(
         else iter([in_order(concat(list(stream(part))), places)])
         for part in group
     ]
+    yield from merged(state, places, runs)
+
+
+def advanced(state: State, block: Block) -> Block:
+    """The same updates, those of times that nobody can ask for any more at the first that can be."""
+    # `since` can be `upper`; a part's times are below it.
+    return replace(block, times=np.maximum(block.times, min(state.since, state.upper - 1)))
+
+
+def merged(state: State, places: Sequence[int], runs: Sequence[Iterator[Block]]) -> Iterator[Block]:
+    """Sorted runs as one; identical updates are added up if the shard retracts."""
     for window in merge(runs, places):
         block = window if state.monotonic else summed(window, by_time=True)
         if len(block):

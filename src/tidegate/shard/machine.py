@@ -58,10 +58,12 @@ class Machine:
         key: str,
         clock: Clock | None = None,
         retries: Retries | None = None,
+        state: State | None = None,
     ) -> None:
+        """`state` is what is known already: a task that is sent one, and changes nothing, never asks consensus."""
         self.consensus, self.blob, self.key = consensus, blob, key
         self.clock, self.retries = clock or SystemClock(), retries or Retries()
-        self._state: State | None = None
+        self._state = state
         self._lock = threading.RLock()
 
     def exists(self) -> bool:

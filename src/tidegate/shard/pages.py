@@ -59,10 +59,28 @@ class Chunk:
         """The first row of each data page, and the number of rows."""
         return np.concatenate([[0], np.cumsum(self.rows[int(self.dictionary) :], dtype=np.int64)])
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes in the file."""
         return int(self.offsets[-1]) - self.start
+
+    @cached_property
+    def dictionary_size(self) -> int:
+        """Bytes of the dictionary page, 0 if there is none."""
+        return int(self.sizes[0]) if self.dictionary else 0
+
+    @cached_property
+    def head(self) -> bytes:
+        """What a footer says of the chunk whichever pages it speaks of: type, encodings, path and codec."""
+        encodings = [thrift.number(encoding) for encoding in self.encodings]
+        path = [thrift.text(step.encode()) for step in self.path]
+        fields = (
+            (1, thrift.I32, thrift.number(self.type)),
+            (2, thrift.LIST, thrift.items(thrift.I32, encodings)),
+            (3, thrift.LIST, thrift.items(thrift.BINARY, path)),
+            (4, thrift.I32, thrift.number(self.codec)),
+        )
+        return thrift.struct(*fields)[:-1]
 
 
 @dataclass(frozen=True, eq=False)

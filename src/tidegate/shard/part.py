@@ -44,7 +44,7 @@ def encode_part(
 
     `pages` is the page map (`stats/summary.py`), kept in the file's metadata.
     """
-    stored = [_to_storage(array, column.type) for array, column in zip(columns, schema.columns, strict=True)]
+    stored = [to_storage(array, column.type) for array, column in zip(columns, schema.columns, strict=True)]
     fields = [
         pa.field(column.name, array.type, metadata={"PARQUET:field_id": str(column.id + 1)})
         for column, array in zip(schema.columns, stored, strict=True)
@@ -174,7 +174,7 @@ def _holds_interval(type_: Type) -> bool:
     return type_.kind is Kind.INTERVAL or any(_holds_interval(t) for t in inner)
 
 
-def _to_storage(array: pa.Array, type_: Type) -> pa.Array:
+def to_storage(array: pa.Array, type_: Type) -> pa.Array:
     """Intervals as structs, wherever they stand; everything else as it is."""
     if not _holds_interval(type_):
         return array
@@ -183,13 +183,13 @@ def _to_storage(array: pa.Array, type_: Type) -> pa.Array:
         parts = [pa.array(months.astype(np.int32)), pa.array(days.astype(np.int32)), pa.array(micros)]
         return pa.StructArray.from_arrays(parts, fields=list(INTERVAL_STRUCT), mask=array.is_null())
     if type_.element is not None:
-        return _relist(array, _to_storage(array.flatten(), type_.element))
-    inner = [_to_storage(pc.struct_field(array, [i]), t) for i, (_, t) in enumerate(type_.fields)]
+        return _relist(array, to_storage(array.flatten(), type_.element))
+    inner = [to_storage(pc.struct_field(array, [i]), t) for i, (_, t) in enumerate(type_.fields)]
     return pa.StructArray.from_arrays(inner, names=[name for name, _ in type_.fields], mask=array.is_null())
 
 
 def from_storage(array: pa.Array, type_: Type) -> pa.Array:
-    """The reverse of `_to_storage`."""
+    """The reverse of `to_storage`."""
     if not _holds_interval(type_):
         return array if array.type == type_.arrow else array.cast(type_.arrow)
     if type_.kind is Kind.INTERVAL:

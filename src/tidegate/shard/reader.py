@@ -38,6 +38,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import StoreError, TimeError
 from tidegate.shard.change import Part
+from tidegate.shard.known import of_each
 from tidegate.shard.lease import Lease, share
 from tidegate.shard.merge import Block, concat, merge, repeated, settled, summed
 from tidegate.shard.part import ROW_GROUP_ROWS
@@ -161,6 +162,9 @@ class Snapshot(_Reading):
     @cached_property
     def _there(self) -> list[np.ndarray]:
         """The places, in each table of the state, of the parts that have begun and have not ended."""
+        return of_each(self.state.parts).get(("there", self.as_of), self._find_there)
+
+    def _find_there(self) -> list[np.ndarray]:
         places = []
         for table in self.state.parts.tables(["first", "expires"]):
             begun = pc.less_equal(table.column("first"), self.as_of)
@@ -170,32 +174,43 @@ class Snapshot(_Reading):
 
     def table(self, columns: Sequence[str]) -> pa.Table:
         """Columns of `parts.SCHEMA` for the parts that may hold rows at this time, told from the state alone."""
-        found = [SCHEMA.empty_table().select(columns)]
+        found = []
         for table, places in zip(self.state.parts.tables(columns), self._there, strict=True):
             found.append(table if len(places) == table.num_rows else table.take(pa.array(places)))
-        return pa.concat_tables(found)
+        if not found:
+            return SCHEMA.empty_table().select(columns)
+        return found[0] if len(found) == 1 else pa.concat_tables(found)
 
     def frames(self) -> Iterator[Frame]:
         """The statistics of these parts, in the same order, in stretches that fit the cache."""
         for whole, places in zip(self.state.parts.frames(), self._there, strict=True):
+            if len(places) == len(whole):
+                yield from (frame for _, frame in whole.blocks())
+                continue
             mask = np.zeros(len(whole), bool)
             mask[places] = True
             for begin, frame in whole.blocks():
                 yield frame.filter(mask[begin : begin + len(frame)])
 
-    def pick(self, kept: np.ndarray) -> list[Part]:
-        """Some of these parts as values, by their places in `table`, which must rise."""
+    def rows_of(self, kept: np.ndarray | None) -> pa.Table:
+        """All columns of `parts.SCHEMA` for some of these parts, by their places in `table`, which must rise; None: for all."""
+        if kept is None:
+            return self.state.parts.pick(self._there)
         ends = np.cumsum([0, *(len(places) for places in self._there)])
         cuts = np.searchsorted(kept, ends)
         some = [
             places[kept[begin:end] - start]
             for places, begin, end, start in zip(self._there, cuts[:-1], cuts[1:], ends[:-1], strict=True)
         ]
-        return from_table(self.state.parts.pick(some))
+        return self.state.parts.pick(some)
+
+    def pick(self, kept: np.ndarray) -> list[Part]:
+        """Some of these parts as values, by their places in `table`, which must rise."""
+        return from_table(self.rows_of(kept))
 
     def parts(self) -> list[Part]:
         """All of them as values."""
-        return from_table(self.state.parts.pick(self._there))
+        return from_table(self.rows_of(None))
 
     def batches(
         self, columns: Sequence[str] | None = None, parts: Sequence[Part] | None = None

@@ -21,8 +21,10 @@ from __future__ import annotations
 import io
 import threading
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 
 import numpy as np
 
@@ -45,6 +47,10 @@ class Rows:
     mask: np.ndarray | None = None
 
     def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def _count(self) -> int:
         return self.stop - self.start if self.mask is None else int(np.count_nonzero(self.mask))
 
     def narrow(self, keep: np.ndarray) -> Rows:
@@ -75,22 +81,32 @@ class Cut:
 
     def ranges(self, chunk: Chunk) -> list[tuple[int, int]]:
         """Where the pages lie: neighbours as one range, the dictionary with the first of them if it is its neighbour."""
-        at = self.pages + int(chunk.dictionary)
-        if chunk.dictionary:
-            at = np.concatenate([[0], at])
-        if not len(at):
-            return []
-        breaks = np.flatnonzero(np.diff(at) != 1) + 1
-        first, last = at[np.concatenate([[0], breaks])], at[np.concatenate([breaks - 1, [len(at) - 1]])]
-        begins, ends = chunk.offsets[first], chunk.offsets[last + 1]
+        _, first, after = self._coded if chunk.dictionary else self._plain
+        begins, ends = chunk.offsets[first], chunk.offsets[after]
         return list(zip(begins.tolist(), (ends - begins).tolist(), strict=True))
 
     def checksums(self, chunk: Chunk) -> tuple[list[int], list[int]]:
         """The sizes and checksums of the pages, in their order."""
-        at = self.pages + int(chunk.dictionary)
-        if chunk.dictionary:
-            at = np.concatenate([[0], at])
+        at = (self._coded if chunk.dictionary else self._plain)[0]
         return chunk.sizes[at].tolist(), chunk.checksums[at].tolist()
+
+    @cached_property
+    def _plain(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The places of the pages in a chunk; of each run of neighbours its first, and what is behind its last."""
+        return _runs(self.pages)
+
+    @cached_property
+    def _coded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same in a chunk whose first page is the dictionary."""
+        return _runs(np.concatenate([[0], self.pages + 1]))
+
+
+def _runs(at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if not len(at):
+        return at, at, at
+    breaks = np.flatnonzero(np.diff(at) != 1) + 1
+    first, last = np.concatenate([[0], breaks]), np.concatenate([breaks - 1, [len(at) - 1]])
+    return at, at[first], at[last] + 1
 
 
 def cuts(columns: Iterable[Stored], rows: Rows) -> list[Cut]:
@@ -229,6 +245,19 @@ SMALLEST, SPARE = 1 << 16, 128 << 20
 """Bytes of the smallest buffer, and of all that a thread keeps."""
 
 
+def _fastest() -> Callable[[memoryview], int]:
+    try:
+        found: Callable[[memoryview], int] = import_module(
+            "isal.isal_zlib"
+        ).crc32  # the same in a third of the time
+    except ImportError:
+        return zlib.crc32
+    return found
+
+
+_crc32 = _fastest()
+
+
 def check(
     name: str,
     column: str,
@@ -242,7 +271,7 @@ def check(
         view, at = memoryview(piece), 0
         while at < len(view):
             size, checksum = next(pages)
-            if zlib.crc32(view[at : at + size]) != checksum:
+            if _crc32(view[at : at + size]) != checksum:
                 raise CorruptError(
                     f'{name} is damaged: a page of column "{column}" is not what was written',
                     hint="restore the object from a copy; nothing of it was used",
@@ -281,12 +310,8 @@ def _mask(cut: Cut, name: str, at: int) -> tuple[bytes, bytes, bytes]:
 
 
 def _chunk(stored: Chunk, values: int, at: int, size: int) -> bytes:
-    dictionary = int(stored.sizes[0]) if stored.dictionary else 0
+    dictionary = stored.dictionary_size
     fields = [
-        (1, I32, number(stored.type)),
-        (2, LIST, items(I32, [number(encoding) for encoding in stored.encodings])),
-        (3, LIST, items(BINARY, [text(step.encode()) for step in stored.path])),
-        (4, I32, number(stored.codec)),
         (5, I64, number(values)),
         (6, I64, number(int(size * stored.inflation))),
         (7, I64, number(size)),
@@ -294,7 +319,11 @@ def _chunk(stored: Chunk, values: int, at: int, size: int) -> bytes:
     ]
     if dictionary:
         fields.append((11, I64, number(at)))
-    return struct((2, I64, number(0)), (3, STRUCT, struct(*fields)))
+    return b"".join([_META, stored.head, struct(*fields, after=4), b"\0"])
+
+
+_META = struct((2, I64, number(0)), (3, STRUCT, b""))[:-1]
+"""A chunk up to where its metadata begins; a zero ends it."""
 
 
 def _footer(elements: Sequence[bytes], count: int, chunks: Sequence[bytes], rows: int) -> bytes:

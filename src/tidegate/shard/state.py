@@ -19,6 +19,7 @@ from tidegate.shard.change import (
     Append,
     Configure,
     Create,
+    Describe,
     Drop,
     Entry,
     Evolve,
@@ -129,6 +130,8 @@ def apply(state: State, entry: Entry) -> State:
             return _append(state, change)
         case Replace():
             return _replace(state, change, entry.at)
+        case Describe():
+            return _describe(state, change)
         case Advance(since):
             return replace(state, since=max(state.since, min(since, state.upper, *_held(state))))
         case Hold():
@@ -172,13 +175,14 @@ def _append(state: State, change: Append) -> State:
     tokens = {**state.tokens, change.token: change.upper}
     if len(tokens) > TOKENS:
         tokens.pop(next(iter(tokens)))
+    positions = {**state.positions, **change.positions}
     return replace(
         state,
         upper=change.upper,
         parts=state.parts.add(numbered),
         next_id=state.next_id + len(numbered),
         monotonic=state.monotonic and not any(part.retracts for part in numbered),
-        positions={**state.positions, **change.positions},
+        positions={source: reached for source, reached in positions.items() if reached is not None},
         tokens=tokens,
     )
 
@@ -206,6 +210,19 @@ def _replace(state: State, change: Replace, at: int) -> State:
         next_id=state.next_id + len(numbered),
         garbage=state.garbage + garbage,
     )
+
+
+def _describe(state: State, change: Describe) -> State:
+    if len(change.ids) != len(change.stats):
+        raise Conflict(f"cannot describe {len(change.ids)} parts by {len(change.stats)} statistics")
+    try:
+        parts, found = state.parts.remove(change.ids)
+    except LookupError as missing:
+        raise Conflict(f"cannot describe: {missing}") from None
+    known = dict(zip(change.ids, change.stats, strict=True))
+    described = tuple(replace(part, stats=known[part.id]) for part in sorted(found, key=lambda part: part.id))
+    numbered = _numbered(state, described)
+    return replace(state, parts=parts.add(numbered), next_id=state.next_id + len(numbered))
 
 
 def _roll(state: State, change: Roll, at: int) -> State:

@@ -87,10 +87,10 @@ def _signed(data: bytes, at: int) -> tuple[int, int]:
     return (folded >> 1) ^ -(folded & 1), at
 
 
-def struct(*fields: tuple[int, int, bytes]) -> bytes:
-    """A struct of `(number, kind, encoded value)`, numbers rising by less than 16."""
+def struct(*fields: tuple[int, int, bytes], after: int = 0) -> bytes:
+    """A struct of `(number, kind, encoded value)`, numbers rising by less than 16; or its end, `after` a field."""
     out = bytearray()
-    last = 0
+    last = after
     for field, kind, value in fields:
         out.append((field - last) << 4 | kind)
         out += value

@@ -122,11 +122,11 @@ def as_of(node: Node, sql: str, now_ms: int | None = None) -> int:
     binder = Binder(sql, Scope(()), now_ms)
     bound = binder.bind(node)
     if bound.type == UNKNOWN or bound.type.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
-        micros = _constant(bound, TIMESTAMPTZ, binder, node, "AS OF")
+        micros = constant(bound, TIMESTAMPTZ, binder, node, "AS OF")
         return int(micros.cast(pa.int64()).as_py()) // 1000
     if not bound.type.is_number:
         raise BindError(f"AS OF wants a time, not {bound.type}", position=binder.position(node.at))
-    return int(_constant(bound, INT8, binder, node, "AS OF").as_py())
+    return int(constant(bound, INT8, binder, node, "AS OF").as_py())
 
 
 def _bind(parsed: Query | str, tables: _Tables) -> BoundQuery:
@@ -205,7 +205,7 @@ class _Queries:
         if node is None:
             return None
         binder = Binder(self.sql, Scope(()), self.tables.now_ms)
-        value = _constant(binder.bind(node), INT8, binder, node, clause)
+        value = constant(binder.bind(node), INT8, binder, node, clause)
         if value.is_valid and value.as_py() < 0:
             raise BindError(f"{clause} must not be negative", position=binder.position(node.at))
         return None if not value.is_valid else int(value.as_py())
@@ -300,7 +300,7 @@ class _Queries:
             raise common
         if common is not None:
             return common
-        entry = self.tables.catalog.relation(name) if tuple(schema) in _SCHEMAS else None
+        entry = self.tables.catalog.relation(name) if schema_known(schema) else None
         if entry is None:
             shown = ".".join((*schema, name))
             raise BindError(
@@ -329,13 +329,18 @@ class _Queries:
         return replace(reduced, names=view.columns + reduced.names[len(view.columns) :])
 
 
+def schema_known(schema: Sequence[str]) -> bool:
+    """Whether names in a schema of this name are those of the catalog."""
+    return tuple(schema) in _SCHEMAS
+
+
 def _beyond(construct: str, sql: str, at: Span) -> PlanError:
     error = beyond(construct)
     error.position = Position(sql, *at)
     return error
 
 
-def _constant(expr: Expr, target: Type, binder: Binder, node: Node, clause: str) -> pa.Scalar:
+def constant(expr: Expr, target: Type, binder: Binder, node: Node, clause: str) -> pa.Scalar:
     """The value of an expression that reads no columns, as `target`."""
     try:
         outcome = evaluate(build.cast(expr, target), [], 1)

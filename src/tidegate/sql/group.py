@@ -62,28 +62,28 @@ def group_binder(select: Select, order_by: Sequence[Ordering], rows: Binder) -> 
     if select.group_by is None and select.having is None and not any(aggregates(select, order_by)):
         return None
     keys = () if select.group_by is None else select.group_by.keys
-    return GroupBinder(rows, [_key(node, select, rows) for node in keys])
+    return GroupBinder(rows, [key_of(node, select, rows) for node in keys])
 
 
-class _Key(NamedTuple):
+class Key(NamedTuple):
     """An entry of GROUP BY."""
 
     label: str
     value: Expr
 
 
-def _key(node: Node, select: Select, rows: Binder) -> _Key:
+def key_of(node: Node, select: Select, rows: Binder) -> Key:
     """An entry of GROUP BY, over rows."""
     if isinstance(node, Constant) and node.kind == "number":
         entries = [entry for item in select.items for entry in _entries(item, rows)]
         name, value = entries[number(node, rows, "GROUP BY", len(entries))]
-        return _Key(name, value if isinstance(value, Expr) else known(rows.bind(value, "GROUP BY")))
+        return Key(name, value if isinstance(value, Expr) else known(rows.bind(value, "GROUP BY")))
     if isinstance(node, Constant):
         raise BindError(
             "GROUP BY a constant makes one group", hint="leave it out", position=rows.position(node.at)
         )
     named = _named(node, select, rows)
-    return _Key(label(node), known(rows.bind(node if named is None else named, "GROUP BY")))
+    return Key(label(node), known(rows.bind(node if named is None else named, "GROUP BY")))
 
 
 def _entries(item: Item, rows: Binder) -> list[tuple[str, Node | Expr]]:
@@ -121,7 +121,7 @@ class _Made(NamedTuple):
 class GroupBinder(Binder):
     """Binds expressions over groups; gathers the aggregates that stand in them."""
 
-    def __init__(self, rows: Binder, keys: Sequence[_Key]) -> None:
+    def __init__(self, rows: Binder, keys: Sequence[Key]) -> None:
         """`rows` binds what stands inside of aggregates."""
         super().__init__(rows.sql, rows.scope, rows.now_ms)
         self._rows, self._keys = rows, keys
@@ -183,39 +183,7 @@ class GroupBinder(Binder):
     # ---------------------------------------------------------------- aggregates
 
     def _aggregate(self, node: syntax.Aggregate) -> Expr:
-        given = self._given(node)
-        match node.name:
-            case "count":
-                return self._column(node, "count", INT8, given)
-            case "sum":
-                return self._column(node, "sum", _summed(node, given, sum_type), given)
-            case "avg":
-                total = self._column(node, "sum", _summed(node, given, exact_sum_type), given)
-                return build.call("/", total, self._column(node, "count", INT8, given))
-            case "min" | "max" as kind:
-                assert given is not None
-                return self._column(node, kind, given.type, given)
-            case name:
-                assert given is not None
-                return self._column(node, "max" if name == "bool_or" else "min", BOOL, given)
-
-    def _given(self, node: syntax.Aggregate) -> Expr | None:
-        """What an aggregate is given, over rows; None: all rows."""
-        name = node.name
-        if node.star and (name != "count" or node.distinct):
-            raise BindError("* stands only in count(*)", hint=f"{name} takes one argument")
-        if not node.star and len(node.given) != 1:
-            raise BindError(
-                f"{name} takes one argument", hint="count(*) counts rows" if name == "count" else None
-            )
-        value = None if node.star else known(self._rows.bind(node.given[0], "an aggregate"))
-        if value is not None and name in ("bool_and", "bool_or", "every"):
-            value = build.coerce(value, BOOL)
-        if name == "count" and isinstance(value, Literal) and not value.is_null:
-            value = None if not node.distinct else value
-        if node.where is None:
-            return value
-        return build.case([(self._rows.condition(node.where, "FILTER"), TRUE if value is None else value)])
+        return computed(node, given_of(node, self._rows), self._column)
 
     def _column(self, node: syntax.Aggregate, kind: Computed, type_: Type, value: Expr | None) -> Expr:
         """The column of an aggregate; equal ones are computed once."""
@@ -223,6 +191,47 @@ class GroupBinder(Binder):
         made = _Made(kind, type_, value, distinct)
         self._made.setdefault(made, node.name)
         return Column(self._width + list(self._made).index(made), type_, node.name)
+
+
+def computed(
+    node: syntax.Aggregate,
+    given: Expr | None,
+    column: Callable[[syntax.Aggregate, Computed, Type, Expr | None], Expr],
+) -> Expr:
+    """An aggregate, written with the four that are computed: `column` makes those."""
+    match node.name:
+        case "count":
+            return column(node, "count", INT8, given)
+        case "sum":
+            return column(node, "sum", _summed(node, given, sum_type), given)
+        case "avg":
+            total = column(node, "sum", _summed(node, given, exact_sum_type), given)
+            return build.call("/", total, column(node, "count", INT8, given))
+        case "min" | "max" as kind:
+            assert given is not None
+            return column(node, kind, given.type, given)
+        case name:
+            assert given is not None
+            return column(node, "max" if name == "bool_or" else "min", BOOL, given)
+
+
+def given_of(node: syntax.Aggregate, rows: Binder) -> Expr | None:
+    """What an aggregate is given, over rows; None: all rows."""
+    name = node.name
+    if node.star and (name != "count" or node.distinct):
+        raise BindError("* stands only in count(*)", hint=f"{name} takes one argument")
+    if not node.star and len(node.given) != 1:
+        raise BindError(
+            f"{name} takes one argument", hint="count(*) counts rows" if name == "count" else None
+        )
+    value = None if node.star else known(rows.bind(node.given[0], "an aggregate"))
+    if value is not None and name in ("bool_and", "bool_or", "every"):
+        value = build.coerce(value, BOOL)
+    if name == "count" and isinstance(value, Literal) and not value.is_null:
+        value = None if not node.distinct else value
+    if node.where is None:
+        return value
+    return build.case([(rows.condition(node.where, "FILTER"), TRUE if value is None else value)])
 
 
 def _summed(node: syntax.Aggregate, given: Expr | None, type_of: Callable[[Type], Type | None]) -> Type:

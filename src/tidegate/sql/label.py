@@ -25,6 +25,8 @@ from tidegate.sql.syntax import (
     Name,
     Node,
     Quantified,
+    Query,
+    Select,
     Star,
 )
 
@@ -55,10 +57,25 @@ def label(node: Node) -> str:
                 return _SPELLED.get(name, name)
             case Items():
                 return weak or node.kind
+            case Beyond(call=Aggregate(name)):
+                return name
+            case Beyond(query=Query() as query, kind=kind):
+                return weak or _of_query(query, kind)
             case Beyond() | Apply() | Constant() | Star() | Default() | Junction() | In() | Quantified():
                 return weak or NAMELESS
             case _:
                 assert_never(node)
+
+
+def _of_query(query: Query, kind: str) -> str:
+    """A subquery is called as its one column is; a test is called nothing."""
+    if kind in ("exists", "array"):
+        return kind
+    body = query.body
+    if kind != "scalar" or not isinstance(body, Select) or not body.items:
+        return NAMELESS
+    item = body.items[0]
+    return item.alias.text if item.alias else label(item.value)
 
 
 def _is_word(name: str) -> bool:

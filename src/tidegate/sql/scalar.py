@@ -20,6 +20,7 @@ from tidegate.sql.syntax import (
     Apply,
     Beyond,
     Cast,
+    Compared,
     Constant,
     Field,
     Ident,
@@ -147,7 +148,7 @@ def _binary(c: Cursor, left: Node, power: int) -> Node:
 def _quantified(c: Cursor, left: Node, operator: str, quantifier: Literal["any", "all"], at: Span) -> Node:
     c.expect("(")
     if c.token.text in _START_OF_QUERY and c.token.kind == "word":
-        return _subquery(c, f"a subquery in {quantifier.upper()}", at)
+        return _subquery(c, f"a subquery in {quantifier.upper()}", at, quantifier, operator, (left,))
     values = expression(c)
     c.expect(")")
     return Quantified(operator, quantifier, (left, values), at)
@@ -217,7 +218,7 @@ def _between(c: Cursor, x: Node, at: Span, negated: bool) -> Node:
 def _in(c: Cursor, x: Node, at: Span) -> Node:
     c.expect("(")
     if c.token.text in _START_OF_QUERY and c.token.kind == "word":
-        return _subquery(c, "a subquery in IN", at)
+        return _subquery(c, "a subquery in IN", at, "any", "=", (x,))
     items: list[Node] = [x]
     constants: list[Token] = []
     while True:
@@ -301,13 +302,20 @@ def _parentheses(c: Cursor, at: Span) -> Node:
     return inner
 
 
-def _subquery(c: Cursor, construct: str, at: Span) -> Node:
+def _subquery(
+    c: Cursor,
+    construct: str,
+    at: Span,
+    kind: Compared = "scalar",
+    operator: str = "=",
+    args: tuple[Node, ...] = (),
+) -> Node:
     """A query inside an expression, and the parenthesis that closes it."""
     from tidegate.sql.select import query
 
     inner = query(c)
     c.expect(")")
-    return Beyond(construct, at, inner)
+    return Beyond(construct, at, inner, args, kind, operator)
 
 
 def _word(c: Cursor, word: str, at: Span) -> Node | None:
@@ -329,7 +337,7 @@ def _word(c: Cursor, word: str, at: Span) -> Node | None:
         return Items("row", items, at)
     if word in ("exists", "array") and c.sees("(", skip=1) and c.ahead(2).text in _START_OF_QUERY:
         c.i += 2
-        return _subquery(c, f"a subquery in {word.upper()}", at)
+        return _subquery(c, f"a subquery in {word.upper()}", at, "exists" if word == "exists" else "array")
     return None
 
 

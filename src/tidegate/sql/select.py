@@ -1,18 +1,19 @@
 """The grammar of queries: WITH, SELECT, VALUES, TABLE, UNION and its kin, ORDER BY, LIMIT.
 
-The whole language is read, also what only Spark can do; but of clauses that are more than map, filter, project and
-aggregate, only what people call them and where they stand is kept (`Select.beyond`), which is what a refusal
-must say. Whoever runs such a query has its text. A comma behind the last entry of a select list is accepted.
+The whole language is read, also what only Spark can do: clauses that are more than map, filter, project and aggregate are
+named in `Select.beyond`, by what people call them and where they stand, which is what a refusal must say; what they say is
+for `split.py`. A comma behind the last entry of a select list is accepted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from tidegate.config import MAX_NESTING
 from tidegate.sql.cursor import JOINING, RESERVED, Cursor, is_name
 from tidegate.sql.scalar import expression
-from tidegate.sql.special import ordering, skip_parentheses
+from tidegate.sql.special import ordering, over
 from tidegate.sql.syntax import (
     Alias,
     Body,
@@ -29,6 +30,7 @@ from tidegate.sql.syntax import (
     Join,
     Node,
     Ordering,
+    Over,
     Query,
     Select,
     SetOperation,
@@ -162,7 +164,7 @@ def _value(c: Cursor) -> Node:
 
 def _select(c: Cursor, at: Span) -> Select:
     beyond: list[tuple[str, Span]] = []
-    distinct = _distinct(c, beyond)
+    distinct, distinct_on = _distinct(c, beyond)
     items = c.listed(lambda: _item(c), trailing=True)
     source = _from(c) if c.eat("from") else None
     where = expression(c) if c.eat("where") else None
@@ -170,49 +172,80 @@ def _select(c: Cursor, at: Span) -> Select:
     place = c.span()
     if c.eat("group", "by"):
         c.eat_any("all", "distinct")
-        keys = c.listed(lambda: _grouping(c, beyond))
-        group_by = GroupBy(tuple(key for some in keys for key in some), place)
+        group_by = _group_by(c, beyond, place)
     place = c.span()
     if c.eat("having"):
         having = Having(expression(c), place)
     place = c.span()
+    windows: tuple[tuple[Ident, Over], ...] = ()
     if c.eat("window"):
         beyond.append(("WINDOW", place))
-        c.listed(lambda: _window(c))
-    return Select(items, source, where, tuple(beyond), at, distinct, group_by, having)
+        windows = c.listed(lambda: _window(c))
+    found = (tuple(beyond), at, distinct, group_by, having, distinct_on, windows)
+    return Select(items, source, where, *found)
 
 
-def _distinct(c: Cursor, beyond: list[tuple[str, Span]]) -> Span | None:
-    """Where DISTINCT stands, if it does."""
+def _distinct(c: Cursor, beyond: list[tuple[str, Span]]) -> tuple[Span | None, tuple[Node, ...]]:
+    """Where DISTINCT stands, if it does, and what rows must differ in."""
     place = c.span()
     if not c.eat("distinct"):
         c.eat("all")
-        return None
-    if c.eat("on"):
-        skip_parentheses(c)
-        beyond.append(("DISTINCT ON", place))
-    return place
+        return None, ()
+    if not c.eat("on"):
+        return place, ()
+    beyond.append(("DISTINCT ON", place))
+    c.expect("(")
+    keys = c.listed(lambda: expression(c))
+    c.expect(")", of="a comma")
+    return place, keys
 
 
-def _window(c: Cursor) -> None:
-    c.name("a window's name")
+def _window(c: Cursor) -> tuple[Ident, Over]:
+    name = c.name("a window's name")
     c.expect("as")
-    skip_parentheses(c)
+    return name, over(c, expression)
 
 
-def _grouping(c: Cursor, beyond: list[tuple[str, Span]]) -> tuple[Node, ...]:
-    """The keys of an entry of GROUP BY: `a`, or `(a, b)`, or none in `()`."""
+def _group_by(c: Cursor, beyond: list[tuple[str, Span]], place: Span) -> GroupBy:
+    """The keys, and of which of them groups are made; the latter is only said where it is not all of them."""
+    keys: list[Node] = []
+    sets = c.listed(lambda: _grouping(c, beyond, keys))
+    return GroupBy(tuple(keys), place, () if all(len(one) == 1 for one in sets) else sets)
+
+
+def _grouping(c: Cursor, beyond: list[tuple[str, Span]], keys: list[Node]) -> tuple[tuple[int, ...], ...]:
+    """An entry of GROUP BY, `a`, `(a, b)`, `()`, ROLLUP, CUBE, GROUPING SETS: the choices of keys that it stands for."""
     place = c.span()
-    many = next((word for word in ("rollup", "cube") if c.sees(word, "(")), None)
-    if c.eat("grouping", "sets") or many:
-        beyond.append((many.upper() if many else "GROUPING SETS", place))
-        c.eat(many or "")
-        skip_parentheses(c)
-        return ()
+    word = next((word for word in ("rollup", "cube") if c.sees(word, "(")), None)
+    if word is None and not c.sees("grouping", "sets", "("):
+        return (_keys(c, keys),)
+    c.eat(word) if word else c.expect("grouping", "sets")
+    beyond.append((word.upper() if word else "GROUPING SETS", place))
+    c.expect("(")
+    entries = c.listed(lambda: _grouping(c, beyond, keys))
+    c.expect(")", of="a comma")
+    if word is None:
+        return tuple(choice for entry in entries for choice in entry)
+    single = [entry[0] for entry in entries]
+    if word == "rollup":
+        chosen = [single[:count] for count in range(len(single), -1, -1)]
+    else:
+        if len(single) > 12:
+            raise c.fail("at most 12 entries in CUBE")
+        chosen = [
+            [one for i, one in enumerate(single) if not bits >> i & 1] for bits in range(1 << len(single))
+        ]
+    return tuple(tuple(key for one in some for key in one) for some in chosen)
+
+
+def _keys(c: Cursor, keys: list[Node]) -> tuple[int, ...]:
+    """The places among `keys` of one or more, which are added to them: `a`, or `(a, b)`, or none in `()`."""
     if c.eat("(", ")"):
         return ()
     key = expression(c)
-    return key.args if isinstance(key, Items) and key.kind == "row" else (key,)
+    found = key.args if isinstance(key, Items) and key.kind == "row" else (key,)
+    keys.extend(found)
+    return tuple(range(len(keys) - len(found), len(keys)))
 
 
 def _item(c: Cursor) -> Item:
@@ -240,6 +273,11 @@ def starts_as_of(c: Cursor) -> bool:
 
 
 # ---------------------------------------------------------------- FROM
+
+
+_SIDES: dict[str, Literal["inner", "left", "right", "full", "cross"]] = {
+    "inner": "inner", "left": "left", "right": "right", "full": "full", "cross": "cross",
+}  # fmt: skip
 
 
 def _from(c: Cursor) -> From:
@@ -277,7 +315,8 @@ def _joined(c: Cursor) -> From:
         elif not natural and side != "cross":
             c.expect("on", of="USING")
             on = expression(c)
-        left = Join(c.sql[at.start : at.end].upper(), left, right, on, using, at)
+        kind = c.sql[at.start : at.end].upper()
+        left = Join(kind, left, right, on, using, at, _SIDES[side or "inner"], natural)
 
 
 def _table(c: Cursor) -> From:

@@ -9,12 +9,25 @@ clauses.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from tidegate.errors import Position, UnsupportedError
 from tidegate.plan import aggregate
-from tidegate.sql.cursor import Cursor, words
-from tidegate.sql.syntax import Aggregate, Apply, Beyond, Case, Cast, Constant, Ident, Node, Span
+from tidegate.sql.cursor import Cursor, is_name, words
+from tidegate.sql.syntax import (
+    Aggregate,
+    Apply,
+    Beyond,
+    Case,
+    Cast,
+    Constant,
+    Ident,
+    Node,
+    Ordering,
+    Over,
+    Span,
+    WindowFrame,
+)
 from tidegate.sql.typename import type_name
 
 Parse: TypeAlias = Callable[..., Node]
@@ -56,18 +69,18 @@ def call(c: Cursor, name: tuple[Ident, ...], expression: Parse) -> Node:
         while c.eat(","):
             _check_plain(c)
             args.append(expression(c))
-    ordered = c.eat("order", "by")
-    if ordered:
-        c.listed(lambda: ordering(c, expression))
+    order_by: tuple[Ordering, ...] = ()
+    if c.eat("order", "by"):
+        order_by = c.listed(lambda: Ordering(*ordering(c, expression)))
     c.expect(")", of="a comma")
     within, where = _clauses(c, expression)
+    found = Aggregate(last, tuple(args), at, star, distinct, where, (), order_by or within, bool(within))
     if c.eat("over"):
-        _over(c)
-        return Beyond(f"the window function {last}", at)
-    if last in aggregate.NAMES and not (ordered or within):
-        return Aggregate(last, tuple(args), at, star, distinct, where)
-    if last in AGGREGATES or distinct or star or ordered or within or where is not None:
-        return Beyond(f"the aggregate {last}", at)
+        return Beyond(f"the window function {last}", at, call=found, over=over(c, expression))
+    if last in aggregate.NAMES and not found.order_by:
+        return found
+    if last in AGGREGATES or distinct or star or found.order_by or where is not None:
+        return Beyond(f"the aggregate {last}", at, call=found)
     if last in WINDOWS:
         raise c.fail("OVER", hint=f"{last} is a window function")
     return (
@@ -100,13 +113,13 @@ def ordering(c: Cursor, expression: Parse) -> tuple[Node, bool, bool]:
     return value, descending, nulls_first
 
 
-def _clauses(c: Cursor, expression: Parse) -> tuple[bool, Node | None]:
-    """WITHIN GROUP and FILTER behind a call: whether there is the one, and the condition of the other."""
-    within, where = False, None
+def _clauses(c: Cursor, expression: Parse) -> tuple[tuple[Ordering, ...], Node | None]:
+    """WITHIN GROUP and FILTER behind a call: the order of the one, and the condition of the other."""
+    within: tuple[Ordering, ...] = ()
+    where = None
     if c.eat("within"):
-        within = True
         c.expect("group", "(", "order", "by")
-        c.listed(lambda: ordering(c, expression))
+        within = c.listed(lambda: Ordering(*ordering(c, expression)))
         c.expect(")")
     if c.sees("filter", "("):
         c.expect("filter", "(", "where")
@@ -115,24 +128,58 @@ def _clauses(c: Cursor, expression: Parse) -> tuple[bool, Node | None]:
     return within, where
 
 
-def _over(c: Cursor) -> None:
-    """A window's name or definition, which nobody here looks into."""
+def over(c: Cursor, expression: Parse) -> Over:
+    """A window's name or definition."""
+    at = c.span()
     if not c.sees("("):
-        c.name("a window's name or (")
-        return
-    skip_parentheses(c)
-
-
-def skip_parentheses(c: Cursor) -> None:
-    """Takes an opening parenthesis and all up to the one that closes it."""
+        return Over(c.name("a window's name or ("), (), (), None, at)
     c.expect("(")
-    depth = 1
-    while depth:
-        token = c.next()
-        if token.kind == "end":
-            raise c.fail('")"')
-        if token.kind == "op":
-            depth += {"(": 1, ")": -1}.get(token.text, 0)
+    base = None
+    if is_name(c.token) and not any(c.sees(*words) for words in _IN_WINDOW):
+        base = c.name("a window's name")
+    partition_by: tuple[Node, ...] = ()
+    if c.eat("partition", "by"):
+        partition_by = c.listed(lambda: expression(c))
+    order_by: tuple[Ordering, ...] = ()
+    if c.eat("order", "by"):
+        order_by = c.listed(lambda: Ordering(*ordering(c, expression)))
+    frame = _frame(c, expression)
+    c.expect(")")
+    return Over(base, partition_by, order_by, frame, at)
+
+
+_UNITS: dict[str, Literal["rows", "range", "groups"]] = {"rows": "rows", "range": "range", "groups": "groups"}
+_IN_WINDOW = (("partition", "by"), ("order", "by"), *((unit,) for unit in _UNITS))
+
+
+def _frame(c: Cursor, expression: Parse) -> WindowFrame | None:
+    """ROWS, RANGE or GROUPS, and from where to where."""
+    at = c.span()
+    unit = c.eat_any(*_UNITS)
+    if unit is None:
+        return None
+    if c.eat("between"):
+        first = _bound(c, expression)
+        c.expect("and")
+        last = _bound(c, expression)
+    else:
+        first, last = _bound(c, expression), ("current row", None)
+    excluding = c.eat("exclude")
+    if excluding and not c.eat("current", "row") and c.eat_any("group", "ties", "no") == "no":
+        c.expect("others")
+        excluding = False
+    return WindowFrame(_UNITS[unit], first, last, excluding, c.since(at.start))
+
+
+def _bound(c: Cursor, expression: Parse) -> tuple[str, Node | None]:
+    """One end of a frame."""
+    if c.eat("current", "row"):
+        return "current row", None
+    count = None if c.eat("unbounded") else expression(c)
+    way = c.eat_any("preceding", "following")
+    if way is None:
+        raise c.fail("PRECEDING or FOLLOWING")
+    return way, count
 
 
 def case(c: Cursor, expression: Parse) -> Node:

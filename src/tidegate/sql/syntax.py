@@ -153,14 +153,43 @@ class Items:
     at: Span
 
 
+Compared: TypeAlias = Literal["scalar", "exists", "array", "any", "all"]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Beyond:
-    """What an expression over one row cannot hold, as people call it: a subquery, a window function."""
+    """What an expression over one row cannot hold, as people call it: a query (of `x IN (…)`, x is in `args`), a call."""
 
     construct: str
     at: Span
     query: Query | None = None
     args: tuple[Node, ...] = ()
+    kind: Compared = "scalar"
+    operator: str = "="
+    call: Aggregate | None = None
+    over: Over | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Over:
+    """A window: `OVER (base PARTITION BY … ORDER BY … ROWS BETWEEN … AND …)`, or `OVER base`."""
+
+    base: Ident | None
+    partition_by: tuple[Node, ...]
+    order_by: tuple[Ordering, ...]
+    frame: WindowFrame | None
+    at: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowFrame:
+    """The rows that a window function sees, from `("preceding", 2)` to `("current row", None)`; are some excluded?"""
+
+    unit: Literal["rows", "range", "groups"]
+    first: tuple[str, Node | None]
+    last: tuple[str, Node | None]
+    excluding: bool
+    at: Span
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,6 +203,8 @@ class Aggregate:
     distinct: bool = False
     where: Node | None = None
     args: tuple[Node, ...] = ()
+    order_by: tuple[Ordering, ...] = ()
+    within: bool = False
 
 
 Node: TypeAlias = (
@@ -275,6 +306,8 @@ class Join:
     on: Node | None
     using: tuple[Ident, ...]
     at: Span
+    side: Literal["inner", "left", "right", "full", "cross"] = "cross"
+    natural: bool = False
 
 
 From: TypeAlias = Table | Derived | TableFunction | Join
@@ -285,6 +318,8 @@ class GroupBy(NamedTuple):
 
     keys: tuple[Node, ...]
     at: Span
+    sets: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    """GROUPING SETS, ROLLUP and CUBE: the choices of keys, by their places, that each entry stands for."""
 
 
 class Having(NamedTuple):
@@ -306,6 +341,8 @@ class Select:
     distinct: Span | None = None
     group_by: GroupBy | None = None
     having: Having | None = None
+    distinct_on: tuple[Node, ...] = ()
+    windows: tuple[tuple[Ident, Over], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ import os
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote
 
 from tidegate.errors import StoreError
@@ -53,6 +53,15 @@ class Place:
     memory: tuple[MemoryBlob, MemoryConsensus] = field(
         default_factory=lambda: (MemoryBlob(), MemoryConsensus()), repr=False, compare=False
     )
+
+    def __reduce__(self) -> tuple[type[Place], tuple[Any, ...]]:
+        """Tasks in other processes open the same stores; what is in memory is in this one alone."""
+        if self.kind == "memory":
+            raise StoreError(
+                "a database in memory cannot be reached from other processes, such as Spark's tasks",
+                hint="open a folder or a bucket instead",
+            )
+        return Place, (self.kind, self.root, self.metadata, self.postgres, self.options)
 
     def blob(self) -> Blob:
         """The store of parts."""

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from tidegate.expr.function import ANY, NEVER, scalar
 from tidegate.expr.outcome import Datum, Outcome, first_error, only_where
+from tidegate.expr.spark_form import joined
 from tidegate.expr.specs import NO, Specs
 from tidegate.expr.transfer import all_of, any_of
 from tidegate.expr.types import BOOL, Type
@@ -80,6 +81,7 @@ def not_transfer(out: Type, a: Specs) -> Specs:
     errors=NEVER,
     transfer=and_transfer,
     stable=True,
+    spark=joined("AND"),
 )
 def and_(*args: Outcome) -> Outcome:
     """True if all conditions are; False beats an error, an error beats NULL."""
@@ -96,13 +98,14 @@ def and_(*args: Outcome) -> Outcome:
     errors=NEVER,
     transfer=or_transfer,
     stable=True,
+    spark=joined("OR"),
 )
 def or_(*args: Outcome) -> Outcome:
     """True if any condition is; True beats an error, an error beats NULL."""
     return _junction(args, deciding=True)
 
 
-@scalar("not", (BOOL,), BOOL, errors=NEVER, transfer=not_transfer, stable=True)
+@scalar("not", (BOOL,), BOOL, errors=NEVER, transfer=not_transfer, stable=True, spark="(NOT {0})")
 def not_(a: Datum) -> pa.Array:
     """True for False and False for True."""
     return pc.invert(a)
@@ -113,7 +116,16 @@ def is_null_transfer(out: Type, a: Specs) -> Specs:
     return Specs.boolean(a.null, ~a.empty, NO, a.error)
 
 
-@scalar("is null", (ANY,), BOOL, lenient=True, errors=NEVER, transfer=is_null_transfer, stable=True)
+@scalar(
+    "is null",
+    (ANY,),
+    BOOL,
+    lenient=True,
+    errors=NEVER,
+    transfer=is_null_transfer,
+    stable=True,
+    spark="({0} IS NULL)",
+)
 def is_null(a: Datum) -> pa.Array:
     """True if the value is NULL."""
     return a.is_null()
@@ -125,7 +137,16 @@ def is_true_transfer(out: Type, a: Specs) -> Specs:
     return Specs.boolean(true, false | a.null, NO, a.error)
 
 
-@scalar("is true", (BOOL,), BOOL, lenient=True, errors=NEVER, transfer=is_true_transfer, stable=True)
+@scalar(
+    "is true",
+    (BOOL,),
+    BOOL,
+    lenient=True,
+    errors=NEVER,
+    transfer=is_true_transfer,
+    stable=True,
+    spark="({0} IS TRUE)",
+)
 def is_true(a: Datum) -> pa.Array:
     """True if the condition is true, False if it is false or NULL."""
     return pc.fill_null(a, False)
@@ -136,7 +157,16 @@ def is_false_transfer(out: Type, a: Specs) -> Specs:
     return is_true_transfer(out, not_transfer(out, a))
 
 
-@scalar("is false", (BOOL,), BOOL, lenient=True, errors=NEVER, transfer=is_false_transfer, stable=True)
+@scalar(
+    "is false",
+    (BOOL,),
+    BOOL,
+    lenient=True,
+    errors=NEVER,
+    transfer=is_false_transfer,
+    stable=True,
+    spark="({0} IS FALSE)",
+)
 def is_false(a: Datum) -> pa.Array:
     """True if the condition is false, False if it is true or NULL."""
     return pc.fill_null(pc.invert(a), False)

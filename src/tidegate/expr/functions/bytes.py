@@ -48,7 +48,7 @@ END = np.array(2**31)
 # ---------------------------------------------------------------- joining, measuring, cutting
 
 
-@scalar("||", (BYTEA, BYTEA), BYTEA, errors=NEVER, trend=(None, UP), stable=True)
+@scalar("||", (BYTEA, BYTEA), BYTEA, errors=NEVER, trend=(None, UP), stable=True, spark="concat({0}, {1})")
 def join_bytes(a: Datum, b: Datum) -> pa.Array:
     """Both runs of bytes, one behind the other."""
     return pc.binary_join_element_wise(a, b, pa.scalar(b""))
@@ -62,14 +62,32 @@ def _bits(a: Datum) -> pa.Array:
     return pc.multiply(pc.binary_length(a), pa.scalar(8, pa.int32()))
 
 
-@scalar("length", (BYTEA,), INT4, errors=NEVER, transfer=_count(pc.binary_length), stable=True)
-@scalar("octet_length", (BYTEA,), INT4, errors=NEVER, transfer=_count(pc.binary_length), stable=True)
+@scalar(
+    "length",
+    (BYTEA,),
+    INT4,
+    errors=NEVER,
+    transfer=_count(pc.binary_length),
+    stable=True,
+    spark="octet_length({0})",
+)
+@scalar(
+    "octet_length",
+    (BYTEA,),
+    INT4,
+    errors=NEVER,
+    transfer=_count(pc.binary_length),
+    stable=True,
+    spark="octet_length({0})",
+)
 def bytes_length(a: Datum) -> pa.Array:
     """How many bytes there are."""
     return pc.binary_length(a)
 
 
-@scalar("bit_length", (BYTEA,), INT4, errors=NEVER, transfer=_count(_bits), stable=True)
+@scalar(
+    "bit_length", (BYTEA,), INT4, errors=NEVER, transfer=_count(_bits), stable=True, spark="bit_length({0})"
+)
 def bytes_bit_length(a: Datum) -> pa.Array:
     """How many bits there are."""
     return _bits(a)
@@ -128,14 +146,14 @@ def get_byte(a: Datum, at: Datum) -> Outcome:
 # ---------------------------------------------------------------- hashes
 
 
-@scalar("md5", (TEXT,), TEXT, errors=NEVER, cost=MODERATE, stable=True)
-@scalar("md5", (BYTEA,), TEXT, errors=NEVER, cost=MODERATE, stable=True)
+@scalar("md5", (TEXT,), TEXT, errors=NEVER, cost=MODERATE, stable=True, spark="md5(CAST({0} AS binary))")
+@scalar("md5", (BYTEA,), TEXT, errors=NEVER, cost=MODERATE, stable=True, spark="md5({0})")
 def md5(a: Datum) -> pa.Array:
     """The MD5 hash as 32 hexadecimal digits; of text, that of its UTF-8."""
     return duck("md5(a)", pa.string(), a=a)
 
 
-@scalar("sha256", (BYTEA,), BYTEA, errors=NEVER, cost=MODERATE, stable=True)
+@scalar("sha256", (BYTEA,), BYTEA, errors=NEVER, cost=MODERATE, stable=True, spark="unhex(sha2({0}, 256))")
 def sha256(a: Datum) -> pa.Array:
     """The SHA-256 hash, 32 bytes."""
     return duck("unhex(sha256(a))", pa.binary(), a=a)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import civil, order
+from tidegate.expr import civil, order, spark_form_time
 from tidegate.expr.civil import (
     FIRST_MICRO,
     MICROS_A_DAY,
@@ -89,7 +89,15 @@ def _truncate(unit: str, t: pa.Array, out: Type, source: Type) -> Outcome:
     )
 
 
-@guarded("date_trunc", (TEXT, TIMESTAMP), TIMESTAMP, trend=(None, UP), told=_unit_is_exact, stable=True)
+@guarded(
+    "date_trunc",
+    (TEXT, TIMESTAMP),
+    TIMESTAMP,
+    trend=(None, UP),
+    told=_unit_is_exact,
+    stable=True,
+    spark=spark_form_time.truncated,
+)
 @guarded(
     "date_trunc",
     (TEXT, TIMESTAMPTZ),
@@ -97,8 +105,17 @@ def _truncate(unit: str, t: pa.Array, out: Type, source: Type) -> Outcome:
     trend=(None, UP),
     told=_unit_is_exact,
     stable=True,
+    spark=spark_form_time.truncated,
 )
-@guarded("date_trunc", (TEXT, DATE), TIMESTAMPTZ, trend=(None, UP), told=_unit_is_exact, stable=True)
+@guarded(
+    "date_trunc",
+    (TEXT, DATE),
+    TIMESTAMPTZ,
+    trend=(None, UP),
+    told=_unit_is_exact,
+    stable=True,
+    spark=spark_form_time.truncated,
+)
 def date_trunc(unit: Datum, t: Datum, out: Type) -> Outcome:
     """The start of the unit (`hour`, `day`, `week`, `month`, `quarter`, `decade` …) that a time lies in."""
     return by_choice(unit, lambda name, at: _truncate(name, at, out, out), out.arrow, t)

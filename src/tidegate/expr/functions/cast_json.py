@@ -26,6 +26,7 @@ from tidegate.expr.functions.read_number import text_to_float, text_to_numeric
 from tidegate.expr.functions.write_number import fitted
 from tidegate.expr.json_path import first_letters, type_names
 from tidegate.expr.outcome import Errors, Outcome, failing, first_error, with_errors
+from tidegate.expr.spark_form import text_cast
 from tidegate.expr.specs import Specs, to_bools
 from tidegate.expr.types import BOOL, FLOATS, INTEGERS, JSONB, NUMERIC, TEXT, Type, numeric
 
@@ -39,7 +40,7 @@ def text_to_jsonb(a: pa.Array) -> Outcome:
     return canonical(a)
 
 
-@cast(JSONB, TEXT, trend=(UP,), errors=NEVER, stable=True)
+@cast(JSONB, TEXT, trend=(UP,), errors=NEVER, stable=True, spark=text_cast("{0}"))
 def jsonb_to_text(a: pa.Array, out: Type) -> pa.Array:
     """The canonical text of a JSON value; a string keeps its quotes."""
     return fitted(a, out)

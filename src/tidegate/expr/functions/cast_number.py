@@ -19,13 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import order
+from tidegate.expr import order, spark_form
 from tidegate.expr.function import AT_ENDS, NEVER, REGISTRY, UP, cast
 from tidegate.expr.functions.bounded import finite, guarded
 from tidegate.expr.functions.decimals import Mode, divided, narrow, rescaled, settle, words
 from tidegate.expr.functions.float_digits import decimal_to_float, float_to_decimal
 from tidegate.expr.functions.number import ends, in_range, limits, out_of_range, same
 from tidegate.expr.outcome import Outcome, from_numpy, spread, to_numpy, validity, with_errors
+from tidegate.expr.spark_form import cast_form
 from tidegate.expr.specs import NO, Specs, known, to_bools
 from tidegate.expr.transfer import all_of, by_trend
 from tidegate.expr.types import (
@@ -66,10 +67,10 @@ def shorten(a: pa.Array, out: Type) -> Outcome:
 
 for _i, _type in enumerate(INTEGERS):
     for _wider in INTEGERS[_i + 1 :]:
-        cast(_type, _wider, implicit=True, **_UP_NEVER)(widen)
-        cast(_wider, _type, **_UP_AT_ENDS)(shorten)
+        cast(_type, _wider, implicit=True, spark=cast_form(), **_UP_NEVER)(widen)
+        cast(_wider, _type, spark=cast_form(), **_UP_AT_ENDS)(shorten)
     for _float in FLOATS:
-        cast(_type, _float, implicit=True, **_UP_NEVER)(widen)
+        cast(_type, _float, implicit=True, spark=cast_form(), **_UP_NEVER)(widen)
 
 
 def integer_to_numeric(a: pa.Array, out: Type) -> Outcome:
@@ -78,7 +79,7 @@ def integer_to_numeric(a: pa.Array, out: Type) -> Outcome:
 
 
 for _type in INTEGERS:
-    cast(_type, NUMERIC, implicit=True, **_UP_AT_ENDS)(integer_to_numeric)
+    cast(_type, NUMERIC, implicit=True, spark=cast_form(), **_UP_AT_ENDS)(integer_to_numeric)
 
 
 # ---------------------------------------------------------------- floats
@@ -101,10 +102,10 @@ def float_to_numeric(a: pa.Array, out: Type) -> Outcome:
 
 for _float in FLOATS:
     for _type in INTEGERS:
-        cast(_float, _type, **_UP_AT_ENDS)(float_to_integer)
+        cast(_float, _type, spark=spark_form.float_to_integer, **_UP_AT_ENDS)(float_to_integer)
     cast(_float, NUMERIC, **_UP_AT_ENDS)(float_to_numeric)
 
-cast(FLOAT4, FLOAT8, implicit=True, **_UP_NEVER)(widen)
+cast(FLOAT4, FLOAT8, implicit=True, spark=cast_form(), **_UP_NEVER)(widen)
 
 
 def to_real(a: pa.Array) -> Outcome:
@@ -112,7 +113,13 @@ def to_real(a: pa.Array) -> Outcome:
     return in_range(a.cast(pa.float32(), safe=False), a)
 
 
-cast(FLOAT8, FLOAT4, stable=True, **guarded(to_real, (UP,), finite))(to_real)
+cast(
+    FLOAT8,
+    FLOAT4,
+    stable=True,
+    spark=spark_form.float_result("CAST({0} AS float)"),
+    **guarded(to_real, (UP,), finite),
+)(to_real)
 
 
 # ---------------------------------------------------------------- numerics
@@ -123,7 +130,7 @@ def numeric_to_numeric(a: pa.Array, out: Type) -> Outcome:
     return rescaled(a, out.arrow)
 
 
-cast(NUMERIC, NUMERIC, implicit=True, **_UP_AT_ENDS)(numeric_to_numeric)
+cast(NUMERIC, NUMERIC, implicit=True, spark=cast_form(), **_UP_AT_ENDS)(numeric_to_numeric)
 
 
 def whole(a: pa.Array, mode: Mode) -> tuple[np.ndarray, np.ndarray]:
@@ -150,9 +157,9 @@ def numeric_to_float(a: pa.Array, out: Type) -> pa.Array:
 
 
 for _type in INTEGERS:
-    cast(NUMERIC, _type, **_UP_AT_ENDS)(numeric_to_integer)
+    cast(NUMERIC, _type, spark=cast_form("round({0}, 0)"), **_UP_AT_ENDS)(numeric_to_integer)
 for _float in FLOATS:
-    cast(NUMERIC, _float, implicit=True, **_UP_NEVER)(numeric_to_float)
+    cast(NUMERIC, _float, implicit=True, spark=cast_form(), **_UP_NEVER)(numeric_to_float)
 
 
 # ---------------------------------------------------------------- mz_timestamp
@@ -170,11 +177,11 @@ def to_mz_timestamp(a: pa.Array) -> pa.Array:
 
 
 for _type in INTEGERS:
-    cast(_type, MZ_TIMESTAMP, **_UP_NEVER)(to_mz_timestamp)
+    cast(_type, MZ_TIMESTAMP, spark=cast_form(), **_UP_NEVER)(to_mz_timestamp)
 cast(NUMERIC, MZ_TIMESTAMP, **_UP_AT_ENDS)(numeric_to_mz_timestamp)
-cast(MZ_TIMESTAMP, INT8, implicit=True, **_UP_NEVER)(same)
-cast(MZ_TIMESTAMP, NUMERIC, implicit=True, **_UP_AT_ENDS)(integer_to_numeric)
-cast(MZ_TIMESTAMP, FLOAT8, implicit=True, **_UP_NEVER)(widen)
+cast(MZ_TIMESTAMP, INT8, implicit=True, spark="{0}", **_UP_NEVER)(same)
+cast(MZ_TIMESTAMP, NUMERIC, implicit=True, spark=cast_form(), **_UP_AT_ENDS)(integer_to_numeric)
+cast(MZ_TIMESTAMP, FLOAT8, implicit=True, spark=cast_form(), **_UP_NEVER)(widen)
 
 
 # ---------------------------------------------------------------- bool
@@ -204,8 +211,8 @@ def to_bool_transfer(_: Type, a: Specs) -> Specs:
 
 
 for _type in INTEGERS:
-    cast(BOOL, _type, **_UP_NEVER)(from_bool)
-    cast(_type, BOOL, errors=NEVER, stable=True, transfer=to_bool_transfer)(to_bool)
+    cast(BOOL, _type, spark=cast_form(), **_UP_NEVER)(from_bool)
+    cast(_type, BOOL, errors=NEVER, stable=True, spark="({0} <> 0)", transfer=to_bool_transfer)(to_bool)
 
 
 # ---------------------------------------------------------------- numbers out of JSON

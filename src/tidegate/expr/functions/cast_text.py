@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from tidegate.expr.function import NEVER, UP, cast
 from tidegate.expr.letters import nulled, opened
 from tidegate.expr.outcome import Datum, Outcome, failing, with_errors
+from tidegate.expr.spark_form import text_cast, uuid_text
 from tidegate.expr.spelling import FROM_HEX, from_escaped, from_hex, to_hex
 from tidegate.expr.types import BYTEA, TEXT, UUID, Type
 
@@ -25,13 +26,13 @@ DIGITS = r"[0-9A-Fa-f]{4}(?:-?[0-9A-Fa-f]{4}){7}"
 """Eight times four digits, with a hyphen between any two groups of four or none."""
 
 
-@cast(TEXT, TEXT, errors=NEVER, trend=(UP,), stable=True)
+@cast(TEXT, TEXT, errors=NEVER, trend=(UP,), stable=True, spark=text_cast("{0}"))
 def text_to_text(a: Datum, out: Type) -> pa.Array:
     """Cut to the length of varchar(n); unchanged for text."""
     return a if out.length is None else pc.utf8_slice_codeunits(a, 0, out.length)
 
 
-@cast(BYTEA, TEXT, errors=NEVER, trend=(UP,), stable=True)
+@cast(BYTEA, TEXT, errors=NEVER, trend=(UP,), stable=True, spark=text_cast(r"concat('\\x', lower(hex({0})))"))
 def bytea_to_text(a: Datum, out: Type) -> pa.Array:
     """The bytes in hexadecimal behind a backslash and x."""
     return text_to_text(pc.binary_join_element_wise("\\x", to_hex(a), ""), out)
@@ -50,7 +51,7 @@ def text_to_bytea(a: Datum) -> Outcome:
     return with_errors(values, pc.coalesce(*errors) if errors else None)
 
 
-@cast(UUID, TEXT, errors=NEVER, trend=(UP,), stable=True)
+@cast(UUID, TEXT, errors=NEVER, trend=(UP,), stable=True, spark=uuid_text)
 def uuid_to_text(a: Datum, out: Type) -> pa.Array:
     """The uuid in lower case with its four hyphens."""
     digits = to_hex(a.cast(pa.binary()))

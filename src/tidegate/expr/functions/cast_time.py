@@ -22,6 +22,7 @@ from tidegate.expr.enclose import bound, inherited, numbers, widest
 from tidegate.expr.function import AT_ENDS, MODERATE, NEVER, UP, cast
 from tidegate.expr.interval_text import interval_texts, parse_interval
 from tidegate.expr.outcome import Outcome, failing, first_error, from_numpy, to_numpy, validity, with_errors
+from tidegate.expr.spark_form import cast_form, text_cast
 from tidegate.expr.specs import Specs
 from tidegate.expr.time_text import parse_times
 from tidegate.expr.types import DATE, INTERVAL, MZ_TIMESTAMP, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, Type
@@ -86,15 +87,22 @@ def _has_fraction(a: pa.Array) -> bool:
     return bool((to_numpy(a) % civil.MICROS_A_SECOND).any())
 
 
-@cast(DATE, TEXT, trend=(UP,), errors=NEVER, stable=True)
+@cast(DATE, TEXT, trend=(UP,), errors=NEVER, stable=True, spark=text_cast("CAST({0} AS string)"))
 @cast(TIME, TEXT, trend=(UP,), errors=NEVER, stable=True)
-@cast(TIMESTAMP, TEXT, trend=(UP,), errors=NEVER, stable=True)
+@cast(TIMESTAMP, TEXT, trend=(UP,), errors=NEVER, stable=True, spark=text_cast("CAST({0} AS string)"))
 def time_to_text(a: pa.Array, out: Type) -> pa.Array:
     """The ISO form: `2024-01-05`, `10:00:00.5`, `2024-01-05 10:00:00.5`."""
     return _fitted(time_texts(a), out)
 
 
-@cast(TIMESTAMPTZ, TEXT, trend=(UP,), errors=NEVER, stable=True)
+@cast(
+    TIMESTAMPTZ,
+    TEXT,
+    trend=(UP,),
+    errors=NEVER,
+    stable=True,
+    spark=text_cast("concat(CAST({0} AS string), '+00')"),
+)
 def timestamptz_to_text(a: pa.Array, out: Type) -> pa.Array:
     """The ISO form in UTC: `2024-01-05 10:00:00.5+00`."""
     return _fitted(pc.binary_join_element_wise(time_texts(a.view(pa.timestamp("us"))), "+00", ""), out)
@@ -106,22 +114,22 @@ def interval_to_text(a: pa.Array, out: Type) -> pa.Array:
     return _fitted(masked(interval_texts(*order.interval_parts(a)), a), out)
 
 
-@cast(DATE, TIMESTAMP, trend=(UP,), errors=NEVER, stable=True, implicit=True)
-@cast(DATE, TIMESTAMPTZ, trend=(UP,), errors=NEVER, stable=True, implicit=True)
+@cast(DATE, TIMESTAMP, trend=(UP,), errors=NEVER, stable=True, implicit=True, spark=cast_form())
+@cast(DATE, TIMESTAMPTZ, trend=(UP,), errors=NEVER, stable=True, implicit=True, spark=cast_form())
 def date_to_timestamp(a: pa.Array, out: Type) -> pa.Array:
     """The midnight at which the date begins."""
     return from_numpy(to_numpy(a).astype(np.int64) * MICROS_A_DAY, out.arrow, a)
 
 
-@cast(TIMESTAMP, TIMESTAMPTZ, trend=(UP,), errors=NEVER, stable=True, implicit=True)
-@cast(TIMESTAMPTZ, TIMESTAMP, trend=(UP,), errors=NEVER, stable=True)
+@cast(TIMESTAMP, TIMESTAMPTZ, trend=(UP,), errors=NEVER, stable=True, implicit=True, spark=cast_form())
+@cast(TIMESTAMPTZ, TIMESTAMP, trend=(UP,), errors=NEVER, stable=True, spark=cast_form())
 def timestamp_to_timestamp(a: pa.Array, out: Type) -> pa.Array:
     """The same clock in UTC."""
     return a.view(out.arrow)
 
 
-@cast(TIMESTAMP, DATE, trend=(UP,), errors=NEVER, stable=True)
-@cast(TIMESTAMPTZ, DATE, trend=(UP,), errors=NEVER, stable=True)
+@cast(TIMESTAMP, DATE, trend=(UP,), errors=NEVER, stable=True, spark=cast_form())
+@cast(TIMESTAMPTZ, DATE, trend=(UP,), errors=NEVER, stable=True, spark=cast_form())
 def timestamp_to_date(a: pa.Array) -> pa.Array:
     """The date, in UTC."""
     return from_numpy(np.floor_divide(to_numpy(a), MICROS_A_DAY).astype(np.int32), pa.date32(), a)
@@ -180,14 +188,28 @@ def mz_timestamp_to_date(a: pa.Array) -> Outcome:
     return civil.dates(np.floor_divide(to_numpy(a), MICROS_A_DAY // MICROS_A_MILLI), a)
 
 
-@cast(TIMESTAMP, MZ_TIMESTAMP, trend=(UP,), errors=NEVER, stable=True)
-@cast(TIMESTAMPTZ, MZ_TIMESTAMP, trend=(UP,), errors=NEVER, stable=True)
+@cast(
+    TIMESTAMP,
+    MZ_TIMESTAMP,
+    trend=(UP,),
+    errors=NEVER,
+    stable=True,
+    spark="unix_millis(CAST({0} AS timestamp))",
+)
+@cast(
+    TIMESTAMPTZ,
+    MZ_TIMESTAMP,
+    trend=(UP,),
+    errors=NEVER,
+    stable=True,
+    spark="unix_millis(CAST({0} AS timestamp))",
+)
 def timestamp_to_mz_timestamp(a: pa.Array) -> pa.Array:
     """Whole milliseconds since 1970, rounded down."""
     return _millis(a)
 
 
-@cast(DATE, MZ_TIMESTAMP, trend=(UP,), errors=NEVER, stable=True)
+@cast(DATE, MZ_TIMESTAMP, trend=(UP,), errors=NEVER, stable=True, spark="unix_millis(CAST({0} AS timestamp))")
 def date_to_mz_timestamp(a: pa.Array) -> pa.Array:
     """The midnight at which the date begins, in milliseconds since 1970."""
     return from_numpy(to_numpy(a).astype(np.int64) * (MICROS_A_DAY // MICROS_A_MILLI), MZ_TIMESTAMP.arrow, a)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from tidegate.expr import order
 from tidegate.expr.function import ANY_A, NEVER, scalar
 from tidegate.expr.outcome import Datum, length, spread
+from tidegate.expr.spark_form import compared
 from tidegate.expr.specs import NO, Specs, fit, to_bools
 from tidegate.expr.types import BOOL, Type
 
@@ -80,37 +81,85 @@ def not_equal_transfer(out: Type, a: Specs, b: Specs) -> Specs:
     return Specs.boolean(same.false, same.true, same.null, same.error)
 
 
-@scalar("=", (ANY_A, ANY_A), BOOL, errors=NEVER, transfer=equal_transfer, stable=True)
+@scalar(
+    "=",
+    (ANY_A, ANY_A),
+    BOOL,
+    errors=NEVER,
+    transfer=equal_transfer,
+    stable=True,
+    spark=compared("({0} = {1})"),
+)
 def equal(a: Datum, b: Datum) -> pa.Array:
     """Whether both are equal; NaN is equal to itself."""
     return order.equal(a, b)
 
 
-@scalar("<>", (ANY_A, ANY_A), BOOL, errors=NEVER, transfer=not_equal_transfer, stable=True)
+@scalar(
+    "<>",
+    (ANY_A, ANY_A),
+    BOOL,
+    errors=NEVER,
+    transfer=not_equal_transfer,
+    stable=True,
+    spark=compared("({0} <> {1})"),
+)
 def not_equal(a: Datum, b: Datum) -> pa.Array:
     """Whether they differ."""
     return pc.invert(order.equal(a, b))
 
 
-@scalar("<", (ANY_A, ANY_A), BOOL, errors=NEVER, transfer=less_transfer, stable=True)
+@scalar(
+    "<",
+    (ANY_A, ANY_A),
+    BOOL,
+    errors=NEVER,
+    transfer=less_transfer,
+    stable=True,
+    spark=compared("({0} < {1})", ordered=True),
+)
 def less(a: Datum, b: Datum) -> pa.Array:
     """Whether the first is less; NaN is greatest, text is compared by code point."""
     return order.less(a, b)
 
 
-@scalar("<=", (ANY_A, ANY_A), BOOL, errors=NEVER, transfer=less_equal_transfer, stable=True)
+@scalar(
+    "<=",
+    (ANY_A, ANY_A),
+    BOOL,
+    errors=NEVER,
+    transfer=less_equal_transfer,
+    stable=True,
+    spark=compared("({0} <= {1})", ordered=True),
+)
 def less_equal(a: Datum, b: Datum) -> pa.Array:
     """Whether the first is less or equal."""
     return order.less_equal(a, b)
 
 
-@scalar(">", (ANY_A, ANY_A), BOOL, errors=NEVER, transfer=greater_transfer, stable=True)
+@scalar(
+    ">",
+    (ANY_A, ANY_A),
+    BOOL,
+    errors=NEVER,
+    transfer=greater_transfer,
+    stable=True,
+    spark=compared("({0} > {1})", ordered=True),
+)
 def greater(a: Datum, b: Datum) -> pa.Array:
     """Whether the first is greater; NaN is greatest."""
     return order.less(b, a)
 
 
-@scalar(">=", (ANY_A, ANY_A), BOOL, errors=NEVER, transfer=greater_equal_transfer, stable=True)
+@scalar(
+    ">=",
+    (ANY_A, ANY_A),
+    BOOL,
+    errors=NEVER,
+    transfer=greater_equal_transfer,
+    stable=True,
+    spark=compared("({0} >= {1})", ordered=True),
+)
 def greater_equal(a: Datum, b: Datum) -> pa.Array:
     """Whether the first is greater or equal."""
     return order.less_equal(b, a)
@@ -133,6 +182,7 @@ def distinct_transfer(out: Type, a: Specs, b: Specs) -> Specs:
     errors=NEVER,
     transfer=distinct_transfer,
     stable=True,
+    spark=compared("(NOT {0} <=> {1})"),
 )
 def is_distinct_from(a: Datum, b: Datum) -> pa.Array:
     """Whether they differ, NULL being equal to NULL."""

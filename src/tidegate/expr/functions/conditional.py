@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import order
+from tidegate.expr import order, spark_form
 from tidegate.expr.function import ANY, ANY_A, NEVER, scalar
 from tidegate.expr.functions import decimals
 from tidegate.expr.functions.compare import equal_transfer
@@ -89,7 +89,7 @@ def case_transfer(out: Type, *args: Specs) -> Specs:
 
 @scalar(
     "case", (ANY,), _case_type, variadic=True, lenient=True, sees_errors=True, hidden=True, errors=NEVER,
-    transfer=case_transfer, stable=True,
+    transfer=case_transfer, stable=True, spark=spark_form.case,
 )  # fmt: skip
 def case(*args: Outcome, out: Type) -> Outcome:
     """The value behind the first condition that is true, else the last value."""
@@ -131,7 +131,7 @@ def coalesce_transfer(out: Type, *args: Specs) -> Specs:
 
 @scalar(
     "coalesce", (ANY_A,), _common, variadic=True, lenient=True, sees_errors=True, sees_scalars=True, errors=NEVER,
-    transfer=coalesce_transfer, stable=True,
+    transfer=coalesce_transfer, stable=True, spark=spark_form.chosen("coalesce"),
 )  # fmt: skip
 def coalesce(*args: Outcome, out: Type) -> Outcome:
     """The first argument that is not NULL; later ones are not looked at, and may fail."""
@@ -166,7 +166,14 @@ def nullif_transfer(out: Type, a: Specs, b: Specs) -> Specs:
 
 
 @scalar(
-    "nullif", (ANY_A, ANY_A), _left_type, lenient=True, errors=NEVER, transfer=nullif_transfer, stable=True
+    "nullif",
+    (ANY_A, ANY_A),
+    _left_type,
+    lenient=True,
+    errors=NEVER,
+    transfer=nullif_transfer,
+    stable=True,
+    spark=spark_form.compared("nullif({0}, {1})"),
 )
 def nullif(a: Datum, b: Datum) -> pa.Array:
     """NULL if both are equal, else the first."""
@@ -251,6 +258,7 @@ def _extreme(args: Sequence[Datum], out: Type, better: Callable[[pa.Array, pa.Ar
     errors=NEVER,
     transfer=greatest_transfer,
     stable=True,
+    spark=spark_form.chosen("greatest", ordered=True),
 )
 def greatest(*args: Datum, out: Type) -> pa.Array:
     """The greatest argument; NULL only if all are NULL, and NaN is greatest."""
@@ -266,6 +274,7 @@ def greatest(*args: Datum, out: Type) -> pa.Array:
     errors=NEVER,
     transfer=least_transfer,
     stable=True,
+    spark=spark_form.chosen("least", ordered=True),
 )
 def least(*args: Datum, out: Type) -> pa.Array:
     """The least argument; NULL only if all are NULL."""

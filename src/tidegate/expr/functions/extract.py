@@ -33,6 +33,7 @@ from tidegate.expr.function import scalar
 from tidegate.expr.functions.time import micros
 from tidegate.expr.outcome import Datum, Outcome
 from tidegate.expr.span import toward_zero
+from tidegate.expr.spark_form_time import extracted
 from tidegate.expr.specs import NO, Specs, known
 from tidegate.expr.types import DATE, FLOAT8, INTERVAL, NUMERIC, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, Type
 from tidegate.expr.units import by_choice, field_of, refused, unit_error
@@ -218,7 +219,8 @@ def _declare(name: str, source: Type, result: Type, read_as: Type) -> None:
         return by_choice(unit, read, result.arrow, t)
 
     kernel.__doc__ = f"One field of a {source}: epoch, year, month, day, hour, dow, week …, as {result}."
-    scalar(name, (TEXT, source), result, transfer=transfer, stable=True, exact=not result.is_float)(kernel)
+    exact, said = not result.is_float, None if source == TIME else extracted
+    scalar(name, (TEXT, source), result, transfer=transfer, stable=True, exact=exact, spark=said)(kernel)
 
 
 for _source in _BY_TYPE:

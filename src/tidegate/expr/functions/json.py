@@ -61,8 +61,11 @@ class Paths:
 
     def evaluate(self, root: pa.Array, calls: Sequence[Call]) -> list[Outcome]:
         """The values of all paths after parsing each document once."""
-        wanted = [Wanted(self._followed(call)[1], call.function.name in _GIVE_TEXT) for call in calls]
-        return [Outcome(values) for values in extract(root, wanted)]
+        return [Outcome(values) for values in extract(root, [self.wanted(call) for call in calls])]
+
+    def wanted(self, call: Call) -> Wanted:
+        """What a call of this family reads of its root."""
+        return Wanted(self._followed(call)[1], call.function.name in _GIVE_TEXT)
 
     def _followed(self, call: Call) -> tuple[Expr, Path]:
         path = _constant_path(call) or ()

@@ -32,6 +32,7 @@ from tidegate.expr.outcome import (
     to_numpy,
     with_errors,
 )
+from tidegate.expr.spark_form import form_failing_if
 from tidegate.expr.specs import NO, Specs
 from tidegate.expr.transfer import by_trend
 from tidegate.expr.types import FLOAT8, FLOATS, INT4, INT8, INTEGERS, Type
@@ -50,7 +51,13 @@ def absolute(a: pa.Array) -> Outcome:
 for _type in (*INTEGERS, *FLOATS):
     _errors = NEVER if _type.is_float else AT_ENDS
     scalar(
-        "abs", (_type,), _type, errors=_errors, stable=True, transfer=absolute_transfer(absolute, _errors)
+        "abs",
+        (_type,),
+        _type,
+        errors=_errors,
+        stable=True,
+        spark="abs({0})",
+        transfer=absolute_transfer(absolute, _errors),
     )(absolute)
 
 
@@ -112,8 +119,11 @@ for _names, _kernel in (
     (("trunc",), trunc),
 ):
     for _name in _names:
-        scalar(_name, (FLOAT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(_kernel)
-        scalar(_name, (INT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(of_integer(_kernel))
+        _said = "rint({0})" if _name == "round" else None
+        scalar(_name, (FLOAT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True, spark=_said)(_kernel)
+        scalar(_name, (INT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True, spark="CAST({0} AS double)")(
+            of_integer(_kernel)
+        )
 scalar("sign", (FLOAT8,), FLOAT8, transfer=sign_transfer, errors=NEVER, stable=True)(sign)
 scalar("sign", (INT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(of_integer(sign))
 
@@ -175,8 +185,9 @@ def _exp_transfer(kernel: Callable[..., Any]) -> Callable[..., Specs]:
 
 
 # A square root is rounded correctly, and so truly monotone.
-scalar("sqrt", (FLOAT8,), FLOAT8, trend=(UP,), errors=AT_ENDS, **_FLOAT)(sqrt)
-scalar("sqrt", (INT8,), FLOAT8, trend=(UP,), errors=AT_ENDS, **_FLOAT)(of_integer(sqrt))
+_root = form_failing_if("{0} < 0", "cannot take square root of a negative number", "sqrt({0})")
+scalar("sqrt", (FLOAT8,), FLOAT8, trend=(UP,), errors=AT_ENDS, spark=_root, **_FLOAT)(sqrt)
+scalar("sqrt", (INT8,), FLOAT8, trend=(UP,), errors=AT_ENDS, spark=_root, **_FLOAT)(of_integer(sqrt))
 
 
 def _nearly_monotone(name: str, kernel: Callable[..., Any], errors: Errors) -> None:

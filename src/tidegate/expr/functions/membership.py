@@ -26,6 +26,7 @@ from tidegate.expr import order
 from tidegate.expr.function import ANY_A, ARRAY_A, NEVER, scalar
 from tidegate.expr.functions import compare
 from tidegate.expr.outcome import Datum, integers, length, spread, to_numpy
+from tidegate.expr.spark_form import member
 from tidegate.expr.specs import NO, YES, Specs, fit, known, to_bools
 from tidegate.expr.types import BOOL, Kind, Type
 
@@ -291,9 +292,16 @@ def is_in(x: Datum, arrays: Datum) -> pa.Array:
 
 
 for _name in ("in", "any ="):
-    scalar(_name, (ANY_A, ARRAY_A), BOOL, lenient=True, errors=NEVER, transfer=in_transfer, stable=True)(
-        is_in
-    )
+    scalar(
+        _name,
+        (ANY_A, ARRAY_A),
+        BOOL,
+        lenient=True,
+        errors=NEVER,
+        transfer=in_transfer,
+        stable=True,
+        spark=member,
+    )(is_in)
 
 
 @scalar("all <>", (ANY_A, ARRAY_A), BOOL, lenient=True, errors=NEVER, transfer=not_in_transfer, stable=True)

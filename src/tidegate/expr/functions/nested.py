@@ -35,6 +35,7 @@ from tidegate.expr.functions.cast_nested import (
 from tidegate.expr.functions.conditional import masked, rescaled, rescaled_specs
 from tidegate.expr.functions.membership import comparison_key, elements
 from tidegate.expr.outcome import Datum, length, spread, to_numpy
+from tidegate.expr.spark_form import element_at, made_array
 from tidegate.expr.specs import NO, YES, Specs, to_bools
 from tidegate.expr.transfer import all_of, any_of
 from tidegate.expr.types import BOOL, INT4, INT8, Type, array
@@ -90,6 +91,7 @@ def array_transfer(out: Type, *args: Specs) -> Specs:
     errors=NEVER,
     transfer=array_transfer,
     stable=True,
+    spark=made_array,
 )
 def make_array(*args: Datum, out: Type) -> pa.Array:
     """An array of the arguments, `ARRAY[a, b]`."""
@@ -114,6 +116,7 @@ def subscript_transfer(out: Type, arrays: Specs, index: Specs) -> Specs:
     makes_null=True,
     transfer=subscript_transfer,
     stable=True,
+    spark=element_at,
 )
 def subscript(arrays: Datum, index: Datum) -> pa.Array:
     """An element by its number from 1, `a[i]`; NULL if there is none."""

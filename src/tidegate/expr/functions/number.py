@@ -35,6 +35,7 @@ from tidegate.expr.outcome import (
     to_numpy,
     with_errors,
 )
+from tidegate.expr.spark_form import cast_form, float_result
 from tidegate.expr.specs import Specs, fit, to_bools
 from tidegate.expr.types import FLOATS, INT4, INTEGERS, NUMBERS, Type
 
@@ -186,13 +187,17 @@ def same(a: pa.Array) -> pa.Array:
 
 
 for _type in INTEGERS:
-    scalar("+", (_type, _type), _type, trend=(UP, UP), errors=AT_ENDS, stable=True)(plus)
-    scalar("-", (_type, _type), _type, trend=(UP, DOWN), errors=AT_ENDS, stable=True)(minus)
-    scalar("*", (_type, _type), _type, trend=(EITHER, EITHER), errors=AT_ENDS, stable=True)(times)
-    scalar("/", (_type, _type), _type, stable=True, **guarded(divide, (EITHER, EITHER), one_sided))(divide)
-    scalar("%", (_type, _type), _type, stable=True, transfer=modulo_transfer)(modulo)
-    scalar("mod", (_type, _type), _type, stable=True, transfer=modulo_transfer)(modulo)
-    scalar("-", (_type,), _type, trend=(DOWN,), errors=AT_ENDS, stable=True)(negate)
+    _sum: dict[str, Any] = {"errors": AT_ENDS, "stable": True}
+    scalar("+", (_type, _type), _type, trend=(UP, UP), spark="({0} + {1})", **_sum)(plus)
+    scalar("-", (_type, _type), _type, trend=(UP, DOWN), spark="({0} - {1})", **_sum)(minus)
+    scalar("*", (_type, _type), _type, trend=(EITHER, EITHER), spark="({0} * {1})", **_sum)(times)
+    _divides = guarded(divide, (EITHER, EITHER), one_sided)
+    scalar("/", (_type, _type), _type, stable=True, spark=cast_form("{0} div {1}"), **_divides)(divide)
+    for _name in ("%", "mod"):
+        scalar(_name, (_type, _type), _type, stable=True, transfer=modulo_transfer, spark="({0} % {1})")(
+            modulo
+        )
+    scalar("-", (_type,), _type, trend=(DOWN,), spark="(- {0})", **_sum)(negate)
 
 
 # ---------------------------------------------------------------- bits
@@ -254,10 +259,11 @@ def shift_right(a: Datum, b: Datum) -> pa.Array:
 
 
 for _type in INTEGERS:
-    scalar("&", (_type, _type), _type, errors=NEVER, stable=True, transfer=bit_and_transfer)(bit_and)
-    scalar("|", (_type, _type), _type, errors=NEVER, stable=True)(bit_or)
-    scalar("#", (_type, _type), _type, errors=NEVER, stable=True)(bit_xor)
-    scalar("~", (_type,), _type, trend=(DOWN,), errors=NEVER, stable=True)(bit_not)
+    _bits: dict[str, Any] = {"errors": NEVER, "stable": True}
+    scalar("&", (_type, _type), _type, transfer=bit_and_transfer, spark="({0} & {1})", **_bits)(bit_and)
+    scalar("|", (_type, _type), _type, spark="({0} | {1})", **_bits)(bit_or)
+    scalar("#", (_type, _type), _type, spark="({0} ^ {1})", **_bits)(bit_xor)
+    scalar("~", (_type,), _type, trend=(DOWN,), spark="(~ {0})", **_bits)(bit_not)
     scalar("<<", (_type, INT4), _type, errors=NEVER, stable=True)(shift_left)
     scalar(">>", (_type, INT4), _type, trend=(UP, None), errors=NEVER, stable=True)(shift_right)
 
@@ -317,12 +323,19 @@ def float_negate(a: pa.Array) -> pa.Array:
 
 for _type in FLOATS:
     _both: dict[str, Any] = {"stable": True, "exact": False}
-    scalar("+", (_type, _type), _type, **_both, **guarded(float_plus, (UP, UP), finite))(float_plus)
-    scalar("-", (_type, _type), _type, **_both, **guarded(float_minus, (UP, DOWN), finite))(float_minus)
-    scalar("*", (_type, _type), _type, **_both, **guarded(float_times, (EITHER, EITHER), finite))(float_times)
+    for _name, _trend, _kernel in (
+        ("+", (UP, UP), float_plus),
+        ("-", (UP, DOWN), float_minus),
+        ("*", (EITHER, EITHER), float_times),
+    ):
+        _said = float_result(f"({{0}} {_name} {{1}})")
+        scalar(_name, (_type, _type), _type, spark=_said, **_both, **guarded(_kernel, _trend, finite))(
+            _kernel
+        )
     _divides = guarded(float_divide, (EITHER, EITHER), finite_and_one_sided)
-    scalar("/", (_type, _type), _type, **_both, **_divides)(float_divide)
-    scalar("-", (_type,), _type, trend=(DOWN,), errors=NEVER, stable=True)(float_negate)
+    _said = float_result(f"CAST({{0}} / {{1}} AS {_type.spark})", divides=True)
+    scalar("/", (_type, _type), _type, spark=_said, **_both, **_divides)(float_divide)
+    scalar("-", (_type,), _type, trend=(DOWN,), errors=NEVER, stable=True, spark="(- {0})")(float_negate)
 
 for _type in NUMBERS:
-    scalar("+", (_type,), same_type, trend=(UP,), errors=NEVER, stable=True)(same)
+    scalar("+", (_type,), same_type, trend=(UP,), errors=NEVER, stable=True, spark="{0}")(same)

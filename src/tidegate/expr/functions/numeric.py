@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import order
+from tidegate.expr import order, spark_form
 from tidegate.expr.function import AT_ENDS, DOWN, EITHER, NEVER, UP, scalar
 from tidegate.expr.functions.bounded import absolute_transfer, guarded, nought, one_sided
 from tidegate.expr.functions.decimals import Mode, product, rescaled, rounded, total
@@ -90,21 +90,30 @@ def rounded_type(a: Type, _: Type) -> Type:
 
 
 _NUMERICS = (NUMERIC, NUMERIC)
+_REMAINDER = spark_form.numeric_result("{0} % {1}")
 
 
-@scalar("+", _NUMERICS, sum_type, trend=(UP, UP), errors=AT_ENDS, stable=True)
+@scalar("+", _NUMERICS, sum_type, trend=(UP, UP), errors=AT_ENDS, stable=True, spark=spark_form.total("+"))
 def plus(a: Datum, b: Datum, out: Type) -> Outcome:
     """The sum, exact."""
     return total(a, b, out.arrow)
 
 
-@scalar("-", _NUMERICS, sum_type, trend=(UP, DOWN), errors=AT_ENDS, stable=True)
+@scalar("-", _NUMERICS, sum_type, trend=(UP, DOWN), errors=AT_ENDS, stable=True, spark=spark_form.total("-"))
 def minus(a: Datum, b: Datum, out: Type) -> Outcome:
     """The difference, exact."""
     return total(a, b, out.arrow, minus=True)
 
 
-@scalar("*", _NUMERICS, product_type, trend=(EITHER, EITHER), errors=AT_ENDS, stable=True)
+@scalar(
+    "*",
+    _NUMERICS,
+    product_type,
+    trend=(EITHER, EITHER),
+    errors=AT_ENDS,
+    stable=True,
+    spark=spark_form.product,
+)
 def times(a: Datum, b: Datum, out: Type) -> Outcome:
     """The product, rounded half away from zero if 38 digits do not hold it."""
     return product(a, b, out.arrow)
@@ -139,14 +148,22 @@ def modulo_transfer(out: Type, a: Specs, b: Specs) -> Specs:
     return Specs.ranged(out, *bounds, null=a.null | b.null, error=error, empty=empty)
 
 
-@scalar("%", _NUMERICS, remainder_type, stable=True, transfer=modulo_transfer)
-@scalar("mod", _NUMERICS, remainder_type, stable=True, transfer=modulo_transfer)
+@scalar("%", _NUMERICS, remainder_type, stable=True, transfer=modulo_transfer, spark=_REMAINDER)
+@scalar("mod", _NUMERICS, remainder_type, stable=True, transfer=modulo_transfer, spark=_REMAINDER)
 def modulo(a: Datum, b: Datum, out: Type) -> Outcome:
     """What division leaves, with the sign of the first argument."""
     return remainder(a, b, out.arrow)
 
 
-@scalar("-", (NUMERIC,), same_type, trend=(DOWN,), errors=NEVER, stable=True)
+@scalar(
+    "-",
+    (NUMERIC,),
+    same_type,
+    trend=(DOWN,),
+    errors=NEVER,
+    stable=True,
+    spark=spark_form.exact_sign("(- {0})"),
+)
 def negate(a: pa.Array) -> pa.Array:
     """The same number with the other sign."""
     return pc.negate(a)
@@ -157,9 +174,15 @@ def absolute(a: pa.Array) -> pa.Array:
     return pc.abs(a)
 
 
-scalar("abs", (NUMERIC,), same_type, errors=NEVER, stable=True, transfer=absolute_transfer(absolute, NEVER))(
-    absolute
-)
+scalar(
+    "abs",
+    (NUMERIC,),
+    same_type,
+    errors=NEVER,
+    stable=True,
+    spark=spark_form.exact_sign("abs({0})"),
+    transfer=absolute_transfer(absolute, NEVER),
+)(absolute)
 
 
 def sign_type(_: Type) -> Type:
@@ -167,7 +190,15 @@ def sign_type(_: Type) -> Type:
     return numeric(1, 0)
 
 
-@scalar("sign", (NUMERIC,), sign_type, trend=(UP,), errors=NEVER, stable=True)
+@scalar(
+    "sign",
+    (NUMERIC,),
+    sign_type,
+    trend=(UP,),
+    errors=NEVER,
+    stable=True,
+    spark=spark_form.cast_form("sign({0})"),
+)
 def sign(a: pa.Array) -> pa.Array:
     """-1, 0 or 1."""
     return pc.sign(a).cast(pa.int8()).cast(pa.decimal128(3, 0)).cast(pa.decimal128(1, 0))
@@ -180,7 +211,8 @@ def _to_whole(name: str, mode: Mode, doc: str) -> None:
     def whole(a: pa.Array, out: Type) -> Outcome:
         return rounded(a, 0, out.arrow, mode)
 
-    scalar(name, (NUMERIC,), whole_type, trend=(UP,), errors=AT_ENDS, stable=True, doc=doc)(whole)
+    said = None if name == "trunc" else spark_form.whole_number(name)
+    scalar(name, (NUMERIC,), whole_type, trend=(UP,), errors=AT_ENDS, stable=True, doc=doc, spark=said)(whole)
 
 
 _to_whole("floor", Mode.FLOOR, "The greatest whole number that is not greater.")
@@ -199,7 +231,8 @@ def _to_digits(name: str, mode: Mode, doc: str) -> None:
     # Only for one number of digits: the corners -2147483648 and 2147483647 give 0 and the number itself, while 0
     # in between may round it up beyond 38 digits.
     claims = guarded(with_digits, (UP, UP), lambda _, n: n.exact)
-    scalar(name, (NUMERIC, INT4), rounded_type, stable=True, doc=doc, **claims)(with_digits)
+    said = spark_form.rounded if name == "round" else None
+    scalar(name, (NUMERIC, INT4), rounded_type, stable=True, doc=doc, spark=said, **claims)(with_digits)
 
 
 def _nothing(a: pa.Array, out: Type) -> Outcome:

@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.expr import spark_form
 from tidegate.expr.find import contains
 from tidegate.expr.function import HEAVY, MODERATE, NEVER, scalar
 from tidegate.expr.functions.compare import equal_transfer
@@ -214,13 +215,21 @@ def ilike_transfer(out: Type, a: Specs, pattern: Specs, *escape: Specs) -> Specs
     return like_transfer(out, a, pattern, *escape, fold=True)
 
 
-@scalar("like", (TEXT, TEXT), BOOL, transfer=like_transfer, cost=MODERATE, stable=True)
+@scalar("like", (TEXT, TEXT), BOOL, transfer=like_transfer, cost=MODERATE, stable=True, spark=spark_form.like)
 def like(a: Datum, pattern: Datum) -> Outcome:
     """Whether the whole text has the form of a pattern, in which % is any text and _ any character."""
     return _like(a, pattern)
 
 
-@scalar("like", (TEXT, TEXT, TEXT), BOOL, transfer=like_transfer, cost=MODERATE, stable=True)
+@scalar(
+    "like",
+    (TEXT, TEXT, TEXT),
+    BOOL,
+    transfer=like_transfer,
+    cost=MODERATE,
+    stable=True,
+    spark=spark_form.like,
+)
 def like_escape(a: Datum, pattern: Datum, escape: Datum) -> Outcome:
     """LIKE … ESCAPE: the character that takes their meaning from % and _, or none if it is empty."""
     return _like(a, pattern, escape)
@@ -245,7 +254,15 @@ def starts_with_transfer(_out: Type, a: Specs, prefix: Specs) -> Specs:
     return base if given is None else demanding(base, a, given[0].as_py(), Ending.ANYTHING)
 
 
-@scalar("starts_with", (TEXT, TEXT), BOOL, errors=NEVER, transfer=starts_with_transfer, stable=True)
+@scalar(
+    "starts_with",
+    (TEXT, TEXT),
+    BOOL,
+    errors=NEVER,
+    transfer=starts_with_transfer,
+    stable=True,
+    spark="startswith({0}, {1})",
+)
 def starts_with(a: Datum, prefix: Datum) -> pa.Array:
     """Whether the text starts with another."""
     if isinstance(a, pa.Array) and fixed(prefix):

@@ -18,6 +18,7 @@ from tidegate.expr.function import ANY, ANY_RECORD, NEVER, scalar
 from tidegate.expr.functions.cast_nested import make_records, spread_rows
 from tidegate.expr.functions.conditional import masked
 from tidegate.expr.outcome import Datum, spread
+from tidegate.expr.spark_form import field_of, made_record
 from tidegate.expr.specs import Specs, known
 from tidegate.expr.transfer import all_of, any_of
 from tidegate.expr.types import INT4, Type, record
@@ -47,7 +48,15 @@ def _combined(out: Type, bounds: list[pa.Array], n: int, mask: np.ndarray) -> pa
 
 
 @scalar(
-    "row", (ANY,), _record_of, variadic=True, lenient=True, errors=NEVER, transfer=row_transfer, stable=True
+    "row",
+    (ANY,),
+    _record_of,
+    variadic=True,
+    lenient=True,
+    errors=NEVER,
+    transfer=row_transfer,
+    stable=True,
+    spark=made_record,
 )
 def row(*args: Datum, out: Type) -> pa.Array:
     """A record of the arguments, with fields f1, f2, …"""
@@ -76,6 +85,7 @@ def _field_type(records: Type, _: Type) -> Type:
     hidden=True,
     transfer=field_transfer,
     stable=True,
+    spark=field_of,
 )
 def field(records: Datum, index: Datum, out: Type) -> pa.Array:
     """A field of a record, by its position; NULL if it has none of that type there."""

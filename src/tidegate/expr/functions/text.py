@@ -33,6 +33,7 @@ from tidegate.expr.outcome import (
     with_errors,
 )
 from tidegate.expr.prefix import at_least, by_prefix, claims, common_prefix, constant
+from tidegate.expr.spark_form import counted
 from tidegate.expr.specs import NO, YES, Specs, known
 from tidegate.expr.transfer import by_trend
 from tidegate.expr.types import INT4, TEXT, Type
@@ -53,7 +54,13 @@ def fixed(*args: Datum) -> bool:
 
 
 @scalar(
-    "length", (TEXT,), INT4, errors=NEVER, transfer=lambda out, a: _count(text_length, out, a), stable=True
+    "length",
+    (TEXT,),
+    INT4,
+    errors=NEVER,
+    transfer=lambda out, a: _count(text_length, out, a),
+    stable=True,
+    spark="char_length({0})",
 )
 @scalar(
     "char_length",
@@ -62,6 +69,7 @@ def fixed(*args: Datum) -> bool:
     errors=NEVER,
     transfer=lambda out, a: _count(text_length, out, a),
     stable=True,
+    spark="char_length({0})",
 )
 @scalar(
     "character_length",
@@ -70,6 +78,7 @@ def fixed(*args: Datum) -> bool:
     errors=NEVER,
     transfer=lambda out, a: _count(text_length, out, a),
     stable=True,
+    spark="char_length({0})",
 )
 def text_length(a: Datum) -> pa.Array:
     """How many characters a text has."""
@@ -83,6 +92,7 @@ def text_length(a: Datum) -> pa.Array:
     errors=NEVER,
     transfer=lambda out, a: _count(octet_length, out, a),
     stable=True,
+    spark="octet_length({0})",
 )
 def octet_length(a: Datum) -> pa.Array:
     """How many bytes a text has in UTF-8."""
@@ -90,7 +100,13 @@ def octet_length(a: Datum) -> pa.Array:
 
 
 @scalar(
-    "bit_length", (TEXT,), INT4, errors=NEVER, transfer=lambda out, a: _count(bit_length, out, a), stable=True
+    "bit_length",
+    (TEXT,),
+    INT4,
+    errors=NEVER,
+    transfer=lambda out, a: _count(bit_length, out, a),
+    stable=True,
+    spark="bit_length({0})",
 )
 def bit_length(a: Datum) -> pa.Array:
     """How many bits a text has in UTF-8."""
@@ -208,7 +224,15 @@ def never_negative(n: Specs) -> np.ndarray:
     return known(low) & (to_numpy(low) >= 0)
 
 
-@scalar("left", (TEXT, INT4), TEXT, errors=NEVER, trend=_left_trend, stable=True)
+@scalar(
+    "left",
+    (TEXT, INT4),
+    TEXT,
+    errors=NEVER,
+    trend=_left_trend,
+    stable=True,
+    spark=counted("left({0}, {1})", 0),
+)
 def left(a: Datum, n: Datum) -> pa.Array:
     """The first n characters; for a negative n, all but the last -n."""
     stop = wide(n)
@@ -225,7 +249,15 @@ def _right_trend(a: Specs, n: Specs) -> TrendClaim:
     ), None
 
 
-@scalar("right", (TEXT, INT4), TEXT, errors=NEVER, trend=_right_trend, stable=True)
+@scalar(
+    "right",
+    (TEXT, INT4),
+    TEXT,
+    errors=NEVER,
+    trend=_right_trend,
+    stable=True,
+    spark=counted("right({0}, {1})", 0),
+)
 def right(a: Datum, n: Datum) -> pa.Array:
     """The last n characters; for a negative n, all but the first -n."""
     start = -wide(n)
@@ -250,8 +282,24 @@ def _from_trend(a: Specs, start: Specs, *_size: Specs) -> TrendClaim:
     return (where(UP, same_start(a, first.as_py() - 1)) if first is not None else None), None, UP
 
 
-@scalar("substring", (TEXT, INT4), TEXT, errors=NEVER, trend=_from_trend, stable=True)
-@scalar("substr", (TEXT, INT4), TEXT, errors=NEVER, trend=_from_trend, stable=True)
+@scalar(
+    "substring",
+    (TEXT, INT4),
+    TEXT,
+    errors=NEVER,
+    trend=_from_trend,
+    stable=True,
+    spark=counted("substring({0}, {1})", 1),
+)
+@scalar(
+    "substr",
+    (TEXT, INT4),
+    TEXT,
+    errors=NEVER,
+    trend=_from_trend,
+    stable=True,
+    spark=counted("substring({0}, {1})", 1),
+)
 def substring_from(a: Datum, start: Datum) -> pa.Array:
     """The characters from a position on, the first being 1."""
     return cut(a, wide(start) - 1, np.array(END), a, start)
@@ -263,8 +311,22 @@ def substring_transfer(out: Type, a: Specs, start: Specs, size: Specs) -> Specs:
     return base.may_fail(~never_negative(size) & ~size.empty)
 
 
-@scalar("substring", (TEXT, INT4, INT4), TEXT, transfer=substring_transfer, stable=True)
-@scalar("substr", (TEXT, INT4, INT4), TEXT, transfer=substring_transfer, stable=True)
+@scalar(
+    "substring",
+    (TEXT, INT4, INT4),
+    TEXT,
+    transfer=substring_transfer,
+    stable=True,
+    spark=counted("substring({0}, {1}, {2})", 1, 0),
+)
+@scalar(
+    "substr",
+    (TEXT, INT4, INT4),
+    TEXT,
+    transfer=substring_transfer,
+    stable=True,
+    spark=counted("substring({0}, {1}, {2})", 1, 0),
+)
 def substring(a: Datum, start: Datum, size: Datum) -> Outcome:
     """So many characters from a position on; positions before 1 count, but hold nothing."""
     first, count = wide(start), wide(size)
@@ -296,7 +358,7 @@ def overlay_all(a: Datum, new: Datum, start: Datum) -> Outcome:
     return done
 
 
-@scalar("reverse", (TEXT,), TEXT, errors=NEVER, stable=True)
+@scalar("reverse", (TEXT,), TEXT, errors=NEVER, stable=True, spark="reverse({0})")
 def reverse(a: Datum) -> pa.Array:
     """The characters in reverse order."""
     return pc.utf8_reverse(a)

@@ -14,6 +14,7 @@ the process with its memory.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +55,9 @@ def by_duck(expression: str, type_: pa.DataType, *args: Datum) -> pa.Array:
 # ---------------------------------------------------------------- trimming
 
 
-def _declare_trim(names: tuple[str, ...], kernel: Callable[..., pa.Array], expression: str, doc: str) -> None:
+def _declare_trim(
+    names: tuple[str, ...], side: str, kernel: Callable[..., pa.Array], expression: str, ends: str
+) -> None:
     """Both overloads of a trim. All keep prefixes: trim(p + rest) starts with trim(p).
 
     Say 'ab' is left of p. Letters behind it either stay, and 'ab' stands before them, or go, and 'ab' is
@@ -72,21 +75,17 @@ def _declare_trim(names: tuple[str, ...], kernel: Callable[..., pa.Array], expre
     def transfer(out: Type, *args: Specs) -> Specs:
         return by_prefix(claims(trim), trim, out, args)
 
+    doc = f"The text without spaces, or letters given, {ends}."
     for name in names:
         for params in ((TEXT,), (TEXT, TEXT)):
-            declare = scalar(name, params, TEXT, errors=NEVER, transfer=transfer, stable=True, doc=doc)
-            declare(trim_spaces if len(params) == 1 else trim)
+            said = f"trim({side} FROM {{0}})" if len(params) == 1 else f"trim({side} {{1}} FROM {{0}})"
+            declare = partial(scalar, name, params, TEXT, errors=NEVER, transfer=transfer, stable=True)
+            declare(doc=doc, spark=said)(trim_spaces if len(params) == 1 else trim)
 
 
-_declare_trim(
-    ("btrim", "trim"), pc.utf8_trim, "trim(a, b)", "The text without spaces, or letters given, at both ends."
-)
-_declare_trim(
-    ("ltrim",), pc.utf8_ltrim, "ltrim(a, b)", "The text without spaces, or letters given, at its start."
-)
-_declare_trim(
-    ("rtrim",), pc.utf8_rtrim, "rtrim(a, b)", "The text without spaces, or letters given, at its end."
-)
+_declare_trim(("btrim", "trim"), "BOTH", pc.utf8_trim, "trim(a, b)", "at both ends")
+_declare_trim(("ltrim",), "LEADING", pc.utf8_ltrim, "ltrim(a, b)", "at its start")
+_declare_trim(("rtrim",), "TRAILING", pc.utf8_rtrim, "rtrim(a, b)", "at its end")
 
 
 # ---------------------------------------------------------------- making longer
@@ -204,7 +203,15 @@ def rpad(a: Datum, size: Datum, fill: Datum) -> Outcome:
 # ---------------------------------------------------------------- replacing
 
 
-@scalar("replace", (TEXT, TEXT, TEXT), TEXT, errors=NEVER, cost=MODERATE, stable=True)
+@scalar(
+    "replace",
+    (TEXT, TEXT, TEXT),
+    TEXT,
+    errors=NEVER,
+    cost=MODERATE,
+    stable=True,
+    spark="replace({0}, {1}, {2})",
+)
 def replace(a: Datum, old: Datum, new: Datum) -> pa.Array:
     """The text with every occurrence of one text replaced by another."""
     if isinstance(a, pa.Array) and fixed(old, new):
@@ -214,7 +221,7 @@ def replace(a: Datum, old: Datum, new: Datum) -> pa.Array:
 
 
 @scalar(
-    "translate", (TEXT, TEXT, TEXT), TEXT, errors=NEVER, cost=MODERATE, stable=True,
+    "translate", (TEXT, TEXT, TEXT), TEXT, errors=NEVER, cost=MODERATE, stable=True, spark="translate({0}, {1}, {2})",
     # It works letter by letter, so prefixes are kept.
     transfer=lambda out, *args: by_prefix(claims(translate), translate, out, args),
 )  # fmt: skip
@@ -246,8 +253,11 @@ def position_transfer(out: Type, *args: Specs) -> Specs:
     return at_least(claims(strpos), 0, out, args)
 
 
-@scalar("strpos", (TEXT, TEXT), INT4, errors=NEVER, transfer=position_transfer, stable=True)
-@scalar("position", (TEXT, TEXT), INT4, errors=NEVER, transfer=position_transfer, stable=True)
+_place = partial(scalar, params=(TEXT, TEXT), result=INT4, errors=NEVER, stable=True, spark="instr({0}, {1})")
+
+
+@_place("strpos", transfer=position_transfer)
+@_place("position", transfer=position_transfer)
 def strpos(a: Datum, part: Datum) -> pa.Array:
     """Where the second text first occurs in the first, 0 if nowhere; `position(b in a)` is strpos(a, b)."""
     # Arrow counts bytes, which are the characters of plain ASCII only.
@@ -283,7 +293,15 @@ def _first_field(prefix: pa.Array, separator: pa.Scalar, n: pa.Scalar) -> pa.Arr
     )
 
 
-@scalar("split_part", (TEXT, TEXT, INT4), TEXT, transfer=split_part_transfer, cost=MODERATE, stable=True)
+@scalar(
+    "split_part",
+    (TEXT, TEXT, INT4),
+    TEXT,
+    transfer=split_part_transfer,
+    cost=MODERATE,
+    stable=True,
+    spark="split_part({0}, {1}, {2})",
+)
 def split_part(a: Datum, separator: Datum, n: Datum) -> Outcome:
     """The n-th of the fields that a separator makes of the text, counted from the end if n is negative."""
     rows = length(a, separator, n)
@@ -327,7 +345,7 @@ def to_hex4(a: Datum) -> pa.Array:
     return nulled(_hex_digits(to_numpy(a).astype(np.int32).view(np.uint32), 8), a)
 
 
-@scalar("to_hex", (INT8,), TEXT, errors=NEVER, stable=True)
+@scalar("to_hex", (INT8,), TEXT, errors=NEVER, stable=True, spark="lower(hex({0}))")
 def to_hex8(a: Datum) -> pa.Array:
     """An integer in base 16; negative ones as their 64 bits."""
     return nulled(_hex_digits(to_numpy(a).astype(np.int64).view(np.uint64), 16), a)
@@ -344,7 +362,7 @@ def quote_literal(a: Datum) -> pa.Array:
 # ---------------------------------------------------------------- characters and numbers
 
 
-@scalar("ascii", (TEXT,), INT4, errors=NEVER, trend=(UP,), stable=True)
+@scalar("ascii", (TEXT,), INT4, errors=NEVER, trend=(UP,), stable=True, spark="ascii({0})")
 def ascii_(a: Datum) -> pa.Array:
     """The code point of the first character, 0 for the empty text; UP, as text is ordered by code point."""
     points, counts = code_points(pc.utf8_slice_codeunits(a, 0, 1))

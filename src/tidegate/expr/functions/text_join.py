@@ -21,6 +21,7 @@ from tidegate.expr.functions.text import fixed
 from tidegate.expr.letters import nulled
 from tidegate.expr.outcome import Datum, length, spread
 from tidegate.expr.prefix import claims, common_prefix, filled, successors
+from tidegate.expr.spark_form import texts_only
 from tidegate.expr.specs import NO, Specs
 from tidegate.expr.transfer import any_of, by_trend
 from tidegate.expr.types import TEXT, Type
@@ -41,9 +42,12 @@ def join_transfer(out: Type, a: Specs, b: Specs) -> Specs:
     return filled(by_trend(claims(joined, (None, UP)), (a, b), out), a.low, _ceiling(a))
 
 
-@scalar("||", (TEXT, TEXT), TEXT, errors=NEVER, transfer=join_transfer, stable=True)
-@scalar("||", (TEXT, AS_TEXT), TEXT, errors=NEVER, transfer=join_transfer, stable=True)
-@scalar("||", (AS_TEXT, TEXT), TEXT, errors=NEVER, transfer=join_transfer, stable=True)
+_ALL = texts_only(lambda args: f"concat({', '.join(args)})")
+
+
+@scalar("||", (TEXT, TEXT), TEXT, errors=NEVER, transfer=join_transfer, stable=True, spark="concat({0}, {1})")
+@scalar("||", (TEXT, AS_TEXT), TEXT, errors=NEVER, transfer=join_transfer, stable=True, spark=_ALL)
+@scalar("||", (AS_TEXT, TEXT), TEXT, errors=NEVER, transfer=join_transfer, stable=True, spark=_ALL)
 def join(a: Datum, b: Datum) -> pa.Array:
     """Both texts, one behind the other; what is no text is cast to it if the other side is."""
     return joined(a, b)
@@ -62,6 +66,7 @@ def join_all_transfer(out: Type, *args: Specs) -> Specs:
     errors=NEVER,
     transfer=join_all_transfer,
     stable=True,
+    spark=_ALL,
     hidden=True,
 )
 def join_all(*args: Datum) -> pa.Array:
@@ -90,6 +95,7 @@ def concat_transfer(out: Type, *args: Specs) -> Specs:
     errors=NEVER,
     transfer=concat_transfer,
     stable=True,
+    spark=texts_only(lambda args: "concat(" + ", ".join(f"coalesce({arg}, '')" for arg in args) + ")"),
 )
 def concat(*args: Datum) -> pa.Array:
     """All arguments as text, one behind the other; NULLs are left out."""
@@ -116,6 +122,7 @@ def concat_ws_transfer(out: Type, *args: Specs) -> Specs:
     errors=NEVER,
     transfer=concat_ws_transfer,
     stable=True,
+    spark=texts_only(lambda args: f"concat_ws({', '.join(args)})"),
 )
 def concat_ws(separator: Datum, *args: Datum) -> pa.Array:
     """All arguments but the first as text, with the first between them; NULLs are left out."""

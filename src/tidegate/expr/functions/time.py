@@ -28,6 +28,7 @@ from tidegate.expr.civil import MICROS_A_DAY
 from tidegate.expr.enclose import bound, claimed, inherited, numbers, widest
 from tidegate.expr.function import AT_ENDS, DOWN, NEVER, UP, TrendClaim, scalar, where
 from tidegate.expr.outcome import Datum, Outcome, from_numpy, integers, raw_numbers, to_numpy, validity
+from tidegate.expr.spark_form_time import moved, moved_days
 from tidegate.expr.specs import Specs, to_bools
 from tidegate.expr.types import DATE, INT4, INTERVAL, TIME, TIMESTAMP, TIMESTAMPTZ, Type
 
@@ -148,9 +149,11 @@ def _moved_back(t: Datum, i: Datum, out: Type) -> Outcome:
 _plus_claimed = claimed(_moved_on, TIMESTAMPTZ, trend=(UP, UP), errors=AT_ENDS)
 _minus_claimed = claimed(_moved_back, TIMESTAMPTZ, trend=(UP, DOWN), errors=AT_ENDS)
 
-_plus = partial(scalar, "+", trend=_plus_trend, transfer=_plus_bounds, stable=True)
-_swapped = partial(scalar, "+", trend=_plus_trend_swapped, transfer=_plus_bounds_swapped, stable=True)
-_minus = partial(scalar, "-", trend=_minus_trend, transfer=_minus_bounds, stable=True)
+_plus = partial(scalar, "+", trend=_plus_trend, transfer=_plus_bounds, stable=True, spark=moved(1))
+_swapped = partial(
+    scalar, "+", trend=_plus_trend_swapped, transfer=_plus_bounds_swapped, stable=True, spark=moved(1)
+)
+_minus = partial(scalar, "-", trend=_minus_trend, transfer=_minus_bounds, stable=True, spark=moved(-1))
 
 
 @_plus(params=(TIMESTAMP, INTERVAL), result=TIMESTAMP)
@@ -190,13 +193,21 @@ def time_minus_interval(t: Datum, i: Datum, out: Type) -> Outcome:
     return _moved(t, i, -1, out)
 
 
-@scalar("-", (DATE, DATE), INT4, trend=(UP, DOWN), errors=NEVER, stable=True)
+@scalar("-", (DATE, DATE), INT4, trend=(UP, DOWN), errors=NEVER, stable=True, spark="datediff({0}, {1})")
 def date_minus_date(a: Datum, b: Datum) -> pa.Array:
     """The distance between two dates in days."""
     return from_numpy(to_numpy(a) - to_numpy(b), pa.int32(), a, b)
 
 
-@scalar("-", (DATE, INT4), DATE, trend=(UP, DOWN), errors=AT_ENDS, stable=True)
+@scalar(
+    "-",
+    (DATE, INT4),
+    DATE,
+    trend=(UP, DOWN),
+    errors=AT_ENDS,
+    stable=True,
+    spark=moved_days("date_sub({0}, {1})"),
+)
 def date_minus_days(d: Datum, n: Datum) -> Outcome:
     """A date moved back by days."""
     return civil.dates(to_numpy(d).astype(np.int64) - to_numpy(n), d, n)
@@ -208,8 +219,24 @@ def date_minus_interval(d: Datum, i: Datum, out: Type) -> Outcome:
     return _moved(d, i, -1, out)
 
 
-@scalar("+", (DATE, INT4), DATE, trend=(UP, UP), errors=AT_ENDS, stable=True)
-@scalar("+", (INT4, DATE), DATE, trend=(UP, UP), errors=AT_ENDS, stable=True)
+@scalar(
+    "+",
+    (DATE, INT4),
+    DATE,
+    trend=(UP, UP),
+    errors=AT_ENDS,
+    stable=True,
+    spark=moved_days("date_add({0}, {1})"),
+)
+@scalar(
+    "+",
+    (INT4, DATE),
+    DATE,
+    trend=(UP, UP),
+    errors=AT_ENDS,
+    stable=True,
+    spark=moved_days("date_add({1}, {0})"),
+)
 def date_plus_days(a: Datum, b: Datum) -> Outcome:
     """A date moved by days."""
     return civil.dates(to_numpy(a).astype(np.int64) + to_numpy(b), a, b)

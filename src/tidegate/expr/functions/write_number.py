@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from tidegate.expr.function import NEVER, UP, cast
 from tidegate.expr.functions.decimals import made, narrow, relabel
 from tidegate.expr.outcome import to_numpy, validity
+from tidegate.expr.spark_form import text_cast
 from tidegate.expr.types import BOOL, DEFAULT_SCALE, FLOATS, INTEGERS, MZ_TIMESTAMP, NUMERIC, TEXT, Type
 
 
@@ -30,7 +31,7 @@ def fitted(a: pa.Array, out: Type) -> pa.Array:
     return a if out.length is None else pc.utf8_slice_codeunits(a, 0, out.length)
 
 
-@cast(BOOL, TEXT, trend=(UP,), errors=NEVER, stable=True)
+@cast(BOOL, TEXT, trend=(UP,), errors=NEVER, stable=True, spark=text_cast("CAST({0} AS string)"))
 def bool_to_text(a: pa.Array, out: Type) -> pa.Array:
     """The words true and false."""
     return fitted(pc.if_else(a, "true", "false"), out)
@@ -42,7 +43,7 @@ def integer_to_text(a: pa.Array, out: Type) -> pa.Array:
 
 
 for _type in (*INTEGERS, MZ_TIMESTAMP):
-    cast(_type, TEXT, errors=NEVER, stable=True)(integer_to_text)
+    cast(_type, TEXT, errors=NEVER, stable=True, spark=text_cast("CAST({0} AS string)"))(integer_to_text)
 
 
 @cast(NUMERIC, TEXT, errors=NEVER, stable=True)

@@ -1,0 +1,300 @@
+"""FORMAT AVRO: a column for each field of the record; those that are not demanded are skipped, not decoded.
+
+    USING SCHEMA '{"type": "record", …}'                       a record is the bytes of one datum
+    USING CONFLUENT SCHEMA REGISTRY 'http://…'                 framed: see registry.py
+    files                                                      object container files, each with its own schema
+
+`Avro.schema` is what columns come from. Records may be written with other schemas (an older one of the registry,
+another file's): Avro's rules resolve them, so a field that the writer did not have has its default. To skip what is
+not demanded, the schema that records are resolved to has the demanded fields alone.
+
+A record fails if its bytes end too early or go on behind it, if it cannot be resolved, or if a value has no place
+in our type. A field is not looked at where it is not demanded, or demanded only of what passes a filter before. A
+container file that is damaged is an error that names it: nothing tells where the next record begins.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.errors import CorruptError, UnsupportedError
+from tidegate.expr.exact_json import BadJson
+from tidegate.ingest.decode.avro_types import BadValue, Mapped, bare, mapped
+from tidegate.ingest.decode.demand import Staged, stages
+from tidegate.ingest.decode.registry import Registry, UnknownSchema
+from tidegate.ingest.decode.rows import bad_rows, picked
+from tidegate.ingest.source import Bad, Columns, Decoded
+from tidegate.plan.mfp import MapFilterProject
+
+BATCH = 16_384
+"""Records of a file that are evaluated together."""
+_FRAME = 5
+_MORE = bytes(8)
+"""Put behind what is read: fastavro skips a value whose bytes are cut off, but then it is found behind the end."""
+_NOT_AVRO = "the record is not Avro of its schema"
+_WRONG = (EOFError, IndexError, ValueError, TypeError, OverflowError, MemoryError)
+"""What fastavro raises over bytes that are not of the schema."""
+
+
+@dataclass(frozen=True)
+class Avro:
+    """Records of a schema, given as JSON text."""
+
+    schema: str
+    registry: Registry | None = None
+    """Where the schemas of framed records are; None: records are not framed, and written with `schema`."""
+
+    @staticmethod
+    def of_file(opened: BinaryIO, name: str) -> Avro:
+        """With the schema that a container file brings."""
+        return Avro(json.dumps(_opened(opened, name, None).writer_schema))
+
+    @cached_property
+    def fields(self) -> tuple[tuple[str, Any], ...]:
+        """Names and schemas of the columns, named types spelled out."""
+        found = expanded(self.schema)
+        if not isinstance(found, dict) or found.get("type") != "record":
+            raise UnsupportedError(
+                "an Avro source needs a schema whose type is a record", hint="its fields become the columns"
+            )
+        return tuple((field["name"], field["type"]) for field in found["fields"])
+
+    @cached_property
+    def mapped(self) -> tuple[Mapped, ...]:
+        """How each field becomes a column."""
+        return tuple(mapped(schema) for _, schema in self.fields)
+
+    @property
+    def columns(self) -> Columns:
+        """The fields."""
+        return tuple((name, one.type) for (name, _), one in zip(self.fields, self.mapped, strict=True))
+
+    @property
+    def splittable(self) -> bool:
+        """Containers are read from their beginning."""
+        return False
+
+    def take(self, plan: MapFilterProject) -> tuple[AvroDecode, MapFilterProject]:
+        """Takes the demanded fields, and the conditions over them."""
+        staged, left = stages(plan, len(self.fields))
+        return AvroDecode(Avro(self.schema, self.registry), staged), left
+
+
+def expanded(schema: str) -> Any:
+    """A schema with its named types spelled out wherever they are used."""
+    import fastavro.schema
+
+    try:
+        return fastavro.schema.expand_schema(json.loads(schema))
+    except (ValueError, KeyError, fastavro.schema.SchemaParseException) as error:
+        raise UnsupportedError(f"the Avro schema cannot be read: {error}") from None
+
+
+@lru_cache(256)
+def _plain(schema: str, fields: tuple[str, ...] | None = None) -> Any:
+    """A schema for fastavro: without logical types, of the fields only some."""
+    import fastavro.schema
+
+    found = expanded(schema)
+    if fields is not None:
+        found = {**found, "fields": [field for field in found["fields"] if field["name"] in fields]}
+    return fastavro.schema.parse_schema(bare(found))
+
+
+@dataclass(frozen=True)
+class AvroDecode:
+    """Avro of which some fields are wanted."""
+
+    format: Avro
+    staged: Staged
+
+    @property
+    def columns(self) -> Columns:
+        """What the plan makes of the fields of its conditions, and others that it demands."""
+        return self.staged.columns
+
+    @property
+    def _wanted(self) -> tuple[str, ...]:
+        return tuple(self.format.fields[i][0] for i in (*self.staged.first, *self.staged.later))
+
+    def records(self, values: pa.Array) -> Decoded:
+        """Each value a record, framed if there is a registry."""
+        reader = _plain(self.format.schema, self._wanted)
+        found: list[Any] = []
+        numbers: list[int] = []
+        failures: list[Bad] = []
+        nothing = dict.fromkeys(self._wanted)
+        # A loop, as fastavro has no other way: each record may be written with another schema.
+        for i, raw in enumerate(values.to_pylist()):
+            try:
+                found.append(nothing if raw is None else self._one(raw, reader))
+                numbers.append(i)
+            except BadValue as bad:
+                failures.append((i, str(bad)))
+        decoded = self._decoded(found, np.array(numbers, np.int64), failures)
+        return Decoded(*decoded, len(values), lambda i: values[i].as_py() or b"", size=values.nbytes)
+
+    def _one(self, raw: bytes, reader: Any) -> Any:
+        registry = self.format.registry
+        begin, schema = 0, self.format.schema
+        if registry is not None:
+            if len(raw) < _FRAME or raw[0] != 0:
+                raise BadValue("the record does not start with a zero byte and the number of a schema")
+            begin = _FRAME
+            try:
+                schema = json.dumps(registry.schema(int.from_bytes(raw[1:_FRAME], "big")))
+            except UnknownSchema as unknown:
+                raise BadValue(str(unknown)) from None
+        return _datum(raw[begin:], _plain(schema), reader)
+
+    def file(self, opened: BinaryIO, name: str) -> Iterator[Decoded]:
+        """The records of a container file."""
+        start = 0
+        blocks: list[Any] = []
+        for block in _blocks(opened, name):
+            blocks.append(block)
+            if sum(one.num_records for one in blocks) >= BATCH:
+                yield self._batch(blocks, start, name)
+                start += sum(one.num_records for one in blocks)
+                blocks = []
+        if blocks:
+            yield self._batch(blocks, start, name)
+
+    def _batch(self, blocks: Sequence[Any], start: int, name: str) -> Decoded:
+        writer = _plain(json.dumps(blocks[0].writer_schema))
+        reader = _plain(self.format.schema, self._wanted)
+        found = []
+        for block in blocks:
+            raw = block.bytes_.getvalue()
+            data = io.BytesIO(raw + _MORE)
+            with _damage(name):
+                found += [_read(data, writer, reader) for _ in range(block.num_records)]
+                if data.tell() != len(raw):
+                    raise EOFError("a block does not end where its last record does")
+        decoded = self._decoded(found, np.arange(len(found)), [])
+        size = sum(len(block.bytes_.getvalue()) for block in blocks)
+        return Decoded(*decoded, len(found), _raw(blocks, writer), start, size=size)
+
+    def _decoded(
+        self, found: Sequence[Any], numbers: np.ndarray, failures: list[Bad]
+    ) -> tuple[list[pa.Array], np.ndarray, list[Bad]]:
+        """Columns of the first stage, of all; of the second, where the filter holds."""
+        first, wrong = self._columns(found, self.staged.first)
+        good = np.array([i for i in range(len(found)) if i not in wrong], np.int64)
+        rows = self.staged.before.evaluate([picked(column, good) for column in first], len(good))
+        passed = good[rows.selection]
+        later, more = self._columns([found[i] for i in passed], self.staged.later)
+        kept = np.array([i for i in range(len(passed)) if i not in more], np.int64)
+        failures = [*failures, *((int(numbers[i]), why) for i, why in wrong.items())]
+        failures += [(int(numbers[passed[i]]), why) for i, why in more.items()]
+        columns = [picked(column, kept) for column in (*rows.columns, *later)]
+        return columns, numbers[passed[kept]], sorted([*failures, *bad_rows(rows, numbers[good])])
+
+    def _columns(self, found: Sequence[Any], wanted: Sequence[int]) -> tuple[list[pa.Array], dict[int, str]]:
+        """Some columns of decoded records (where one is bad: anything), and which are bad."""
+        wrong: dict[int, str] = {}
+        columns = []
+        for i in wanted:
+            name, convert = self.format.fields[i][0], self.format.mapped[i].convert
+            columns.append(_column([one[name] for one in found], convert, wrong))
+        return columns, wrong
+
+
+def _column(
+    values: list[Any], convert: Callable[[Sequence[Any]], pa.Array], wrong: dict[int, str]
+) -> pa.Array:
+    """All at once; if that fails one by one, to see which."""
+    try:
+        return convert(values)
+    except (BadValue, BadJson, pa.ArrowInvalid):
+        parts = []
+        for i, value in enumerate(values):
+            try:
+                parts.append(convert([value]))
+            except (BadValue, BadJson, pa.ArrowInvalid) as bad:
+                wrong[i] = min(wrong.get(i, str(bad)), str(bad))
+                parts.append(convert([None]))
+        return pa.concat_arrays(parts)
+
+
+# ---------------------------------------------------------------- fastavro
+
+
+def _read(data: BinaryIO, writer: Any, reader: Any) -> Any:
+    from fastavro import schemaless_reader
+
+    return schemaless_reader(data, writer, reader)
+
+
+def _datum(raw: bytes, writer: Any, reader: Any) -> Any:
+    """One record that is alone in its bytes."""
+    import fastavro.read
+
+    data = io.BytesIO(raw + _MORE)
+    try:
+        found = _read(data, writer, reader)
+    except fastavro.read.SchemaResolutionError as error:
+        raise BadValue(f"the record's schema does not fit the source's: {error}") from None
+    except _WRONG:
+        raise BadValue(_NOT_AVRO) from None
+    if data.tell() != len(raw):
+        raise BadValue("bytes follow the record" if data.tell() < len(raw) else _NOT_AVRO)
+    return found
+
+
+@contextmanager
+def _damage(name: str) -> Iterator[None]:
+    """Whatever goes wrong while a container is read is the file's fault."""
+    try:
+        yield
+    except (*_WRONG, KeyError) as error:
+        why = str(error) or type(error).__name__
+        raise CorruptError(
+            f'the file "{name}" is no Avro container, or is damaged: {why}',
+            hint="write files under another name and rename them once they are complete",
+        ) from error
+
+
+def _opened(opened: BinaryIO, name: str, reader: Any) -> Any:
+    from fastavro import block_reader
+
+    with _damage(name):
+        return block_reader(opened, reader)
+
+
+def _blocks(opened: BinaryIO, name: str) -> Iterator[Any]:
+    blocks: Iterable[Any] = _opened(opened, name, None)
+    iterator = iter(blocks)
+    while True:
+        with _damage(name):
+            block = next(iterator, None)
+        if block is None:
+            return
+        yield block
+
+
+def _raw(blocks: Sequence[Any], writer: Any) -> Callable[[int], bytes]:
+    """The bytes of a record of a container: those that reading it passes over."""
+
+    def raw(record: int) -> bytes:
+        for block in blocks:
+            if record < block.num_records:
+                data = io.BytesIO(block.bytes_.getvalue())
+                begin = 0
+                for _ in range(record + 1):
+                    begin = data.tell()
+                    _read(data, writer, None)
+                return data.getvalue()[begin : data.tell()]
+            record -= block.num_records
+        raise IndexError(record)
+
+    return raw

@@ -1,0 +1,255 @@
+"""Conditions and expressions go down to the scans that they read: there they prune parts, and our own evaluator runs them.
+
+    WHERE o.at > '2024-01-01' AND o.customer = c.id AND (c.country = 'de' OR o.price > 5)
+
+    Scan orders      at > '2024-01-01'        reads only it
+    Join             customer = id            reads both; so does the last one, which stays above
+
+Where a condition may go:
+
+| through | if |
+|---|---|
+| Filter, Map, Distinct, Sorted without limits | always, over what Map computes |
+| inner Join | it reads one side: into it; else into ON |
+| left Join | it reads the left side alone: a row without a pair must be judged with the NULLs that it gets |
+| Group | it reads keys alone, and every set has them |
+| Window | it reads columns that all of its windows partition by |
+| UNION | always, into both sides |
+
+A left join above which a condition never holds for NULLs of the right side is an inner one. Where `a.id = b.id`, what is asked of
+`a.id` alone is asked of `b.id` too; and of `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)` each side gets its own half: `a.x = 1
+OR a.x = 3`. These are copies: the condition itself stays where it is.
+
+An expression moves into a scan if Spark cannot say it (no `spark=` in the declaration of some function), so that it is not sent
+through a Python worker; and only if it cannot fail, since rows that a join drops are never evaluated above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from tidegate.expr import build
+from tidegate.expr.tree import Call, Column, Expr, Literal, children, rewrite, support, walk
+from tidegate.plan.optimise import may_fail
+from tidegate.sql.split import (
+    Ask,
+    Combine,
+    Distinct,
+    Filter,
+    General,
+    Group,
+    Join,
+    Made,
+    Map,
+    Rel,
+    Row,
+    Rows,
+    Scan,
+    Sorted,
+    Window,
+    columns_of,
+    inputs,
+    rebuilt,
+)  # fmt: skip
+from tidegate.sql.split_demand import narrowed
+from tidegate.sql.split_lift import lifted
+
+
+def lowered(query: General) -> General:
+    """The same query, with all that can be done in scans done there, and only the columns that are needed."""
+    rel = push(query.rel, [])
+    wanted = frozenset(column.index for column in query.columns)
+    rel, count = lifted(narrowed(rel, wanted), query.count)
+    return replace(query, rel=narrowed(rel, wanted), count=count)
+
+
+def push(rel: Rel, conditions: Sequence[Expr]) -> Rel:
+    """The rows of `rel` for which the conditions hold."""
+    match rel:
+        case Filter():
+            return push(rel.input, [*rel.conditions, *conditions])
+        case Map():
+            return Map(push(rel.input, [_over(c, rel.made) for c in conditions]), rel.made)
+        case Distinct():
+            return Distinct(push(rel.input, conditions), rel.columns)
+        case Sorted(limit=None, offset=0):
+            return replace(rel, input=push(rel.input, conditions))
+        case Join():
+            return _join(rel, conditions)
+        case Group():
+            return _group(rel, conditions)
+        case Window() | Ask():
+            return _beside(rel, conditions)
+        case Combine(name="UNION"):
+            return _union(rel, conditions)
+        case Scan():
+            own = {column.index for column in rel.columns}
+            mine = [c for c in conditions if support(c) and support(c) <= own]
+            rest = [c for c in conditions if c not in mine]
+            return _filtered(replace(rel, conditions=(*rel.conditions, *mine)), rest)
+        case Row() | Rows() | Combine() | Sorted():
+            below = tuple(push(one, []) for one in inputs(rel))
+            return _filtered(rebuilt(rel, below), conditions)
+        case _:
+            assert_never(rel)
+
+
+def _filtered(rel: Rel, conditions: Sequence[Expr]) -> Rel:
+    return Filter(rel, tuple(dict.fromkeys(conditions))) if conditions else rel
+
+
+def _over(condition: Expr, made: Made) -> Expr:
+    """A condition over what a Map computes, as one over what it reads."""
+    values = {column.index: value for column, value in made}
+    if not support(condition) & values.keys():
+        return condition
+    return rewrite(condition, lambda node: values.get(node.index, node) if isinstance(node, Column) else node)
+
+
+def _beside(rel: Window | Ask, conditions: Sequence[Expr]) -> Rel:
+    """Through what adds columns: conditions that do not read them, and for a window do not change what it sees."""
+    if isinstance(rel, Ask):
+        made = {column.index for column, _ in rel.made}
+        below = [c for c in conditions if not support(c) & made]
+    else:
+        parts = [{key.index for key in span.partition if isinstance(key, Column)} for _, _, span in rel.made]
+        shared = frozenset(set.intersection(*parts))
+        below = [c for c in conditions if support(c) and support(c) <= shared]
+    new = (push(rel.input, below), *(push(query, []) for query in inputs(rel)[1:]))
+    return _filtered(rebuilt(rel, new), [c for c in conditions if c not in below])
+
+
+def _group(rel: Group, conditions: Sequence[Expr]) -> Rel:
+    keys = {column.index for column, _ in rel.keys}
+    below = [c for c in conditions if not rel.sets and support(c) and support(c) <= keys]
+    pushed = push(rel.input, [_over(c, rel.keys) for c in below])
+    return _filtered(replace(rel, input=pushed), [c for c in conditions if c not in below])
+
+
+def _union(rel: Combine, conditions: Sequence[Expr]) -> Rel:
+    sides = []
+    for side, columns in ((rel.left, rel.left_columns), (rel.right, rel.right_columns)):
+        made = tuple(zip(rel.columns, columns, strict=True))
+        sides.append(push(side, [_over(c, made) for c in conditions]))
+    return replace(rel, left=sides[0], right=sides[1])
+
+
+# ---------------------------------------------------------------- joins
+
+
+def _join(rel: Join, conditions: Sequence[Expr]) -> Rel:
+    left, right = (frozenset(c.index for c in columns_of(side)) for side in (rel.left, rel.right))
+    kind = rel.kind
+    if kind in ("left", "full") and any(rejects_null(c, right) for c in conditions):
+        kind = "inner" if kind == "left" else "right"
+    if kind in ("right", "full") and any(rejects_null(c, left) for c in conditions):
+        kind = "inner" if kind == "right" else "left"
+    if kind == "inner":
+        together = [*rel.on, *conditions]
+        both = [c for c in together if _side(c, left, right) == "both"]
+        one = [c for c in together if _side(c, left, right) == "left"]
+        other = [c for c in together if _side(c, left, right) == "right"]
+        return _inner(rel, both, one, other, left, right)
+    kept, lost = (left, right) if kind == "left" else (right, left)
+    below = [c for c in conditions if kind != "full" and support(c) & kept and not support(c) & lost]
+    on_lost = [c for c in rel.on if kind != "full" and support(c) & lost and not support(c) & kept]
+    copied = copies([c for c in rel.on if c not in on_lost], below, lost) if kind != "full" else []
+    down = {"left": (below, [*on_lost, *copied]), "right": ([*on_lost, *copied], below)}.get(kind, ([], []))
+    new = Join(
+        kind,
+        push(rel.left, down[0]),
+        push(rel.right, down[1]),
+        tuple(c for c in rel.on if c not in on_lost),
+        rel.lateral,
+    )
+    return _filtered(new, [c for c in conditions if c not in below])
+
+
+def _side(condition: Expr, left: frozenset[int], right: frozenset[int]) -> str:
+    read = support(condition)
+    if read & left and read & right:
+        return "both"
+    if read & right:
+        return "right"
+    return "left" if read & left else "both"
+
+
+def _inner(
+    rel: Join,
+    both: list[Expr],
+    one: list[Expr],
+    other: list[Expr],
+    left: frozenset[int],
+    right: frozenset[int],
+) -> Rel:
+    one, other = [*one, *_halves(both, left)], [*other, *_halves(both, right)]
+    more, others = copies(both, other, left), copies(both, one, right)
+    return Join(
+        "inner", push(rel.left, [*one, *more]), push(rel.right, [*other, *others]), tuple(both), rel.lateral
+    )
+
+
+def copies(on: Sequence[Expr], conditions: Sequence[Expr], onto: frozenset[int]) -> list[Expr]:
+    """What is asked of one column of an equality, asked of the other, if that is one of `onto`."""
+    found = []
+    for condition in conditions:
+        read = support(condition)
+        if len(read) != 1 or not any(isinstance(node, Literal) for node in walk(condition)):
+            continue
+        for a, b in equalities(on):
+            source, target = (a, b) if a.index in read else (b, a)
+            same = source.type == target.type and source.type.identity_is_equality
+            if source.index in read and target.index in onto and same:
+                found.append(_over(condition, ((source, target),)))
+    return found
+
+
+def equalities(on: Sequence[Expr]) -> list[tuple[Column, Column]]:
+    """The pairs of columns that must be equal."""
+    found = []
+    for condition in on:
+        match condition:
+            case Call(function, (Column() as a, Column() as b)) if function.name == "=":
+                found.append((a, b))
+            case _:
+                pass
+    return found
+
+
+def _halves(both: Sequence[Expr], side: frozenset[int]) -> list[Expr]:
+    """What an OR over both sides says of one of them: of each alternative the conditions that read only this side."""
+    found = []
+    for condition in both:
+        if not isinstance(condition, Call) or condition.function.name != "or":
+            continue
+        each = []
+        for alternative in condition.args:
+            own = [c for c in build.conjuncts(alternative) if support(c) and support(c) <= side]
+            each.append(build.conjunction(own) if own else None)
+        known = [one for one in each if one is not None]
+        if len(known) == len(each) and not may_fail(*known):
+            found.append(build.disjunction(known))
+    return found
+
+
+def rejects_null(condition: Expr, columns: frozenset[int]) -> bool:
+    """Whether a condition cannot be true where all of these columns are NULL: strict functions down to one of them."""
+    node = condition
+    if isinstance(node, Call) and node.function.name == "and":
+        return any(rejects_null(arg, columns) for arg in node.args)
+    if isinstance(node, Call) and node.function.name == "not":
+        return _strict(node.args[0], columns)
+    if isinstance(node, Call) and node.function.name == "or":
+        return all(rejects_null(arg, columns) for arg in node.args)
+    return _strict(node, columns)
+
+
+def _strict(node: Expr, columns: frozenset[int]) -> bool:
+    """Whether an expression is NULL where all of these columns are."""
+    if isinstance(node, Column):
+        return node.index in columns
+    if not isinstance(node, Call) or node.function.lenient or node.function.sees_errors:
+        return False
+    return any(_strict(arg, columns) for arg in children(node))

@@ -1,0 +1,148 @@
+"""One SELECT → a tree: FROM, WHERE, GROUP BY, HAVING, windows, the select list, DISTINCT, in this order from below.
+
+    SELECT DISTINCT ON (a) a, b FROM t ORDER BY a, b DESC
+
+DISTINCT ON is a window: the rows whose row_number over (a, in that order) is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tidegate.errors import BindError, Position
+from tidegate.expr import build
+from tidegate.expr.tree import Column, Expr
+from tidegate.expr.types import INT8
+from tidegate.sql.express import Binder
+from tidegate.sql.outputs import known, order_key, outputs
+from tidegate.sql.split import Ask, Distinct, Filter, Map, Order, Rel, Span, Summary, Window
+from tidegate.sql.split_group import Grouped, groups_of
+from tidegate.sql.split_names import Gathered, Names, RowBinder, has_interval
+from tidegate.sql.syntax import Ordering, Select
+
+if TYPE_CHECKING:
+    from tidegate.sql.split_query import Queries
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A query before its order and limits: what ORDER BY names may not be among the outputs."""
+
+    rel: Rel
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    order: tuple[Order, ...] = ()
+
+
+class SelectBinder:
+    """Binds one SELECT."""
+
+    def __init__(self, queries: Queries, select: Select, outer: Names | None) -> None:
+        self.queries, self.select = queries, select
+        self.rel, entries = queries.source(select.source, outer)
+        self.rows = queries.binder(Names.over(entries, outer))
+        self.rows.around.windows = {name.text: over for name, over in select.windows}
+
+    def bound(self, order_by: Sequence[Ordering]) -> Bound:
+        """FROM, WHERE, GROUP BY, HAVING, windows, the select list, DISTINCT; and what ORDER BY wants."""
+        select, rows = self.select, self.rows
+        if select.where is not None:
+            self._filter(rows.condition(select.where, "WHERE"), rows.gathered)
+        groups = groups_of(select, order_by, rows)
+        binder: RowBinder | Grouped = rows if groups is None else groups
+        having = None
+        if groups is not None and select.having is not None:
+            having = groups.condition(select.having.condition, "HAVING")
+        asked = len(binder.gathered.looks)
+        found = [output for item in select.items for output in outputs(item, binder)]
+        names, leaving = tuple(name for name, _ in found), [expr for _, expr in found]
+        order = self._order(order_by, binder, names, leaving)
+        apart = [known(binder.bind(node)) for node in select.distinct_on]
+        if groups is not None:
+            self._below(rows.gathered)
+            self.rel = groups.group(self.rel)
+        if having is not None:
+            first = Gathered(binder.gathered.looks[:asked])
+            self._filter(having, first)
+            del binder.gathered.looks[:asked]
+        self._below(binder.gathered)
+        columns = self._mapped(leaving)
+        order = tuple(replace(one, value=columns.get(one.value, one.value)) for one in order)
+        return self._distinct(names, tuple(columns[expr] for expr in leaving[: len(names)]), order, apart)
+
+    def _order(
+        self, order_by: Sequence[Ordering], binder: Binder, names: tuple[str, ...], leaving: list[Expr]
+    ) -> tuple[Order, ...]:
+        order = []
+        for ordering in order_by:
+            key = order_key(ordering, binder, names, leaving)
+            if self.select.distinct is not None and not self.select.distinct_on and len(leaving) > len(names):
+                raise BindError(
+                    "SELECT DISTINCT can be ordered only by what it selects",
+                    position=binder.position(ordering.value.at),
+                )
+            order.append(Order(leaving[key.column], key.descending, key.nulls_first))
+            self.queries.check_order(order[-1], ordering.value.at)
+        return tuple(order)
+
+    def _filter(self, condition: Expr, gathered: Gathered) -> None:
+        self._below(gathered)
+        self.rel = Filter(self.rel, tuple(build.conjuncts(condition)))
+
+    def _below(self, gathered: Gathered) -> None:
+        """Puts what was found in expressions below them: windows are computed of rows, subqueries asked of rows."""
+        if gathered.looks:
+            self.rel = Ask(self.rel, tuple(gathered.looks))
+            gathered.looks = []
+        if gathered.windows:
+            self.rel = Window(self.rel, tuple(gathered.windows))
+            gathered.windows = []
+
+    def _mapped(self, leaving: Sequence[Expr]) -> dict[Expr, Column]:
+        """A column for each expression."""
+        columns: dict[Expr, Column] = {}
+        made = []
+        for expr in leaving:
+            if expr in columns:
+                continue
+            if isinstance(expr, Column):
+                columns[expr] = expr
+                continue
+            columns[expr] = self.queries.numbers.new(expr.type)
+            made.append((columns[expr], expr))
+        if made:
+            self.rel = Map(self.rel, tuple(made))
+        return columns
+
+    def _distinct(
+        self, names: tuple[str, ...], columns: tuple[Column, ...], order: tuple[Order, ...], apart: list[Expr]
+    ) -> Bound:
+        if self.select.distinct is None:
+            return Bound(self.rel, names, columns, order)
+        for value in apart or columns:
+            if has_interval(value.type):
+                raise self.queries.unsupported("DISTINCT of intervals", self.select.distinct)
+        if not apart:
+            return Bound(Distinct(self.rel, columns), names, columns, order)
+        if any(one.value not in apart and _another(one, apart, self) for one in order[: len(apart)]):
+            raise BindError(
+                "DISTINCT ON must be of what ORDER BY begins with",
+                position=Position(self.queries.sql, *self.select.distinct),
+            )
+        place = self.queries.numbers.new(INT8)
+        window = Window(self.rel, ((place, Summary("row_number", INT8), Span(tuple(apart), order)),))
+        first = Filter(window, (build.call("=", place, build.literal(1, INT8)),))
+        return Bound(first, names, columns, order)
+
+
+def _another(order: Order, apart: Sequence[Expr], select: SelectBinder) -> bool:
+    """Whether an entry of ORDER BY is none of the expressions of DISTINCT ON, also not by another name."""
+    rel = select.rel
+    while isinstance(rel, Map):
+        for column, value in rel.made:
+            if column == order.value and value in apart:
+                return False
+        rel = rel.input
+    return True

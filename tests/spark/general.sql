@@ -1,0 +1,118 @@
+-- Queries that PostgreSQL and Tidegate answer with the same rows: in any order, and those of the last section in the same order.
+-- Read by general.py: a query ends with a semicolon at the end of its line.
+
+
+-- joins
+SELECT o.id, c.name FROM orders o JOIN customers c ON o.customer = c.id WHERE c.country = 'de';
+SELECT o.id, c.name, o.price FROM orders o LEFT JOIN customers c ON o.customer = c.id WHERE o.at >= '2024-11-01';
+SELECT c.id, o.id FROM orders o RIGHT JOIN customers c ON o.customer = c.id AND o.price > 800;
+SELECT c.id, o.id, c.score FROM customers c FULL JOIN orders o ON o.customer = c.id AND o.quantity = c.score;
+SELECT id, c.name, o.status FROM customers c FULL JOIN (SELECT customer AS id, status FROM orders WHERE id < 60) o USING
+(id);
+SELECT count(*) FROM customers, products WHERE customers.id < products.id;
+SELECT a.id, b.id FROM customers a JOIN customers b ON a.country = b.country AND a.id < b.id AND b.born > a.born;
+SELECT * FROM products NATURAL JOIN (SELECT id::int4 AS id, country FROM customers) x;
+SELECT o.id, i.line, p.kind FROM orders o JOIN items i ON i.order_id = o.id JOIN products p ON p.id = i.product WHERE
+p.kind = 'toy' AND o.at < '2024-03-01';
+SELECT o.id FROM orders o LEFT JOIN customers c ON o.customer = c.id WHERE c.id IS NULL;
+SELECT c.id FROM customers c LEFT JOIN orders o ON o.customer = c.id AND o.status = 'paid' WHERE coalesce(o.quantity, 0)
+= 0;
+SELECT o.id, o.note ->> 'a', c.score FROM orders o JOIN customers c ON (o.note ->> 'a')::int8 = c.id;
+SELECT o.id, c.id FROM orders o LEFT JOIN customers c ON o.customer = c.id AND length(o.note ->> 'a') = 1 WHERE o.id <
+40;
+
+-- TPC-H-like
+SELECT status, count(*), sum(quantity), sum(o.price), min(at), max(i.price), avg(quantity)::numeric(20,6) FROM orders o JOIN
+items i ON i.order_id = o.id GROUP BY status;
+SELECT o.id, sum(i.price * (1 - 0.1)) AS revenue, o.at FROM customers c, orders o, items i WHERE c.country = 'fr' AND
+c.id = o.customer AND i.order_id = o.id AND o.at < '2024-09-01' GROUP BY o.id, o.at HAVING sum(i.amount) > 4;
+SELECT o.status, count(*) FROM orders o WHERE o.at >= '2024-04-01' AND EXISTS (SELECT * FROM items i WHERE i.order_id =
+o.id AND i.amount < 5) GROUP BY o.status;
+SELECT p.kind, c.country, sum(i.amount * i.price), count(DISTINCT o.id) FROM items i JOIN orders o ON o.id = i.order_id
+JOIN products p ON p.id = i.product JOIN customers c ON c.id = o.customer GROUP BY p.kind, c.country;
+SELECT sum(i.price) FROM items i, products p WHERE (p.id = i.product AND p.kind = 'toy' AND i.amount BETWEEN 1 AND 3) OR
+(p.id = i.product AND p.kind = 'tool' AND i.amount BETWEEN 4 AND 8);
+SELECT c.id, count(o.id) FROM customers c LEFT OUTER JOIN orders o ON c.id = o.customer AND o.status <> 'open' GROUP BY
+c.id;
+SELECT n, count(*) FROM (SELECT c.id, count(o.id) FROM customers c LEFT JOIN orders o ON c.id = o.customer GROUP BY
+c.id) AS x (id, n) GROUP BY n;
+SELECT sum(price) FILTER (WHERE status = 'paid'), bool_and(price > 1), bool_or(quantity = 3), every(o.id > 0) FROM orders
+o JOIN customers c ON c.id = o.customer;
+WITH revenue AS (SELECT i.product, sum(i.price) AS total FROM items i GROUP BY i.product) SELECT p.id, r.total FROM
+products p, revenue r WHERE p.id = r.product AND r.total = (SELECT max(total) FROM revenue);
+
+-- subqueries
+SELECT id FROM orders WHERE price > (SELECT avg(price) FROM orders WHERE status = 'paid');
+SELECT id FROM orders o WHERE price = (SELECT max(price) FROM orders x WHERE x.customer = o.customer);
+SELECT c.id, (SELECT count(*) FROM orders o WHERE o.customer = c.id), (SELECT max(at) FROM orders) FROM customers c;
+SELECT id FROM customers WHERE id IN (SELECT customer FROM orders WHERE price > 700);
+SELECT id FROM customers WHERE id NOT IN (SELECT customer FROM orders WHERE status = 'open');
+SELECT id FROM customers WHERE id NOT IN (SELECT customer FROM orders WHERE status = 'open' AND customer IS NOT NULL);
+SELECT id FROM customers c WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id AND o.price > 300);
+SELECT id, EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id AND o.price > 500) AND c.score > 3 FROM customers c;
+SELECT id FROM orders WHERE (customer, status) IN (SELECT id, 'paid' FROM customers WHERE country = 'us');
+SELECT id FROM customers WHERE score > ALL (SELECT quantity FROM orders WHERE quantity IS NOT NULL);
+SELECT id, score >= ANY (SELECT quantity FROM orders WHERE at > '2024-10-01') FROM customers;
+SELECT id FROM customers WHERE score = ANY (SELECT quantity FROM orders) OR id = 1;
+SELECT id, CASE WHEN id IN (SELECT customer FROM orders WHERE quantity = 4) THEN 'four' ELSE 'no' END FROM customers;
+SELECT p.id FROM products p WHERE (SELECT sum(amount) FROM items i WHERE i.product = p.id) > 100;
+SELECT status, (SELECT count(*) FROM customers WHERE country = 'de') FROM orders GROUP BY status;
+SELECT c.country, (SELECT count(*) FROM customers x WHERE x.country = c.country) FROM customers c GROUP BY c.country;
+SELECT count(*) FROM (SELECT DISTINCT customer FROM orders) x;
+SELECT x.id FROM (SELECT id, price FROM orders ORDER BY price DESC NULLS LAST, id LIMIT 7 OFFSET 2) x;
+SELECT c.id, l.m FROM customers c, LATERAL (SELECT max(price) AS m FROM orders o WHERE o.customer = c.id) l;
+SELECT c.id, l.n FROM customers c LEFT JOIN LATERAL (SELECT count(*) AS n FROM orders o WHERE o.customer = c.id) l ON
+l.n > 4;
+
+-- windows
+SELECT id, row_number() OVER (PARTITION BY customer ORDER BY at, id), rank() OVER (ORDER BY quantity) FROM orders;
+SELECT id, sum(price) OVER (PARTITION BY status ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM orders;
+SELECT id, lag(price) OVER w, lead(id, 2, -1) OVER w, first_value(id) OVER w, last_value(id) OVER w FROM orders WINDOW w
+AS (PARTITION BY customer ORDER BY id);
+SELECT id, dense_rank() OVER (ORDER BY score DESC), ntile(4) OVER (ORDER BY id), percent_rank() OVER (ORDER BY score),
+cume_dist() OVER (ORDER BY score) FROM customers;
+SELECT customer, sum(price), rank() OVER (ORDER BY sum(price) DESC NULLS LAST), sum(sum(price)) OVER () FROM orders
+GROUP BY customer;
+SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY customer ORDER BY price DESC, id) AS n FROM orders) x WHERE n
+= 1;
+SELECT id, nth_value(id, 2) OVER (ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING), count(*) OVER
+() FROM products;
+SELECT id, max(quantity) OVER (PARTITION BY status), avg(quantity) OVER (PARTITION BY customer)::numeric(12,4) FROM
+orders;
+
+-- set operations, DISTINCT, grouping sets
+SELECT customer FROM orders UNION SELECT id FROM customers;
+SELECT customer FROM orders WHERE id < 50 UNION ALL SELECT id FROM customers WHERE country = 'de';
+SELECT customer FROM orders INTERSECT SELECT id FROM customers WHERE score > 5;
+SELECT customer FROM orders INTERSECT ALL SELECT id FROM customers;
+SELECT id FROM customers EXCEPT SELECT customer FROM orders WHERE at > '2024-06-01';
+SELECT status FROM orders EXCEPT ALL SELECT status FROM orders WHERE id > 30;
+SELECT id, 1.5 AS x FROM customers WHERE id < 5 UNION SELECT quantity, 2 FROM orders;
+(SELECT id FROM orders ORDER BY price LIMIT 3) UNION ALL (SELECT id FROM customers ORDER BY id DESC LIMIT 2);
+SELECT DISTINCT ON (customer) customer, id, price FROM orders ORDER BY customer, price DESC NULLS LAST, id;
+SELECT DISTINCT c.country, o.status FROM orders o JOIN customers c ON c.id = o.customer;
+SELECT status, quantity, count(*), grouping(quantity) FROM orders GROUP BY ROLLUP (status, quantity);
+SELECT status, quantity, sum(price), grouping(status, quantity) FROM orders GROUP BY GROUPING SETS ((status),
+(quantity), ());
+SELECT country, score > 5, count(*) FROM customers GROUP BY CUBE (country, score > 5);
+SELECT weight, count(*) FROM (SELECT weight FROM orders UNION ALL SELECT -0.0::float8) x GROUP BY weight;
+SELECT note, count(*) FROM orders o JOIN customers c ON c.id = o.customer GROUP BY note;
+
+-- others
+SELECT string_agg(name, ', ' ORDER BY name DESC) FROM (SELECT DISTINCT name FROM customers) x;
+SELECT x, y FROM (VALUES (1, 'a'), (2, NULL), (3, 'c')) v (x, y) JOIN products p ON p.id = v.x;
+SELECT p.id, p.span + i.order_id * INTERVAL '1 hour', p.span < '30 days' FROM products p JOIN items i ON i.product =
+p.id WHERE i.order_id < 20;
+SELECT c.id, date_trunc('month', o.at), extract(year FROM c.born) FROM customers c JOIN orders o ON o.customer = c.id
+WHERE o.id < 50;
+SELECT c.id / 7, c.id % 7, -c.score / 2, round(o.price / 3, 9) FROM customers c JOIN orders o ON o.customer = c.id WHERE
+o.quantity > 6;
+SELECT c.name || '-' || p.name, upper(p.name), c.name LIKE 'B%' FROM customers c, products p WHERE c.id = p.id;
+
+-- ordered
+SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON o.customer = c.id ORDER BY c.name COLLATE "C" DESC, o.id
+LIMIT 40;
+SELECT id, quantity FROM orders UNION ALL SELECT id, score FROM customers ORDER BY 2 NULLS FIRST, 1 DESC OFFSET 5;
+SELECT c.country, sum(o.price) FROM orders o JOIN customers c ON c.id = o.customer GROUP BY 1 ORDER BY 2 DESC, 1;
+SELECT a.id, b.span FROM products a JOIN products b ON a.id = b.id ORDER BY b.span, a.id;
+SELECT o.weight, o.id FROM orders o JOIN customers c ON c.id = o.customer ORDER BY 1 DESC, 2;

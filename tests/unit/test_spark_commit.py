@@ -1,0 +1,186 @@
+"""The end of a Spark write without Spark: what tasks gathered, as messages, appended once, whatever others do meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+import tidegate
+from tidegate import Database
+from tidegate.config import Config
+from tidegate.errors import ConflictError, EvaluationError, StoreError
+from tidegate.shard.batch import conform
+from tidegate.shard.state import State
+from tidegate.shard.writer import schema_of
+from tidegate.spark.commit import Batch, abandoned, append
+from tidegate.spark.gather import Gathered
+from tidegate.spark.stream import STREAMS, Stream
+from tidegate.spark.write import Plan, planned
+
+FAR = 10**6
+"""The number of a partition that may send nothing inside of its message."""
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with tidegate.open(tmp_path / "lake") as found:
+        found.sql("CREATE TABLE t (id int8 NOT NULL, name text)")
+        yield found
+
+
+def table(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "name": [f"n{i}" for i in ids]})
+
+
+def plan_of(db: Database, given: pa.Table, *, overwrite: bool = False, **options: str) -> Plan:
+    root = db._open.root.place.root
+    return planned({"path": f"{root}:t", **options}, from_arrow_schema(given.schema), overwrite=overwrite)
+
+
+def gather(plan: Plan, given: pa.Table, partition: int = 0) -> Gathered:
+    return plan.gathering().all(iter(given.to_batches(2)), partition)
+
+
+def ids(db: Database, as_of: int | None = None) -> list[int]:
+    return sorted(row[0] for row in db.sql("SELECT id FROM t", as_of=as_of).rows())
+
+
+def batch_of(plan: Plan, **more: Any) -> Batch:
+    return Batch(plan.token, plan.schema.id, overwrite=plan.overwrite, **more)
+
+
+def test_few_rows_travel_and_many_are_parts(db: Database) -> None:
+    plan = plan_of(db, table(1), part_bytes="5")
+    inline, part = (
+        gather(replace(plan, config=Config()), table(1, 2, 3)),
+        gather(plan, table(4, 5, 6, 7), FAR),
+    )
+    assert (len(inline.parts), bool(inline.inline)) == (0, True)
+    assert len(part.parts) == 2
+    assert not part.inline
+    assert gather(plan, table(1).slice(1)) == Gathered((), b"")
+    append(plan.shard(), [inline, part], batch_of(plan))
+    append(plan.shard(), [inline, part], batch_of(plan))
+    assert ids(db) == [1, 2, 3, 4, 5, 6, 7], "twice with one token is once"
+
+
+def test_diffs_of_rows(db: Database) -> None:
+    db.append("t", table(1, 2, 2))
+    given = table(1, 2, 9).append_column("d", pa.array([-1, -2, 3], pa.int8()))
+    plan = plan_of(db, given, diffColumn="d")
+    append(plan.shard(), [gather(plan, given)], batch_of(plan))
+    assert ids(db) == [9, 9, 9]
+    for bad, words in ((0, "a diff is 0"), (None, "a diff is NULL")):
+        with pytest.raises(EvaluationError, match=words):
+            gather(plan, given.set_column(2, "d", pa.array([1, bad, 1], pa.int8())))
+
+
+def once(work: Callable[[], Any]) -> Callable[[State], None]:
+    """A check that does something the first time it is asked."""
+    left = [work]
+
+    def check(_: State) -> None:
+        if left:
+            left.pop()()
+
+    return check
+
+
+@pytest.mark.parametrize("partition", [0, FAR])
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        lambda db: db.append("t", table(3, 4)),
+        lambda db: db.append("t", table(1), diff=-1),
+        lambda db: db.sql("ALTER TABLE t ADD COLUMN more int4"),
+        lambda db: db.sql("DELETE FROM t WHERE id = 2"),
+        lambda db: db.compact("t", full=True),
+    ],
+)
+def test_an_overwrite_follows_what_others_do(
+    db: Database, partition: int, meanwhile: Callable[[Database], Any]
+) -> None:
+    db.append("t", table(1, 2), at=1000)
+    plan = plan_of(db, table(), overwrite=True)
+    gathered = gather(plan, table(2, 7, 8), partition)
+    append(plan.shard(), [gathered], batch_of(plan, check=once(lambda: meanwhile(db))))
+    assert ids(db) == [2, 7, 8]
+    assert ids(db, as_of=1000) == [1, 2]
+
+
+def test_an_overwrite_of_much_reads_in_stretches(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.spark.commit.LITTLE", 0)
+    for i in range(5):
+        db.append("t", table(*range(100 * i, 100 * i + 100)))
+    plan = plan_of(db, table(), overwrite=True, part_bytes="500")
+    append(plan.shard(), [gather(plan, table(7))], batch_of(plan))
+    assert ids(db) == [7]
+    assert db.status().collections["t"].parts > 8
+
+
+def test_parts_that_waited_too_long_are_copied(db: Database) -> None:
+    plan = plan_of(db, table())
+    gathered = gather(plan, table(1, 2), FAR)
+    old = [replace(part, written=part.written - 2_000_000) for part in gathered.parts]
+    append(plan.shard(), [Gathered(tuple(old), b"")], batch_of(plan))
+    assert ids(db) == [1, 2]
+    objects = [p for p in Path(plan.place.root, "part").rglob("*") if p.is_file()]
+    assert len(objects) == 2, "the old one is an orphan now"
+    again = replace(plan, token="another")
+    gone = [replace(old[0], name=old[0].name[:-1] + "x")]
+    with pytest.raises(StoreError, match="was swept before"):
+        append(plan.shard(), [Gathered(tuple(gone), b"")], batch_of(again))
+    assert ids(db) == [1, 2]
+
+
+def test_what_a_failed_write_leaves(db: Database) -> None:
+    plan = plan_of(db, table())
+    one, two = gather(plan, table(1), FAR), gather(plan, table(2), FAR)
+    folder = Path(plan.place.root, "part")
+
+    def there() -> int:
+        return len([path for path in folder.rglob("*") if path.is_file()])
+
+    abandoned(plan.shard(), [one, two])
+    assert there() == 2, "the commit may have been made"
+    abandoned(plan.shard(), [one, None])
+    assert there() == 1, "no commit was tried"
+
+
+def test_positions_of_streams() -> None:
+    state = State(0, "s", ({},))
+    mine, theirs = Stream("q1", None, takeover=False), Stream("q2", "sink", takeover=False)
+    assert not mine.done(state.positions, 0)
+    for i in range(STREAMS + 50):
+        other = Stream(f"other{i}", None, takeover=False)
+        state = replace(state, positions=_merged(state.positions, other.reached(state, 3, now=i)))
+    state = replace(state, positions=_merged(state.positions, mine.reached(state, 7, now=9999)))
+    state = replace(state, positions=_merged(state.positions, theirs.reached(state, 2, now=9999)))
+    assert len(state.positions) == STREAMS
+    assert [mine.done(state.positions, batch) for batch in (0, 7, 8)] == [True, True, False]
+    with pytest.raises(ConflictError, match="another query"):
+        Stream("q3", "sink", takeover=False).done(state.positions, 0)
+    assert not Stream("q3", "sink", takeover=True).done(state.positions, 0)
+
+
+def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in {**old, **new}.items() if value is not None}
+
+
+def test_intervals_come_as_durations_and_structs(db: Database) -> None:
+    db.sql("CREATE TABLE i (x interval)")
+    parts = {"months": 1, "days": -2, "micros": 3}
+    db.append("i", {"x": pa.array([parts, None])})
+    db.append("i", {"x": pa.array([1500], pa.duration("ms"))})
+    found = {str(row[0]) for row in db.sql("SELECT x::text FROM i").rows()}
+    assert found == {"1 mon -2 days +00:00:00.000003", "None", "00:00:01.5"}
+    schema = schema_of(db._open.table("i").machine.fetch())
+    for bad in (pa.array([{**parts, "months": 2**40}]), pa.array([1], pa.duration("ns"))):
+        with pytest.raises(EvaluationError):
+            conform(schema, {"x": bad})
