@@ -111,6 +111,34 @@ def _value(name: str, type_: Type, pick: random.Random) -> Any:
     if pick.random() < 0.12:
         return None
     match name:
+        case "s" | "s2":
+            return pick.choice(_TEXTS)
+        case "bin":
+            return pick.choice([b"", b"\x00", b"\x00\xff", b"abc", b"\xff" * 5])
+        case "dt" | "dt2":
+            return pick.choice(
+                [dt.date.fromisoformat(d) for d in _DAYS]
+                + [dt.date(2024, 1, 1) + dt.timedelta(pick.randint(-99, 99))]
+            )
+        case "ts" | "ts2" | "tn":
+            if pick.random() < 0.3:
+                return pick.randint(-(10**9), 2 * 10**9) * 1_000_000 + pick.choice([0, 1, 999_999])
+            at = dt.datetime.fromisoformat(f"{pick.choice(_DAYS)} {pick.choice(_CLOCKS)}")
+            return (at - dt.datetime.fromisoformat("1970-01-01")) // dt.timedelta(microseconds=1)
+        case "payload":
+            return _document(pick)
+        case "ti":
+            return pick.choice([0, 1, 86_399_999_999, 43_200_000_000])
+        case "r":
+            return {"x": pick.choice([None, 1, 5, 2**63 - 1]), "y": pick.choice([None, "a", "5"])}
+        case "arr":
+            return [pick.choice([None, 1, 5, 7]) for _ in range(pick.randint(0, 3))]
+        case _:
+            return _number(name, pick)
+
+
+def _number(name: str, pick: random.Random) -> Any:
+    match name:
         case "b":
             return pick.random() < 0.5
         case "i2":
@@ -131,28 +159,8 @@ def _value(name: str, type_: Type, pick: random.Random) -> Any:
             return Decimal(
                 f"{pick.choice([0, 1, 10**18, -(10**37), 10**38 - 1, pick.randint(-(10**19), 10**19)])}E-18"
             )
-        case "s" | "s2":
-            return pick.choice(_TEXTS)
-        case "bin":
-            return pick.choice([b"", b"\x00", b"\x00\xff", b"abc", b"\xff" * 5])
-        case "dt" | "dt2":
-            return pick.choice(
-                [dt.date.fromisoformat(d) for d in _DAYS]
-                + [dt.date(2024, 1, 1) + dt.timedelta(pick.randint(-99, 99))]
-            )
-        case "ts" | "ts2" | "tn":
-            if pick.random() < 0.3:
-                return pick.randint(-(10**9), 2 * 10**9) * 1_000_000 + pick.choice([0, 1, 999_999])
-            at = dt.datetime.fromisoformat(f"{pick.choice(_DAYS)} {pick.choice(_CLOCKS)}")
-            return (at - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)  # noqa: DTZ001 - counted by UTC
-        case "payload":
-            return _document(pick)
-        case "ti":
-            return pick.choice([0, 1, 86_399_999_999, 43_200_000_000])
-        case "r":
-            return {"x": pick.choice([None, 1, 5, 2**63 - 1]), "y": pick.choice([None, "a", "5"])}
         case _:
-            return [pick.choice([None, 1, 5, 7]) for _ in range(pick.randint(0, 3))]
+            raise AssertionError(name)
 
 
 def _document(pick: random.Random) -> str:

@@ -154,7 +154,7 @@ def answers(asked: DataFrame, listed: dict[int, str]) -> dict[int, pa.Array | st
     columns = [f.expr(f"CASE WHEN ok{i} THEN {text} END").alias(f"c{i}") for i, text in listed.items()]
     try:
         got = asked.select(*columns).toArrow()
-    except Exception as error:  # noqa: BLE001 - whatever Spark raises is a finding
+    except Exception as error:  # noqa: BLE001  # whatever Spark raises is a finding
         if len(listed) == 1:
             return dict.fromkeys(listed, str(error)[:300])
         half = len(listed) // 2

@@ -34,6 +34,8 @@ from tidegate.spark.query_scan import FORCED, Reader
 
 LONG = "TIDEGATE_GENERAL" in os.environ
 READERS: tuple[Reader, ...] = ("local", "index", "late")
+TURNS: tuple[Reader, ...] = ("local", "index", "local", "late", "index", "local")
+"""The readers that start tasks of their own take longer, and have fewer turns."""
 
 
 @dataclass
@@ -118,9 +120,9 @@ def ask_all(both: Both, queries: list[str], *, ordered: bool = False) -> None:
     jobs = [
         (sql, reader, reduction)
         for i, sql in enumerate(queries)
-        for j, reader in enumerate(READERS)
+        for reader in READERS
         for reduction in (True, False)
-        if LONG or ((i % 3 == j) and reduction == bool(i % 2))
+        if LONG or (reader == TURNS[i % 6] and reduction == bool((i + i // 6) % 2))
     ]
     with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(copy_context().run, partial(ask, both, *job, ordered)) for job in jobs]

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from tests.unit.decode_law import planned, taken, whole
 from tidegate.errors import CorruptError, StoreError, UnsupportedError
 from tidegate.ingest.decode import avro, registry
 from tidegate.ingest.decode.avro import Avro
+from tidegate.ingest.decode.avro_types import in_list
 from tidegate.ingest.decode.registry import Registry
 
 POINT = {
@@ -138,6 +140,64 @@ def test_the_law(records: list[dict[str, Any]], sql: str, way: str, batch: int) 
     rows = list(map(ours, records))
     columns = [[row[name] for row in rows] for name, _ in FORMAT.columns]
     assert got == whole(plan, columns, [type_ for _, type_ in FORMAT.columns], {})
+
+
+FLAT = {
+    "type": "record",
+    "name": "r",
+    "fields": [f for f in FIELDS if f["name"] not in ("p", "q", "xs", "m")],
+}
+FLAT_PLANS = [
+    "SELECT * FROM s",
+    "SELECT l, s FROM s WHERE i > 5",
+    "SELECT 10 / i, e FROM s WHERE b",
+    "SELECT day, t, ms, us, u, dec FROM s WHERE length(s) > 0",
+    "SELECT raw, fx, f, d FROM s",
+]
+
+
+@given(st.lists(RECORDS, max_size=8), st.sampled_from(FLAT_PLANS), st.sampled_from([1, 100, 10_000]))
+@settings(max_examples=60)
+def test_records_of_plain_fields_are_walked_together(
+    records: list[dict[str, Any]], sql: str, interval: int
+) -> None:
+    # "any" is a union of several types: it can be walked over, and is not asked for.
+    format_ = Avro(json.dumps({**FLAT, "fields": [f for f in FLAT["fields"] if f["name"] != "any"]}))
+    opened = io.BytesIO()
+    fastavro.writer(opened, FLAT, [{**r, "ms": ours(r)["ms"]} for r in records], sync_interval=interval)
+    plan = planned(sql, format_.columns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(avro, "_all", None)  # fastavro is not asked
+        patch.setattr(avro, "_datum", None)
+        got = taken(format_, plan, opened.getvalue())
+        values = [single({**r, "ms": ours(r)["ms"]}, json.loads(format_.schema)) for r in records]
+        assert taken(format_, plan, pa.array(values, pa.binary())) == got
+    rows = list(map(ours, records))
+    columns = [[row[name] for row in rows] for name, _ in format_.columns]
+    assert got == whole(plan, columns, [type_ for _, type_ in format_.columns], {})
+
+
+@given(
+    st.lists(RECORDS, min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3),
+    st.integers(0, 3),
+)
+@settings(max_examples=150)
+def test_damaged_bytes_are_walked_as_fastavro_reads_them_or_not_at_all(
+    records: list[dict[str, Any]], damage: list[tuple[int, int]], cut: int
+) -> None:
+    raw = bytearray(b"".join(single({**r, "ms": ours(r)["ms"]}, FLAT) for r in records))
+    for at, byte in damage:
+        raw[at % len(raw)] = byte
+    data = bytes(raw[: len(raw) - cut])
+    names = ("b", "i", "l", "d", "raw", "s", "e", "fx", "us")
+    writer, reader = avro._plain(json.dumps(FLAT)), avro._plain(json.dumps(FLAT), names)
+    found = avro._walked([data], np.array([len(records)]), writer, reader)
+    if found is None:
+        return
+    expected = avro._all(data, len(records), writer, reader, "x")
+    for name in names:
+        assert repr(in_list(found[name])) == repr([one[name] for one in expected])
 
 
 EXAMPLE: dict[str, Any] = {

@@ -68,7 +68,7 @@ class Grower:
             items = [self.value(depth - 1) + self.space() for _ in range(self.random.randrange(4))]
             return "[" + ("," + self.space()).join(items) + "]"
         if chance < 0.7:
-            return self.random.choice(NUMBERS[:15] if self.random.random() < 0.9 else NUMBERS)
+            return self.random.choice(NUMBERS[:15] if self.random.random() < 0.7 else NUMBERS)
         return self.random.choice(STRINGS if chance < 0.9 else WORDS)
 
     def map(self, depth: int, most: int) -> str:

@@ -307,3 +307,9 @@ def test_random_containment(way: str) -> None:
         repeated = pa.repeat(pa.scalar(needle), len(documents))
         in_pairs = evaluate(build.call("<@", Column(1, JSONB), Column(0, JSONB)), [documents, repeated])
         assert at_once.values.to_pylist() == in_pairs.values.to_pylist(), needle
+
+
+def test_empty_text_at_the_end_of_a_batch() -> None:
+    """`->>` gives an empty text whose place is behind the last byte of the array: there is no letter to look at."""
+    documents = pa.array(['{"s":"abc"}'] * canonical.FEW + ['{"s":""}'])
+    assert extract(documents, [Wanted((Key("s"),), True)])[0].to_pylist() == ["abc"] * canonical.FEW + [""]

@@ -18,6 +18,7 @@ they are used, and if anything is not as expected each file is made by itself.
 from __future__ import annotations
 
 import logging
+import tempfile
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,6 +32,8 @@ from tidegate.errors import UnsupportedError
 
 BLOCK = 128 << 20
 """The size of a block that a FileStatus speaks of. Spark cuts files by a setting of its own."""
+SMALL = 16 << 10
+"""Bytes that are handed over by the call itself."""
 _LOG = logging.getLogger(__name__)
 _known: WeakKeyDictionary[Any, Jvm] = WeakKeyDictionary()
 
@@ -52,6 +55,7 @@ class Jvm:
             jvm.java.util.HashMap, jvm.PythonUtils.toScalaMap, jvm.PythonUtils.toSeq,
         )  # fmt: skip
         self.objects, self.bytes_in = jvm.java.io.ObjectInputStream, jvm.java.io.ByteArrayInputStream
+        self.buffered, self.file_in = jvm.java.io.BufferedInputStream, jvm.java.io.FileInputStream
         self.identity = jvm.java.lang.System.identityHashCode
         self.no_files = gateway.new_array(jvm.java.lang.String, 0)
         self.trackers = single(jvm.org.apache.spark.sql.catalyst, "QueryPlanningTracker")
@@ -94,11 +98,24 @@ class Jvm:
         if not len(uris):
             return self.gateway.new_array(self.status, 0)
         if self._stencil is not None:
-            return self.objects(self.bytes_in(self._stencil.filled(uris, sizes))).readObject()
+            return self._read(self._stencil.filled(uris, sizes))
         made = self.gateway.new_array(self.status, len(uris))
         for i, (uri, size) in enumerate(zip(uris.to_pylist(), sizes.tolist(), strict=True)):
             made[i] = self.one_status(uri, size)
         return made
+
+    def _read(self, written: bytes) -> Any:
+        """An object from what Java would have written. py4j sends bytes as text: a file is faster, if they are many."""
+        if len(written) <= SMALL:
+            return self.objects(self.bytes_in(written)).readObject()
+        with tempfile.NamedTemporaryFile(prefix="tidegate-") as file:
+            file.write(written)
+            file.flush()
+            stream = self.objects(self.buffered(self.file_in(file.name)))
+            try:
+                return stream.readObject()
+            finally:
+                stream.close()
 
     def one_status(self, uri: str, size: int) -> Any:
         """A file by itself."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -28,15 +28,18 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptError, UnsupportedError
 from tidegate.expr.exact_json import BadJson
-from tidegate.ingest.decode.avro_types import BadValue, Mapped, bare, mapped
+from tidegate.ingest.decode.avro_flat import Stumble, Walk, plan_of
+from tidegate.ingest.decode.avro_types import BadValue, Convert, Mapped, Values, bare, in_list, mapped
 from tidegate.ingest.decode.demand import Staged, stages
 from tidegate.ingest.decode.registry import Registry, UnknownSchema
 from tidegate.ingest.decode.rows import bad_rows, picked
 from tidegate.ingest.source import Bad, Columns, Decoded
 from tidegate.plan.mfp import MapFilterProject
 
-BATCH = 16_384
-"""Records of a file that are evaluated together."""
+BATCH = 131_072
+"""Records of a file that are decoded together: the more blocks, the more is done at once (`avro_flat.py`)."""
+_BYTES = 64 << 20
+"""And bytes: whichever is reached first."""
 _FRAME = 5
 _MORE = bytes(8)
 """Put behind what is read: fastavro skips a value whose bytes are cut off, but then it is found behind the end."""
@@ -129,95 +132,122 @@ class AvroDecode:
     def records(self, values: pa.Array) -> Decoded:
         """Each value a record, framed if there is a registry."""
         reader = _plain(self.format.schema, self._wanted)
-        found: list[Any] = []
-        numbers: list[int] = []
-        failures: list[Bad] = []
-        nothing = dict.fromkeys(self._wanted)
-        # A loop, as fastavro has no other way: each record may be written with another schema.
-        for i, raw in enumerate(values.to_pylist()):
-            try:
-                found.append(nothing if raw is None else self._one(raw, reader))
-                numbers.append(i)
-            except BadValue as bad:
-                failures.append((i, str(bad)))
-        decoded = self._decoded(found, np.array(numbers, np.int64), failures)
+        raws = values.to_pylist()
+        columns = self._together(raws, reader)
+        numbers, failures = np.arange(len(raws)), list[Bad]()
+        if columns is None:
+            found, failures = self._one_by_one(raws, reader)
+            numbers = _without(len(raws), dict(failures))
+            columns = {field: [one[field] for one in found] for field in self._wanted}
+        decoded = self._decoded(columns, numbers, failures)
         return Decoded(*decoded, len(values), lambda i: values[i].as_py() or b"", size=values.nbytes)
 
-    def _one(self, raw: bytes, reader: Any) -> Any:
-        registry = self.format.registry
-        begin, schema = 0, self.format.schema
-        if registry is not None:
-            if len(raw) < _FRAME or raw[0] != 0:
-                raise BadValue("the record does not start with a zero byte and the number of a schema")
-            begin = _FRAME
+    def _together(self, raws: Sequence[bytes | None], reader: Any) -> dict[str, Values] | None:
+        """All records at once, if they are there, written with one schema, and right."""
+        begin = 0 if self.format.registry is None else _FRAME
+        frames = {None if raw is None else raw[:begin] for raw in raws}
+        if len(frames) != 1 or None in frames:
+            return None
+        try:
+            writer = self._writer(raws[0] or b"")
+        except BadValue:
+            return None
+        lanes = [(raw or b"")[begin:] for raw in raws]
+        return _walked(lanes, np.ones(len(lanes), np.int64), writer, reader)
+
+    def _one_by_one(self, raws: Sequence[bytes | None], reader: Any) -> tuple[list[Any], list[Bad]]:
+        """The records that can be read, and what is wrong with others; each may have another schema."""
+        found: list[Any] = []
+        failures: list[Bad] = []
+        nothing = dict.fromkeys(self._wanted)
+        begin = 0 if self.format.registry is None else _FRAME
+        for i, raw in enumerate(raws):
             try:
-                schema = json.dumps(registry.schema(int.from_bytes(raw[1:_FRAME], "big")))
-            except UnknownSchema as unknown:
-                raise BadValue(str(unknown)) from None
-        return _datum(raw[begin:], _plain(schema), reader)
+                found.append(nothing if raw is None else _datum(raw[begin:], self._writer(raw), reader))
+            except BadValue as bad:
+                failures.append((i, str(bad)))
+        return found, failures
+
+    def _writer(self, raw: bytes) -> Any:
+        """The schema that a record was written with."""
+        registry = self.format.registry
+        if registry is None:
+            return _plain(self.format.schema)
+        if len(raw) < _FRAME or raw[0] != 0:
+            raise BadValue("the record does not start with a zero byte and the number of a schema")
+        try:
+            return _plain(json.dumps(registry.schema(int.from_bytes(raw[1:_FRAME], "big"))))
+        except UnknownSchema as unknown:
+            raise BadValue(str(unknown)) from None
 
     def file(self, opened: BinaryIO, name: str) -> Iterator[Decoded]:
         """The records of a container file."""
-        start = 0
+        start = count = size = 0
         blocks: list[Any] = []
         for block in _blocks(opened, name):
             blocks.append(block)
-            if sum(one.num_records for one in blocks) >= BATCH:
+            count, size = count + block.num_records, size + len(block.bytes_.getvalue())
+            if count >= BATCH or size >= _BYTES:
                 yield self._batch(blocks, start, name)
-                start += sum(one.num_records for one in blocks)
-                blocks = []
+                start, count, size, blocks = start + count, 0, 0, []
         if blocks:
             yield self._batch(blocks, start, name)
 
     def _batch(self, blocks: Sequence[Any], start: int, name: str) -> Decoded:
         writer = _plain(json.dumps(blocks[0].writer_schema))
         reader = _plain(self.format.schema, self._wanted)
-        found = []
-        for block in blocks:
-            raw = block.bytes_.getvalue()
-            data = io.BytesIO(raw + _MORE)
-            with _damage(name):
-                found += [_read(data, writer, reader) for _ in range(block.num_records)]
-                if data.tell() != len(raw):
-                    raise EOFError("a block does not end where its last record does")
-        decoded = self._decoded(found, np.arange(len(found)), [])
-        size = sum(len(block.bytes_.getvalue()) for block in blocks)
-        return Decoded(*decoded, len(found), _raw(blocks, writer), start, size=size)
+        lanes = [block.bytes_.getvalue() for block in blocks]
+        counts = np.array([block.num_records for block in blocks], np.int64)
+        found = _walked(lanes, counts, writer, reader)
+        if found is None:
+            pairs = zip(lanes, counts.tolist(), strict=True)
+            records = [one for raw, count in pairs for one in _all(raw, count, writer, reader, name)]
+            found = {field: [one[field] for one in records] for field in self._wanted}
+        count = int(counts.sum())
+        decoded = self._decoded(found, np.arange(count), [])
+        return Decoded(*decoded, count, _raw(lanes, counts, writer), start, size=sum(map(len, lanes)))
 
     def _decoded(
-        self, found: Sequence[Any], numbers: np.ndarray, failures: list[Bad]
+        self, found: Mapping[str, Values], numbers: np.ndarray, failures: list[Bad]
     ) -> tuple[list[pa.Array], np.ndarray, list[Bad]]:
         """Columns of the first stage, of all; of the second, where the filter holds."""
-        first, wrong = self._columns(found, self.staged.first)
-        good = np.array([i for i in range(len(found)) if i not in wrong], np.int64)
+        first, wrong = self._columns(found, self.staged.first, np.arange(len(numbers)))
+        good = _without(len(numbers), wrong)
         rows = self.staged.before.evaluate([picked(column, good) for column in first], len(good))
         passed = good[rows.selection]
-        later, more = self._columns([found[i] for i in passed], self.staged.later)
-        kept = np.array([i for i in range(len(passed)) if i not in more], np.int64)
+        later, more = self._columns(found, self.staged.later, passed)
+        kept = _without(len(passed), more)
         failures = [*failures, *((int(numbers[i]), why) for i, why in wrong.items())]
         failures += [(int(numbers[passed[i]]), why) for i, why in more.items()]
         columns = [picked(column, kept) for column in (*rows.columns, *later)]
         return columns, numbers[passed[kept]], sorted([*failures, *bad_rows(rows, numbers[good])])
 
-    def _columns(self, found: Sequence[Any], wanted: Sequence[int]) -> tuple[list[pa.Array], dict[int, str]]:
-        """Some columns of decoded records (where one is bad: anything), and which are bad."""
+    def _columns(
+        self, found: Mapping[str, Values], wanted: Sequence[int], rows: np.ndarray
+    ) -> tuple[list[pa.Array], dict[int, str]]:
+        """Some columns of some decoded records (where one is bad: anything), and which are bad."""
         wrong: dict[int, str] = {}
         columns = []
         for i in wanted:
-            name, convert = self.format.fields[i][0], self.format.mapped[i].convert
-            columns.append(_column([one[name] for one in found], convert, wrong))
+            values = found[self.format.fields[i][0]]
+            some = picked(values, rows) if isinstance(values, pa.Array) else [values[row] for row in rows]
+            columns.append(_column(some, self.format.mapped[i].convert, wrong))
         return columns, wrong
 
 
-def _column(
-    values: list[Any], convert: Callable[[Sequence[Any]], pa.Array], wrong: dict[int, str]
-) -> pa.Array:
+def _without(count: int, wrong: Mapping[int, str]) -> np.ndarray:
+    rows = np.ones(count, bool)
+    rows[list(wrong)] = False
+    return np.flatnonzero(rows)
+
+
+def _column(values: Values, convert: Convert, wrong: dict[int, str]) -> pa.Array:
     """All at once; if that fails one by one, to see which."""
     try:
         return convert(values)
     except (BadValue, BadJson, pa.ArrowInvalid):
         parts = []
-        for i, value in enumerate(values):
+        for i, value in enumerate(in_list(values)):
             try:
                 parts.append(convert([value]))
             except (BadValue, BadJson, pa.ArrowInvalid) as bad:
@@ -282,19 +312,38 @@ def _blocks(opened: BinaryIO, name: str) -> Iterator[Any]:
         yield block
 
 
-def _raw(blocks: Sequence[Any], writer: Any) -> Callable[[int], bytes]:
+def _all(raw: bytes, count: int, writer: Any, reader: Any, name: str) -> list[Any]:
+    """The records of a block."""
+    data = io.BytesIO(raw + _MORE)
+    with _damage(name):
+        found = [_read(data, writer, reader) for _ in range(count)]
+        if data.tell() != len(raw):
+            raise EOFError("a block does not end where its last record does")
+    return found
+
+
+def _walked(lanes: Sequence[bytes], counts: np.ndarray, writer: Any, reader: Any) -> dict[str, Values] | None:
+    """All records at once; None if that cannot be."""
+    fields = plan_of(writer, reader)
+    if fields is None:
+        return None
+    try:
+        walk = Walk(lanes, counts, fields)
+        return {field.name: walk.column(field.name) for field in fields if field.wanted}
+    except Stumble:
+        return None
+
+
+def _raw(lanes: Sequence[bytes], counts: np.ndarray, writer: Any) -> Callable[[int], bytes]:
     """The bytes of a record of a container: those that reading it passes over."""
 
     def raw(record: int) -> bytes:
-        for block in blocks:
-            if record < block.num_records:
-                data = io.BytesIO(block.bytes_.getvalue())
-                begin = 0
-                for _ in range(record + 1):
-                    begin = data.tell()
-                    _read(data, writer, None)
-                return data.getvalue()[begin : data.tell()]
-            record -= block.num_records
-        raise IndexError(record)
+        lane = int(np.searchsorted(np.cumsum(counts), record, side="right"))
+        data = io.BytesIO(lanes[lane])
+        begin = 0
+        for _ in range(record - int(counts[:lane].sum()) + 1):
+            begin = data.tell()
+            _read(data, writer, None)
+        return data.getvalue()[begin : data.tell()]
 
     return raw

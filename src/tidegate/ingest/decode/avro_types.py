@@ -52,8 +52,10 @@ from tidegate.expr.types import (
 
 Schema: TypeAlias = Any
 """As JSON has it: a name, a list (a union) or a map."""
-Convert: TypeAlias = Callable[[Sequence[Any]], pa.Array]
-"""Values as fastavro gives them, as a column; raises a BadValue."""
+Values: TypeAlias = "Sequence[Any] | pa.Array"
+"""As fastavro gives them, or the same in an array."""
+Convert: TypeAlias = Callable[[Values], pa.Array]
+"""Values as a column; raises a BadValue."""
 
 _SIMPLE = {
     "boolean": BOOL, "int": INT4, "long": INT8, "float": FLOAT4, "double": FLOAT8, "bytes": BYTEA, "fixed": BYTEA,
@@ -87,7 +89,7 @@ def mapped(schema: Schema) -> Mapped:
         return found
     if kind in _SIMPLE:
         type_ = _SIMPLE[kind]
-        return Mapped(type_, lambda values: pa.array(values, type_.arrow))
+        return Mapped(type_, lambda values: in_array(values, type_.arrow))
     if kind in ("string", "enum"):
         return Mapped(TEXT, _texts)
     if kind == "null":
@@ -129,15 +131,27 @@ def bare(schema: Schema, seen: set[str] | None = None) -> Schema:
 # ---------------------------------------------------------------- columns
 
 
-def _texts(values: Sequence[Any]) -> pa.Array:
-    found = pa.array(values, pa.string())
+def in_array(values: Values, type_: pa.DataType) -> pa.Array:
+    """The values in an array."""
+    if not isinstance(values, pa.Array):
+        return pa.array(values, type_)
+    return values if values.type == type_ else values.cast(type_)
+
+
+def in_list(values: Values) -> Sequence[Any]:
+    """The values in a list."""
+    return values.to_pylist() if isinstance(values, pa.Array) else values
+
+
+def _texts(values: Values) -> pa.Array:
+    found = in_array(values, pa.string())
     if pc.any(pc.match_substring(found, "\0"), min_count=0).as_py():
         raise BadValue(_ZERO_BYTE)
     return found
 
 
-def _documents(values: Sequence[Any]) -> pa.Array:
-    texts = [None if value is None else exact_json.encode(plain_json(value)) for value in values]
+def _documents(values: Values) -> pa.Array:
+    texts = [None if value is None else exact_json.encode(plain_json(value)) for value in in_list(values)]
     return _no_zero_byte(pa.array(texts, pa.string()))
 
 
@@ -173,7 +187,8 @@ def _union(branches: Sequence[Schema]) -> Mapped:
 def _array(item: Mapped) -> Mapped:
     type_ = array(item.type)
 
-    def convert(values: Sequence[Any]) -> pa.Array:
+    def convert(given: Values) -> pa.Array:
+        values = in_list(given)
         sizes = [len(value or ()) for value in values]
         offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
         items = item.convert([one for value in values for one in value or ()])
@@ -186,7 +201,8 @@ def _array(item: Mapped) -> Mapped:
 def _record(fields: Sequence[tuple[str, Mapped]]) -> Mapped:
     type_ = record(*((name, one.type) for name, one in fields))
 
-    def convert(values: Sequence[Any]) -> pa.Array:
+    def convert(given: Values) -> pa.Array:
+        values = in_list(given)
         columns = [one.convert([None if v is None else v[name] for v in values]) for name, one in fields]
         mask = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays(columns, fields=list(type_.arrow), mask=mask)
@@ -200,9 +216,9 @@ def _logical(kind: str, logical: str, schema: Schema) -> Mapped | None:
         case "decimal", "bytes" | "fixed":
             return _decimal(schema["precision"], schema.get("scale", 0))
         case "uuid", "string" | "fixed":
-            return Mapped(UUID, lambda values: pa.array(list(map(_uuid, values)), UUID.arrow))
+            return Mapped(UUID, lambda values: pa.array(list(map(_uuid, in_list(values))), UUID.arrow))
         case "date", "int":
-            return Mapped(DATE, lambda values: pa.array(values, pa.int32()).view(pa.date32()))
+            return Mapped(DATE, lambda values: in_array(values, pa.int32()).view(pa.date32()))
         case ("time-millis", "int") | ("time-micros", "long"):
             return _times(TIME, 1000 if logical == "time-millis" else 1)
         case (("timestamp-millis" | "timestamp-micros"), "long"):
@@ -214,9 +230,9 @@ def _logical(kind: str, logical: str, schema: Schema) -> Mapped | None:
 
 
 def _times(type_: Type, factor: int) -> Mapped:
-    def convert(values: Sequence[Any]) -> pa.Array:
+    def convert(values: Values) -> pa.Array:
         try:
-            micros = pc.multiply_checked(pa.array(values, pa.int64()), factor)
+            micros = pc.multiply_checked(in_array(values, pa.int64()), factor)
         except pa.ArrowInvalid:
             raise BadValue("timestamp out of range") from None
         if (
@@ -246,7 +262,7 @@ def _decimal(precision: int, scale: int) -> Mapped:
         return Decimal(whole).scaleb(-scale)
 
     type_ = numeric(precision, scale)
-    return Mapped(type_, lambda values: pa.array(list(map(number, values)), type_.arrow))
+    return Mapped(type_, lambda values: pa.array(list(map(number, in_list(values))), type_.arrow))
 
 
 @lru_cache(1024)

@@ -194,23 +194,15 @@ def _header(record: bytes, name: str, delimiter: str) -> tuple[str, ...]:
 
 def _blocks(opened: BinaryIO, name: str, delimiter: str) -> Iterator[tuple[pa.Array, np.ndarray]]:
     """Whole records of a file, and of each its line."""
-    read = files.reading(files.unpacked(opened, name), name)
-    rest, line = b"", 0
-    while True:
-        piece = read(files.BLOCK)
-        last = len(piece) < files.BLOCK
-        if not line and not rest:
-            piece = piece.removeprefix(files.MARK)
-        data = rest + piece if rest else piece
+    line = 0
+    for letters, last, forget in files.pieces(opened, name):
+        data = letters.tobytes()
         cut = ends(data, delimiter, last=last)
         if not len(cut) and len(data) > _LONGEST:  # a quote that was not meant as one
             cut = ends(data[: data.rfind(b"\n") + 1], delimiter, last=True)
+        forget(int(cut[-1]) if len(cut) else 0)
         if len(cut):
             starts = np.concatenate([[0], cut[:-1]])
-            breaks = np.flatnonzero(np.frombuffer(data, np.uint8, int(cut[-1])) == ord("\n"))
-            yield files.cut_at(data, cut), line + np.searchsorted(breaks, starts)
+            breaks = np.flatnonzero(letters[: int(cut[-1])] == ord("\n"))
+            yield files.cut_at(letters, cut), line + np.searchsorted(breaks, starts)
             line += len(breaks)
-            data = data[int(cut[-1]) :]
-        rest = data
-        if last:
-            return

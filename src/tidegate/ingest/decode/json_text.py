@@ -19,8 +19,9 @@ exactness. *Exactly* is `exact_json.py`, one document at a time, 40 µs.
 
 >>> from tidegate.expr.json_path import Key
 >>> documents = pa.array(['{"a": 1.50}', '{"a": 1, "a": 2}', '{"a": 1'])
->>> read(documents, [Wanted((Key("a"),), as_text=True)])
-([['1.5', '2', None]], [None, None, 'invalid input syntax for type json'])
+>>> found = read(documents, [Wanted((Key("a"),), as_text=True)])
+>>> found.values[0].to_pylist(), found.errors.to_pylist()
+(['1.5', '2', None], [None, None, 'invalid input syntax for type json'])
 """
 
 from __future__ import annotations

@@ -50,15 +50,14 @@ def unpacked(opened: BinaryIO, name: str) -> BinaryIO:
     return opened
 
 
-def reading(file: BinaryIO, name: str) -> Callable[[int], bytes]:
-    """Reads as many bytes, fewer only at the end; where the file is damaged the error says so."""
+def filling(file: BinaryIO, name: str) -> Callable[[np.ndarray], int]:
+    """Fills a buffer, less of it only at the end of the file; where the file is damaged the error says so."""
 
-    def read(size: int) -> bytes:
-        pieces = []
+    def fill(buffer: np.ndarray) -> int:
+        view, done = buffer.data, 0
         try:
-            while size > 0 and (piece := file.read(size)):
-                pieces.append(piece)
-                size -= len(piece)
+            while done < len(view) and (more := file.readinto(view[done:])):  # type: ignore[attr-defined]  # all have it
+                done += more
         except (EOFError, OSError, zlib.error) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # the machine's trouble, not the file's
@@ -66,47 +65,61 @@ def reading(file: BinaryIO, name: str) -> Callable[[int], bytes]:
                 f'the file "{name}" ends too early, or is not what its name says: {error}',
                 hint="write files under another name and rename them once they are complete",
             ) from error
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return done
 
-    return read
+    return fill
 
 
-def blocks(opened: BinaryIO, name: str, size: int | None = None) -> Iterator[Block]:
-    """The lines of a file, some MB at a time."""
-    read = reading(unpacked(opened, name), name)
-    size = size or BLOCK
-    start, rest = 0, b""
+def pieces(opened: BinaryIO, name: str) -> Iterator[tuple[np.ndarray, bool, Callable[[int], None]]]:
+    """The bytes of a file, some MB at a time, whether these are the last, and how to say where they were cut.
+
+    What is behind the cut begins the next piece. It is read into place: joining bytes would copy every block once more.
+    """
+    fill = filling(unpacked(opened, name), name)
+    rest, begun = np.zeros(0, np.uint8), False
     while True:
-        piece = read(size)
-        if start == 0 and not rest and piece.startswith(MARK):
-            piece = piece[len(MARK) :] + read(len(MARK))
-        data = rest + piece if rest else piece
-        ended = len(piece) < size
-        end = len(data) if ended else data.rfind(b"\n") + 1
-        rest = data[end:]
-        if end:
-            lines = _cut(data, end)
-            yield Block(lines, start)
-            start += len(lines)
-        if ended:
+        buffer = np.empty(len(rest) + BLOCK, np.uint8)
+        buffer[: len(rest)] = rest
+        filled = len(rest) + fill(buffer[len(rest) :])
+        last = filled < len(buffer)
+        data = buffer[:filled]
+        if not begun and data[: len(MARK)].tobytes() == MARK:
+            data = data[len(MARK) :]
+        begun, kept = True, [data]
+
+        def cut(end: int, data: np.ndarray = data, kept: list[np.ndarray] = kept) -> None:
+            kept[0] = data[end:].copy()
+
+        yield data, last, cut
+        rest = kept[0]
+        if last:
             return
 
 
-def _cut(data: bytes, end: int) -> pa.Array:
-    """The lines of a block, in place."""
-    letters = np.frombuffer(data, np.uint8, end)
+def blocks(opened: BinaryIO, name: str) -> Iterator[Block]:
+    """The lines of a file, some MB at a time."""
+    start = 0
+    for data, last, cut in pieces(opened, name):
+        ends = _breaks(data) + 1
+        if last and len(data) and (not len(ends) or ends[-1] != len(data)):
+            ends = np.append(ends, len(data))
+        cut(int(ends[-1]) if len(ends) else 0)
+        if len(ends):
+            yield Block(cut_at(data, ends), start)
+            start += len(ends)
+
+
+def _breaks(letters: np.ndarray) -> np.ndarray:
+    """Where line breaks are."""
     same = np.empty(_STRETCH, bool)
-    found = []
-    for at in range(0, end, _STRETCH):
+    found = [np.zeros(0, np.int64)]
+    for at in range(0, len(letters), _STRETCH):
         stretch = letters[at : at + _STRETCH]
-        found.append(np.flatnonzero(np.equal(stretch, ord("\n"), out=same[: len(stretch)])) + (at + 1))
-    ends = np.concatenate(found)
-    if not len(ends) or ends[-1] != end:
-        ends = np.append(ends, end)
-    return cut_at(data, ends)
+        found.append(np.flatnonzero(np.equal(stretch, ord("\n"), out=same[: len(stretch)])) + at)
+    return np.concatenate(found)
 
 
-def cut_at(data: bytes, ends: np.ndarray) -> pa.Array:
+def cut_at(data: np.ndarray, ends: np.ndarray) -> pa.Array:
     """The pieces of `data` that end there, in place."""
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends
