@@ -9,7 +9,7 @@ SEED := $(shell echo $$RANDOM$$RANDOM)
 endif
 export PYTHON
 
-.PHONY: help setup postgres demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-spark prove docs clean
+.PHONY: help setup postgres demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark prove docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -38,7 +38,7 @@ test: gates postgres ## every gate, then every test (JOBS=2 at once)
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest -W error -q -p no:xdist tests/golden
 
-bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-spark ## all benchmarks
+bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark ## all benchmarks
 
 bench-interpret: setup ## pruning 10,000 to 1,000,000 parts, beside deltalake
 	$(BIN)/python bench/interpret.py
@@ -61,6 +61,9 @@ bench-latemat: setup ## few rows of wide parts: CPU time, late materialisation o
 bench-peek: setup ## LIMIT 10 on 10 to 100,000 parts, files and S3, beside Spark
 	PYTHONPATH=. $(BIN)/python -m bench.peek
 
+bench-decode: setup ## formats that decode only what is demanded, beside others
+	PYTHONPATH=. $(BIN)/python -m bench.decode
+
 bench-spark: setup ## reading and writing on Spark, beside plain Parquet
 	PYTHONPATH=. $(BIN)/python -m bench.spark
 	PYTHONPATH=. $(BIN)/python -m bench.spark_write
@@ -70,6 +73,7 @@ prove: setup postgres ## laws, golden files, reads, simulation and kills with ma
 	HYPOTHESIS_PROFILE=prove $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) $(wildcard tests/laws) tests/golden
 	TIDEGATE_SIMULATIONS=400 TIDEGATE_KILLS=200 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) tests/simulation
 	TIDEGATE_READS=30 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -n $(JOBS) tests/reads/test_differential.py
+	TIDEGATE_SPARK_LAWS=3 TIDEGATE_GENERAL=1 TIDEGATE_STREAM_KILLS=8 $(BIN)/pytest -W error -p no:xdist tests/spark/test_catalyst.py tests/spark/test_expression.py tests/spark/test_sql_differential.py tests/spark/test_stream.py
 	TIDEGATE_CLUSTER_ROWS=20000000 $(BIN)/pytest -W error -p no:xdist tests/spark/test_cluster.py
 	@echo "seed $(SEED)"
 

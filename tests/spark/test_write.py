@@ -134,7 +134,6 @@ def test_parts_of_the_wanted_size_sorted_by_cluster(
 def test_what_does_not_fit_is_refused(db: Database, spark: SparkSession, tmp_path: Path) -> None:
     path, good = tmp_path / "lake:t", some(spark, 0, 3)
     db.sql("CREATE VIEW v AS SELECT id FROM t")
-    db.sql("CREATE TABLE typed (n numeric(4,1), j jsonb, u uuid, w int2, s timestamp)")
     error = refused(good, tmp_path / "lak:t")
     assert isinstance(error, StoreError)
     assert "no database" in str(error)
@@ -154,6 +153,14 @@ def test_what_does_not_fit_is_refused(db: Database, spark: SparkSession, tmp_pat
         '"extra" (int)',
     ):
         assert told_of in str(error)
+    assert rows(db) == [], "nothing was changed by any of them"
+    for mode in ("errorifexists", "ignore"):
+        with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+            write(good, path, mode)
+
+
+def test_values_that_do_not_fit_are_refused(db: Database, spark: SparkSession, tmp_path: Path) -> None:
+    db.sql("CREATE TABLE typed (n numeric(4,1), j jsonb, u uuid, w int2, s timestamp)")
     error = refused(
         spark.sql("SELECT 1.5D n, map('a', 1) j, 'x' u, 1 w, current_timestamp() s"), tmp_path / "lake:typed"
     )
@@ -174,12 +181,9 @@ def test_what_does_not_fit_is_refused(db: Database, spark: SparkSession, tmp_pat
         error = refused(spark.sql("SELECT " + text), tmp_path / "lake:typed")
         assert isinstance(error, EvaluationError), error
         assert words in str(error).lower() or words in str(error), error
-    error = refused(spark.sql("SELECT CAST(NULL AS bigint) id, 'a' name"), path)
+    error = refused(spark.sql("SELECT CAST(NULL AS bigint) id, 'a' name"), tmp_path / "lake:t")
     assert 'null value in column "id"' in str(error)
     assert rows(db) == rows(db, "typed") == [], "nothing was changed by any of them"
-    for mode in ("errorifexists", "ignore"):
-        with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
-            write(good, path, mode)
 
 
 SCALARS: dict[str, tuple[pa.DataType, Any]] = {

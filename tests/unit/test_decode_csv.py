@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.decode_law import Fates, planned, taken, whole
 from tidegate.errors import CorruptError
 from tidegate.expr.types import TEXT
-from tidegate.ingest.decode import lines
+from tidegate.ingest.decode import csv, lines
 from tidegate.ingest.decode.csv import Csv
 
 FORMAT = Csv.numbered(3)
@@ -175,6 +175,13 @@ def test_lines_are_told_of_records_that_span_them() -> None:
     assert decoded.lines(decoded.selection[:0].astype(int)).tolist() == []
     assert decoded.raw(1) == b"bad"
     assert decoded.raw(0) == b'a,"x\ny",c'
+
+
+def test_a_quote_too_many_does_not_swallow_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "BLOCK", 16)
+    monkeypatch.setattr(csv, "_LONGEST", 64)
+    got = taken(FORMAT, planned("SELECT column1 FROM s", FORMAT.columns), b'a,"b,c\n' + b"d,e,f\n" * 50)
+    assert got == {0: "a quoted field is not closed", **dict.fromkeys(range(1, 51), ("d",))}
 
 
 @pytest.mark.parametrize("name", ["x.csv.gz", "x.csv.zst"])

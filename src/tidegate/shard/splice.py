@@ -20,13 +20,12 @@ from __future__ import annotations
 
 import io
 import threading
-import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 
 import numpy as np
+from isal.isal_zlib import crc32
 
 from tidegate.errors import CorruptError
 from tidegate.shard.pages import Chunk, Stored
@@ -245,19 +244,6 @@ SMALLEST, SPARE = 1 << 16, 128 << 20
 """Bytes of the smallest buffer, and of all that a thread keeps."""
 
 
-def _fastest() -> Callable[[memoryview], int]:
-    try:
-        found: Callable[[memoryview], int] = import_module(
-            "isal.isal_zlib"
-        ).crc32  # the same in a third of the time
-    except ImportError:
-        return zlib.crc32
-    return found
-
-
-_crc32 = _fastest()
-
-
 def check(
     name: str,
     column: str,
@@ -271,7 +257,7 @@ def check(
         view, at = memoryview(piece), 0
         while at < len(view):
             size, checksum = next(pages)
-            if _crc32(view[at : at + size]) != checksum:
+            if crc32(view[at : at + size]) != checksum:
                 raise CorruptError(
                     f'{name} is damaged: a page of column "{column}" is not what was written',
                     hint="restore the object from a copy; nothing of it was used",

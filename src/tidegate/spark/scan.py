@@ -60,6 +60,7 @@ from tidegate.shard.reader import Snapshot
 from tidegate.shard.state import State
 from tidegate.shard.writer import Shard
 from tidegate.spark.arrow import arrow_schema, batch, spark_schema
+from tidegate.spark.session import active
 from tidegate.store.consensus import MemoryConsensus
 from tidegate.store.place import Place
 
@@ -149,8 +150,9 @@ def frame(
     cores = spark.sparkContext.defaultParallelism
     work, splits = work_of(lake, question, found), splits_of(question, found, cores)
     given = base64.b64encode(zlib.compress(pickle.dumps((work, splits)), 1)).decode()
-    _register(spark)
-    return spark.read.format(NAME).schema(schema).option(OPTION, given).load().toDF(*names)
+    with active(spark):
+        _register(spark)
+        return spark.read.format(NAME).schema(schema).option(OPTION, given).load().toDF(*names)
 
 
 def suits(snapshot: Snapshot, found: Pruned) -> bool:

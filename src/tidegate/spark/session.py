@@ -21,9 +21,11 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -48,6 +50,26 @@ def session(master: str = "local[*]", settings: Mapping[str, str] | None = None)
     for name, value in {**QUIET, **(settings or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Makes `spark` the active session of this thread's side of the JVM, and what was active before it at the end.
+
+    Spark looks for data sources written in Python in the active session, whichever session is asked: where none or another is
+    active, one is not found, or held to be there already.
+    """
+    jvm: Any = spark._jvm
+    classic = jvm.org.apache.spark.sql.classic.SparkSession
+    before = classic.getActiveSession()
+    classic.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            classic.setActiveSession(before.get())
+        else:
+            classic.clearActiveSession()
 
 
 def prepare() -> None:

@@ -203,6 +203,6 @@ def _blocks(opened: BinaryIO, name: str, delimiter: str) -> Iterator[tuple[pa.Ar
         forget(int(cut[-1]) if len(cut) else 0)
         if len(cut):
             starts = np.concatenate([[0], cut[:-1]])
-            breaks = np.flatnonzero(letters[: int(cut[-1])] == ord("\n"))
+            breaks = files.positions(letters[: int(cut[-1])], "\n")
             yield files.cut_at(letters, cut), line + np.searchsorted(breaks, starts)
             line += len(breaks)

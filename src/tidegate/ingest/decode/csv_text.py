@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from tidegate.expr.outcome import raw_bytes
+from tidegate.ingest.decode.lines import positions
 from tidegate.ingest.source import Bad
 
 UNCLOSED = "a quoted field is not closed"
@@ -76,8 +77,8 @@ def ends(data: bytes, delimiter: str, *, last: bool) -> np.ndarray:
     fails, and what follows goes on: one wrong quote does not swallow a file.
     """
     letters = np.frombuffer(data, np.uint8)
-    breaks = np.flatnonzero(letters == ord("\n"))
-    quotes = np.flatnonzero(letters == ord('"')) if b'"' in data else np.zeros(0, np.int64)
+    breaks = positions(letters, "\n")
+    quotes = positions(letters, '"') if b'"' in data else breaks[:0]
     if len(quotes):
         if not ordinary(letters, quotes, delimiter) or (last and len(quotes) % 2):
             return _walked(data, delimiter, last=last)
@@ -156,8 +157,9 @@ def parse(records: pa.Array, delimiter: str, width: int, columns: Sequence[int])
     if not len(records):
         return Fields([pa.array([], pa.string()) for _ in columns], np.zeros(0, np.int64), [])
     data = raw_bytes(records)
-    if _arrow_can(data, records, delimiter):
-        found = _by_arrow(records, data, delimiter, width, columns)
+    quotes = positions(data, '"')
+    if _arrow_can(data, records, quotes, delimiter):
+        found = _by_arrow(records, data, delimiter, width, columns, quoted=bool(len(quotes)))
         if found is not None:
             return found
     rows: list[int] = []
@@ -182,22 +184,19 @@ def wrong_count(found: int, width: int) -> str:
     return f"the record has {found} field{'' if found == 1 else 's'} instead of {width}"
 
 
-def _arrow_can(data: np.ndarray, records: pa.Array, delimiter: str) -> bool:
+def _arrow_can(data: np.ndarray, records: pa.Array, quotes: np.ndarray, delimiter: str) -> bool:
     """Whether Arrow cuts these records as we do."""
-    returns = np.flatnonzero(data == ord("\r"))
+    returns = positions(data, "\r")
     if len(returns) and not (data[np.minimum(returns + 1, len(data) - 1)] == ord("\n")).all():
         return False
-    quotes = np.flatnonzero(data == ord('"'))
-    ending = bool(
-        (
-            pc.binary_slice(records.slice(0, len(records) - 1), -1).to_numpy(zero_copy_only=False) == b"\n"
-        ).all()
-    )
-    return ending and len(quotes) % 2 == 0 and (not len(quotes) or ordinary(data, quotes, delimiter))
+    behind = np.cumsum(pc.binary_length(records).to_numpy())
+    if not (data[behind[:-1] - 1] == ord("\n")).all():
+        return False
+    return len(quotes) % 2 == 0 and (not len(quotes) or ordinary(data, quotes, delimiter))
 
 
 def _by_arrow(
-    records: pa.Array, data: np.ndarray, delimiter: str, width: int, columns: Sequence[int]
+    records: pa.Array, data: np.ndarray, delimiter: str, width: int, columns: Sequence[int], *, quoted: bool
 ) -> Fields | None:
     """None if Arrow counts other records than we do."""
     names = [str(i) for i in range(width)]
@@ -214,7 +213,8 @@ def _by_arrow(
             csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
             csv.ParseOptions(
                 delimiter=delimiter,
-                newlines_in_values=True,
+                quote_char='"' if quoted else False,
+                newlines_in_values=quoted,
                 ignore_empty_lines=False,
                 invalid_row_handler=handle,
             ),

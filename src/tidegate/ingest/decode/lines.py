@@ -29,7 +29,7 @@ from tidegate.errors import CorruptError
 BLOCK = 24 << 20
 """Bytes that are decoded together. A call of DuckDB costs 4 ms before it sees a row, as much as 6,000 lines of JSON."""
 _STRETCH = 1 << 18
-"""Bytes that are searched for line breaks at a time: what fits into a cache is searched five times as fast."""
+"""Bytes that are searched at a time: what fits into a cache is searched five times as fast."""
 MARK = b"\xef\xbb\xbf"
 """Some editors put it before the first line, to say that UTF-8 follows."""
 
@@ -100,7 +100,7 @@ def blocks(opened: BinaryIO, name: str) -> Iterator[Block]:
     """The lines of a file, some MB at a time."""
     start = 0
     for data, last, cut in pieces(opened, name):
-        ends = _breaks(data) + 1
+        ends = positions(data, "\n") + 1
         if last and len(data) and (not len(ends) or ends[-1] != len(data)):
             ends = np.append(ends, len(data))
         cut(int(ends[-1]) if len(ends) else 0)
@@ -109,13 +109,13 @@ def blocks(opened: BinaryIO, name: str) -> Iterator[Block]:
             start += len(ends)
 
 
-def _breaks(letters: np.ndarray) -> np.ndarray:
-    """Where line breaks are."""
+def positions(letters: np.ndarray, letter: str) -> np.ndarray:
+    """Where an ASCII letter is."""
     same = np.empty(_STRETCH, bool)
     found = [np.zeros(0, np.int64)]
     for at in range(0, len(letters), _STRETCH):
         stretch = letters[at : at + _STRETCH]
-        found.append(np.flatnonzero(np.equal(stretch, ord("\n"), out=same[: len(stretch)])) + at)
+        found.append(np.flatnonzero(np.equal(stretch, ord(letter), out=same[: len(stretch)])) + at)
     return np.concatenate(found)
 
 
