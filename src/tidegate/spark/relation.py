@@ -145,13 +145,16 @@ class Relation:
             ends = branch.reading.names[place]
             if ends is not None:
                 rows = rows.where(F.col(quoted(ends)).isNull() | (F.col(quoted(ends)) > F.lit(snap.as_of)))
+        same = branch.reading.names == tuple(column.name for column in columns)
+        if same and not (branch.partly or branch.many or branch.meets):
+            return rows
+        # As texts: one call for all of them, where each Column object would be several.
         wanted = [_aliased(name, column) for name, column in zip(branch.reading.names, columns, strict=True)]
         if branch.meets:
-            return rows.select(*wanted, "_diff")
-        if branch.many:
-            return repeated(rows.select(*wanted, "_diff"), columns)
-        same = branch.reading.names == tuple(column.name for column in columns)
-        return rows if same and not branch.partly else rows.select(*wanted)
+            return rows.selectExpr(*wanted, "_diff")
+        return (
+            repeated(rows.selectExpr(*wanted, "_diff"), columns) if branch.many else rows.selectExpr(*wanted)
+        )
 
     def _files(self, jvm: Jvm, spark: SparkSession, branch: Branch) -> DataFrame:
         """The files of a branch, with the hidden columns that it needs."""
@@ -178,10 +181,9 @@ class Relation:
         return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 
-def _aliased(name: str | None, column: ColumnDef) -> Any:
-    if name is None:
-        return F.lit(None).cast(spark_type(column.type)).alias(column.name)
-    return F.col(quoted(name)) if name == column.name else F.col(quoted(name)).alias(column.name)
+def _aliased(name: str | None, column: ColumnDef) -> str:
+    value = f"CAST(NULL AS {column.type.spark})" if name is None else quoted(name)
+    return f"{value} AS {quoted(column.name)}"
 
 
 def _branches(snap: Snapshot, sensitive: bool) -> Iterator[Branch]:
@@ -195,11 +197,10 @@ def _branches(snap: Snapshot, sensitive: bool) -> Iterator[Branch]:
     numbers = {reading: i for i, reading in enumerate(dict.fromkeys(readings.values()))}
     of_version = np.zeros(max(readings) + 1, np.int64)
     of_version[list(readings)] = [numbers[reading] for reading in readings.values()]
-    kinds = np.stack([of_version[written], partly, many | meets, meets], axis=1).astype(np.int64)
-    distinct, which = np.unique(kinds, axis=0, return_inverse=True)
-    if not len(distinct):
-        distinct, which = np.zeros((1, 4), np.int64), np.zeros(0, np.int64)
-    for i, (number, is_partly, is_many, is_meeting) in enumerate(distinct.tolist()):
+    # As one number each, which sorts quickly.
+    kinds = of_version[written] << 3 | partly << 2 | (many | meets) << 1 | meets
+    for kind in np.unique(kinds).tolist() or [0]:
+        number, is_partly, is_many, is_meeting = kind >> 3, kind & 4, kind & 2, kind & 1
         label = "".join(
             word
             for flag, word in (
@@ -211,7 +212,7 @@ def _branches(snap: Snapshot, sensitive: bool) -> Iterator[Branch]:
             if flag
         )
         yield Branch(
-            np.flatnonzero(which.reshape(-1) == i),
+            np.flatnonzero(kinds == kind),
             list(numbers)[number],
             bool(is_partly),
             bool(is_many),
