@@ -20,6 +20,8 @@ SELECT c.id FROM customers c LEFT JOIN orders o ON o.customer = c.id AND o.statu
 SELECT o.id, o.note ->> 'a', c.score FROM orders o JOIN customers c ON (o.note ->> 'a')::int8 = c.id;
 SELECT o.id, c.id FROM orders o LEFT JOIN customers c ON o.customer = c.id AND length(o.note ->> 'a') = 1 WHERE o.id <
 40;
+SELECT c.id, o.id FROM customers c LEFT JOIN orders o ON o.customer = c.id WHERE 100 / (45 - c.id) > 2;
+SELECT c.id, o.id FROM customers c JOIN orders o ON o.customer = c.id WHERE 100 / (45 - c.id) > 2;
 
 -- TPC-H-like
 SELECT status, count(*), sum(quantity), sum(o.price), min(at), max(i.price), avg(quantity)::numeric(20,6) FROM orders o JOIN
@@ -55,6 +57,12 @@ SELECT id FROM customers WHERE score > ALL (SELECT quantity FROM orders WHERE qu
 SELECT id, score >= ANY (SELECT quantity FROM orders WHERE at > '2024-10-01') FROM customers;
 SELECT id FROM customers WHERE score = ANY (SELECT quantity FROM orders) OR id = 1;
 SELECT id, CASE WHEN id IN (SELECT customer FROM orders WHERE quantity = 4) THEN 'four' ELSE 'no' END FROM customers;
+SELECT id, id IN (SELECT customer FROM orders WHERE status = 'open'), score NOT IN (SELECT quantity FROM orders) FROM customers;
+SELECT id FROM customers WHERE id NOT IN (SELECT customer FROM orders) OR score NOT IN (SELECT amount FROM items) OR id < 3;
+SELECT id, (id, score) IN (SELECT customer, quantity FROM orders) FROM customers;
+SELECT id FROM customers c WHERE score = ALL (SELECT quantity FROM orders o WHERE o.customer = c.id);
+SELECT id, q FROM (SELECT id, id IN (SELECT customer FROM orders WHERE quantity = 4) AS q FROM customers) x WHERE NOT q;
+SELECT id, q FROM (SELECT id, EXISTS (SELECT 1 FROM orders o WHERE o.customer = c.id) AS q FROM customers c) x WHERE q;
 SELECT p.id FROM products p WHERE (SELECT sum(amount) FROM items i WHERE i.product = p.id) > 100;
 SELECT status, (SELECT count(*) FROM customers WHERE country = 'de') FROM orders GROUP BY status;
 SELECT c.country, (SELECT count(*) FROM customers x WHERE x.country = c.country) FROM customers c GROUP BY c.country;
@@ -94,6 +102,7 @@ SELECT DISTINCT c.country, o.status FROM orders o JOIN customers c ON c.id = o.c
 SELECT status, quantity, count(*), grouping(quantity) FROM orders GROUP BY ROLLUP (status, quantity);
 SELECT status, quantity, sum(price), grouping(status, quantity) FROM orders GROUP BY GROUPING SETS ((status),
 (quantity), ());
+SELECT status, sum(quantity), count(*), grouping(status) FROM orders WHERE id < 0 GROUP BY GROUPING SETS ((status), (), ());
 SELECT country, score > 5, count(*) FROM customers GROUP BY CUBE (country, score > 5);
 SELECT weight, count(*) FROM (SELECT weight FROM orders UNION ALL SELECT -0.0::float8) x GROUP BY weight;
 SELECT note, count(*) FROM orders o JOIN customers c ON c.id = o.customer GROUP BY note;

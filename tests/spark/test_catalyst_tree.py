@@ -119,12 +119,24 @@ def test_calendar_intervals_are_exact(frame: Any) -> None:
         ("get_json_object(payload, '$.*') = 'a'", None),
         ("get_json_object(s, '$.ts') = 'a'", None),
         ("from_json(payload, 'ts long', map('mode', 'FAILFAST')).ts > 5", None),
+        ("from_json(payload, 'ts long, _corrupt_record string')._corrupt_record IS NOT NULL", None),
+        (r"NOT (s rlike '^ab\n')", None),
         ("hash(l) = 5", None),
     ],
 )
 def test_conditions_from_above(frame: Any, text: str, ours: str | None) -> None:
     found = translated(frame, text)
     assert (None if found is None else show(found)) == ours
+
+
+def test_the_document_that_does_not_fit_is_no_value_of_it(frame: Any, spark: SparkSession) -> None:
+    text = "from_json(payload, 'ts long, bad string').bad = 'x'"
+    assert translated(frame, text) is not None
+    spark.conf.set("spark.sql.columnNameOfCorruptRecord", "bad")
+    try:
+        assert translated(frame, text) is None
+    finally:
+        spark.conf.unset("spark.sql.columnNameOfCorruptRecord")
 
 
 def test_long_chains(frame: Any) -> None:

@@ -135,6 +135,17 @@ def test_views_of_any_shape(db: tidegate.Database, spark: SparkSession) -> None:
         db.sql("DROP VIEW named, top")
 
 
+def test_a_view_is_read_by_tasks_in_a_session_that_has_never_done_so(
+    db: tidegate.Database, spark: SparkSession
+) -> None:
+    db.sql("CREATE VIEW fifths AS SELECT b.id FROM big b JOIN small s ON b.id = s.id WHERE b.j ->> 'k' = '0'")
+    new = spark.newSession()
+    with read_by("late"):
+        found = db.table("fifths", new)
+    assert sorted(row.id for row in found.collect()) == [3100, 3200, 3900]
+    db.sql("DROP VIEW fifths")
+
+
 def test_insert_of_any_query(db: tidegate.Database) -> None:
     db.sql("CREATE TABLE copied (id int4, name text DEFAULT 'none')")
     try:

@@ -8,7 +8,7 @@ from tidegate.errors import BindError, TidegateError, UnsupportedError
 from tidegate.expr.show import show
 from tidegate.expr.types import FLOAT8, INT4, INT8, INTERVAL, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
 from tidegate.sql.catalog import Names, Relation, View
-from tidegate.sql.split import General, Join, Scan, every, free
+from tidegate.sql.split import Ask, General, Join, Scan, every, free
 from tidegate.sql.split_query import general
 
 CATALOG = Names(
@@ -54,6 +54,9 @@ JOIN = "SELECT 1 FROM o {} JOIN c ON o.c = c.id WHERE {}"
         (JOIN.format("", "price > 5 OR country = 'de'"), {"o": [], "c": []}),
         # what is asked of one side of an equality is asked of the other; not for floats, which can be equal and differ
         (JOIN.format("", "o.c > 7"), {"o": ["c > 7"], "c": ["id > 7"]}),
+        # nor what can fail: c may have ids that no row of o has
+        (JOIN.format("", "10 / o.c > 7"), {"o": ["10 / c > 7"], "c": []}),
+        (JOIN.format("LEFT", "10 / o.c > 7"), {"o": ["10 / c > 7"], "c": []}),
         ("SELECT 1 FROM o a JOIN (SELECT f AS g FROM o) b ON a.f = b.g WHERE a.f > 1", {"o": []}),
         # alternatives over both sides: each side gets its half
         (
@@ -172,6 +175,16 @@ def test_a_tree_speaks_of_no_other() -> None:
         "SELECT name, (SELECT count(*) FROM o WHERE o.c = c.id) FROM c GROUP BY name, c.id",
     ):
         assert free(split(sql).rel) == frozenset(), sql
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind", "tested"),
+    [("= ANY", "any", "="), ("<> ALL", "any", "="), ("= ALL", "all", "="), ("<> ANY", "any", "<>")],
+)
+def test_only_unequal_to_all_is_not_in(operator: str, kind: str, tested: str) -> None:
+    tree = split(f"SELECT id {operator} (SELECT id FROM c) FROM o").rel
+    ((_, look),) = [one for rel in every(tree) if isinstance(rel, Ask) for one in rel.made]
+    assert (look.kind, look.operator) == (kind, tested)
 
 
 def test_a_collection_that_stands_twice_is_two_scans() -> None:

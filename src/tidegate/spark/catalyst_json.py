@@ -19,6 +19,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
+
+from pyspark import SparkContext
 
 from tidegate.expr import build
 from tidegate.expr.tree import Call, Expr, Literal
@@ -170,7 +173,7 @@ def from_json(context: Context, given: Node) -> Value | None:
         return None
     of = document(context, at.children[0])
     path = tuple(reversed(names))
-    if of is None or target is None:
+    if of is None or target is None or (target == TEXT and path[0] in _corrupt()):
         return None
     read = _from_field(_text(of, path), target)
     if read is None:
@@ -179,6 +182,13 @@ def from_json(context: Context, given: Node) -> Value | None:
     if read.loose:
         return None
     return read.rising(lambda expr: build.case([(listed, failure(expr.type))], expr))
+
+
+def _corrupt() -> tuple[str, str]:
+    """The field that Spark fills with a whole document that does not fit the schema: no value of the document's."""
+    context: Any = SparkContext._active_spark_context
+    conf = context._jvm.org.apache.spark.sql.internal.SQLConf.get()
+    return "_corrupt_record", str(conf.columnNameOfCorruptRecord())
 
 
 def _from_field(text: Value, target: Type) -> Value | None:

@@ -16,7 +16,7 @@ from tidegate.spark.catalyst_tree import Node
 from tidegate.spark.catalyst_value import Context, Value, called, exactly, node
 
 _WHOLE = 2**31 - 1
-_PLAIN_PREFIX = re.compile(r"\^([A-Za-z0-9 _:/-]+)(\.\*)?$")
+_PLAIN_PREFIX = re.compile(r"\^([A-Za-z0-9 _:/-]+)(\.\*)?\Z")
 
 
 def _text(context: Context, given: Node) -> Value | None:

@@ -25,6 +25,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     # Else what occurs twice is evaluated beforehand, on the right of an AND too: `x <> 0 AND 10 / x = 2` fails for x = 0.
     "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    # Else what is asked of one side of `a.id = b.id` is asked of the other: `10 / a.id > 1` fails for an id of b that a has not.
+    "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true",
 }
 """What a session must be set to, for texts to mean what they say, and for errors of rows to come without a traceback."""

@@ -35,6 +35,7 @@ from tidegate.scan.result import Result, Stage
 from tidegate.scan.watch import Watch
 from tidegate.session.lake import Lake, Seen
 from tidegate.shard.reader import Snapshot, snapshot
+from tidegate.spark import scan
 from tidegate.spark.arrow import arrow_schema, batch, spark_schema
 from tidegate.spark.evaluate import udf_sql
 from tidegate.spark.expression import SETTINGS
@@ -42,7 +43,7 @@ from tidegate.spark.query_reduce import reduced
 from tidegate.spark.query_run import collected, watched
 from tidegate.spark.query_scan import Reading, added
 from tidegate.spark.query_text import Writer
-from tidegate.spark.session import session
+from tidegate.spark.session import active, beside, session, users_session
 from tidegate.sql import syntax
 from tidegate.sql.split import General, Rows, every
 from tidegate.sql.split_query import general
@@ -97,6 +98,9 @@ def frame(lake: Lake, spark: SparkSession, sql: str, as_of: int | None) -> DataF
     found = _pinned(lake, sql, as_of, Watch())
     with own_session(spark) as own, watched(own, Watch()):
         made = _frame(found, own, [], lasting=True)
+    if any(reading.reader == "late" for reading in found.readings):
+        with active(spark):  # the session in which the DataFrame is run, and Spark looks for its sources
+            scan.register(spark)
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     plan = made._jdf.queryExecution().analyzed()
@@ -176,11 +180,11 @@ def _pinned(lake: Lake, parsed: syntax.Query | str, as_of: int | None, watch: Wa
 @contextmanager
 def own_session(spark: SparkSession) -> Iterator[SparkSession]:
     """A session beside the user's, with settings in which a text means what it says; the user's stays the active one."""
-    own = spark.newSession()
+    own = beside(spark)
     for name, value in SETTINGS.items():
         own.conf.set(name, value)
     own.conf.set("spark.sql.shuffle.partitions", str(spark.conf.get("spark.sql.shuffle.partitions")))
-    before: Any = SparkSession.getActiveSession() or spark
+    before: Any = users_session() or spark
     try:
         yield own
     finally:  # pyspark's createDataFrame makes the session that it is called on the active one

@@ -17,6 +17,7 @@ their length, sums have the types of `plan/aggregate.py`.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import assert_never
 
@@ -45,6 +46,7 @@ from tidegate.sql.split import (
     Window,
     columns_of,
     every,
+    read_by,
 )  # fmt: skip
 
 
@@ -61,13 +63,22 @@ class Writer:
         self.query, self.views, self.evaluated = query, views, evaluated
         self.columns = [f"`c{i}`" for i in range(query.count)]
         self._fresh = (f"q{i}" for i in itertools.count())
+        self._readers = _readers(query)
         self._hidden = {
             index
             for rel in every(query.rel)
             if isinstance(rel, Filter) and isinstance(rel.input, Ask)
-            for index in direct_looks(rel, rel.input)
+            for index in self._direct(rel, rel.input)
         }
         """Columns of subqueries that stand in a WHERE themselves: nobody else reads them."""
+        self._passing = {
+            index
+            for rel in every(query.rel)
+            if isinstance(rel, Filter)
+            for index in _plainly(rel.conditions)
+            if self._readers[index] == 1
+        }
+        """Columns that only let rows pass: NULL or false is the same for these."""
 
     def whole(self) -> str:
         """The query: its columns are o0, o1, …."""
@@ -122,7 +133,10 @@ class Writer:
                 made = [f"{self.expression(value)} AS {self.name(column)}" for column, value in rel.made]
                 return self._select(columns_of(rel.input), made, self.text(rel.input))
             case Ask():
-                looks = [f"{self._look(look)} AS {self.name(column)}" for column, look in rel.made]
+                looks = [
+                    f"{self._look(look, whole=column.index in self._passing)} AS {self.name(column)}"
+                    for column, look in rel.made
+                ]
                 return self._select(columns_of(rel.input), looks, self.text(rel.input))
             case Join():
                 return self._join(rel)
@@ -146,18 +160,21 @@ class Writer:
         below, columns = rel.input, list(columns_of(rel.input))
         direct: dict[int, Look] = {}
         if isinstance(below, Ask):
-            direct = direct_looks(rel, below)
+            direct = self._direct(rel, below)
             rest = tuple((column, look) for column, look in below.made if column.index not in direct)
             below = Ask(below.input, rest) if rest else below.input
         texts = [self._condition(condition, direct) for condition in _careful(rel.conditions)]
         return self._select(columns, (), self.text(below), f" WHERE {' AND '.join(texts)}")
+
+    def _direct(self, rel: Filter, below: Ask) -> dict[int, Look]:
+        return {i: look for i, look in direct_looks(rel, below).items() if self._readers[i] == 1}
 
     def _condition(self, condition: Expr, direct: Mapping[int, Look]) -> str:
         node, negated = condition, False
         while isinstance(node, Call) and node.function.name == "not":
             node, negated = node.args[0], not negated
         if isinstance(node, Column) and node.index in direct:
-            return f"{'NOT ' if negated else ''}({self._look(direct[node.index])})"
+            return f"{'NOT ' if negated else ''}({self._look(direct[node.index], whole=True)})"
         return f"({self.expression(condition)})"
 
     def _join(self, rel: Join) -> str:
@@ -233,7 +250,19 @@ class Writer:
             sets = ", ".join(f"({', '.join(by[i] for i in some)})" for some in rel.sets)
             clause = f" GROUP BY GROUPING SETS ({sets})"
         shown = ", ".join([*keys, *made]) or "count(*) AS `one`"
-        return f"SELECT {shown} FROM {self._aliased(below)}{clause}"
+        text = f"SELECT {shown} FROM {self._aliased(below)}{clause}"
+        return self._totals(rel, text, below, names) if () in rel.sets else text
+
+    def _totals(self, rel: Group, text: str, below: str, names: Mapping[Expr, str]) -> str:
+        """With a row for each set without keys also where there are no rows at all, of which Spark makes none."""
+        shown = [f"any_value({names[value]}) AS {self.name(column)}" for column, value in rel.keys]
+        for column, one in rel.made:
+            ones = f"CAST({(1 << len(one.given)) - 1} AS INT)" if one.kind == "grouping" else None
+            shown.append(f"{ones or aggregate(one, names)} AS {self.name(column)}")
+        nothing = self._aliased(f"SELECT {', '.join(shown)} FROM {self._aliased(below)} WHERE false")
+        there = f"EXISTS (SELECT 1 FROM {self._aliased(below)})"
+        total = f" UNION ALL (SELECT * FROM {nothing} WHERE NOT {there})"
+        return f"({text}){total * rel.sets.count(())}"
 
     def _window(self, rel: Window) -> str:
         wanted = [e for _, one, _ in rel.made for e in given(one)]
@@ -264,7 +293,8 @@ class Writer:
 
     # ---------------------------------------------------------------- subqueries
 
-    def _look(self, look: Look) -> str:
+    def _look(self, look: Look, *, whole: bool = False) -> str:
+        """A subquery; `whole`: as a condition of WHERE. As a value, Spark's IN is false where it ought to be NULL."""
         inner = self._aliased(self.text(look.query))
         match look.kind:
             case "exists":
@@ -275,16 +305,26 @@ class Writer:
                 pairs = [test.args for test in look.tests if isinstance(test, Call)]
                 left = ", ".join(self.expression(a) for a, _ in pairs)
                 right = ", ".join(self.expression(b) for _, b in pairs)
-                return f"({left}) IN (SELECT {right} FROM {inner})"
+                found = f"({left}) IN (SELECT {right} FROM {inner})"
+                return found if whole else self._among(look, found, inner)
             case "any" | "all":
                 return self._every(look, inner)
             case _:
                 raise UnsupportedError("ARRAY(subquery) is not supported")
 
+    def _among(self, look: Look, found: str, inner: str) -> str:
+        """IN as a value: NULL, not false, beside a NULL on either side."""
+        if len(look.tests) != 1 or not isinstance(look.tests[0], Call):
+            return self._every(look, inner)
+        left, right = map(self.expression, look.tests[0].args)
+        null = f"({left}) IS NULL AND EXISTS (SELECT 1 FROM {inner})"
+        other = f"EXISTS (SELECT 1 FROM {inner} WHERE ({right}) IS NULL)"
+        return f"CASE WHEN {found} THEN true WHEN {null} THEN NULL WHEN {other} THEN NULL ELSE false END"
+
     def _every(self, look: Look, inner: str) -> str:
         """`x < ANY (…)`: true if it once is, else NULL if it once is, else false; of ALL the other way round."""
-        (test,) = look.tests
-        found = self._aliased(f"SELECT ({self.expression(test)}) AS `t` FROM {inner}")
+        test = " AND ".join(f"({self.expression(test)})" for test in look.tests)
+        found = self._aliased(f"SELECT ({test}) AS `t` FROM {inner}")
         if look.kind == "any":
             cases = "WHEN max(`t`) THEN true WHEN count(*) > count(`t`) THEN NULL ELSE false"
         else:
@@ -296,6 +336,31 @@ def given(one: Summary) -> list[Expr]:
     """What an aggregate reads that is not a constant of its text."""
     values = () if one.kind == "ntile" else one.given if one.kind == "grouping" else one.given[:1]
     return [*values, *(order.value for order in one.order)]
+
+
+def _plainly(conditions: Sequence[Expr]) -> set[int]:
+    """The columns of conditions that stand under AND and OR alone."""
+    waiting, plain, others = list(conditions), set[int](), set[int]()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Call) and node.function.name in ("and", "or"):
+            waiting.extend(node.args)
+        elif isinstance(node, Column):
+            plain.add(node.index)
+        else:
+            others |= support(node)
+    return plain - others
+
+
+def _readers(query: General) -> Counter[int]:
+    """Of each column, how many nodes read it; the result is one of them."""
+    found = Counter(column.index for column in set(query.columns))
+    for rel in every(query.rel):
+        found.update(read_by(rel))
+        if isinstance(rel, Ask):
+            for _, look in rel.made:
+                found.update(support(*look.tests, *look.columns))
+    return found
 
 
 def direct_looks(rel: Filter, below: Ask) -> dict[int, Look]:

@@ -151,7 +151,7 @@ def frame(
     work, splits = work_of(lake, question, found), splits_of(question, found, cores)
     given = base64.b64encode(zlib.compress(pickle.dumps((work, splits)), 1)).decode()
     with active(spark):
-        _register(spark)
+        register(spark)
         return spark.read.format(NAME).schema(schema).option(OPTION, given).load().toDF(*names)
 
 
@@ -260,7 +260,8 @@ def splits_of(question: Question, found: Pruned, cores: int) -> list[Split]:
     ]
 
 
-def _register(spark: SparkSession) -> None:
+def register(spark: SparkSession) -> None:
+    """Makes the data source known to a session; it must be the active one where none or another knows it already."""
     known: Any = spark._jsparkSession.sessionState().dataSourceManager()
     if not known.dataSourceExists(NAME):
         spark.dataSource.register(ScanSource)

@@ -27,11 +27,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from tidegate.errors import UnsupportedError
 
 OLDEST_JAVA = 17
+_BESIDE = "_tidegate_beside"
+"""Of a session of ours, the user's that it was made beside."""
 _LACKING = "--add-modules=jdk.incubator.vector"
 QUIET: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -41,15 +44,38 @@ QUIET: Mapping[str, str] = {
 
 
 def session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The active session, or a new one with these settings."""
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
+    """The active session, or a new one with these settings.
+
+    A thread of the user's that has not used Spark yet has no active session, but there may be one: it is taken as it is.
+    """
+    found = users_session()
+    if found is not None:
+        return found
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
     prepare()
     builder = SparkSession.builder.master(master).appName("tidegate")
     for name, value in {**QUIET, **(settings or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def users_session() -> SparkSession | None:
+    """The active session, unless it is one of ours: then the one that it was made beside.
+
+    pyspark knows one active session for all threads, so a query in another thread may just have made its own the active one.
+    """
+    found = SparkSession.getActiveSession()
+    while found is not None and hasattr(found, _BESIDE):
+        found = getattr(found, _BESIDE)
+    return found
+
+
+def beside(spark: SparkSession) -> SparkSession:
+    """A session of ours, with the same tables and settings of its own."""
+    own = spark.newSession()
+    setattr(own, _BESIDE, spark)
+    return own
 
 
 @contextmanager

@@ -206,7 +206,7 @@ def _quantified(
     tests = [build.call(operator, a, b) for a, b in zip(left, inner.columns, strict=True)]
     if len(tests) > 1 and operator != "=":
         raise UnsupportedError(f"rows cannot be compared by {node.operator} with a subquery")
-    if operator == "=":
+    if operator == "=" and (node.operator, node.kind) != ("=", "all"):
         look = Look("any", inner.rel, inner.columns, left, tuple(tests))
         if any(has_interval(column.type) for column in (*inner.columns, *left)):
             raise UnsupportedError("IN and = ANY of intervals with a subquery are not supported")

@@ -192,11 +192,15 @@ def _inner(
 
 
 def copies(on: Sequence[Expr], conditions: Sequence[Expr], onto: frozenset[int]) -> list[Expr]:
-    """What is asked of one column of an equality, asked of the other, if that is one of `onto`."""
+    """What is asked of one column of an equality, asked of the other, if that is one of `onto`.
+
+    Not what can fail: the other side may hold values that have no pair, and nobody has asked it of them.
+    """
     found = []
     for condition in conditions:
         read = support(condition)
-        if len(read) != 1 or not any(isinstance(node, Literal) for node in walk(condition)):
+        constant = any(isinstance(node, Literal) for node in walk(condition))
+        if len(read) != 1 or not constant or may_fail(condition):
             continue
         for a, b in equalities(on):
             source, target = (a, b) if a.index in read else (b, a)
