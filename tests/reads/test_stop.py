@@ -189,6 +189,23 @@ print(len(db.sql("SELECT id FROM t WHERE id < 1000")))
 """
 
 
+def pressed(child: subprocess.Popen[str]) -> tuple[str, str]:
+    """Ctrl-C, and what the child says then.
+
+    Python drops an interrupt that comes while it runs the callback of a weak reference, which is rare and not ours to mend: then
+    one presses again. A child that ignores ten of them is ended, and the test fails.
+    """
+    for _ in range(10):
+        child.send_signal(signal.SIGINT)
+        try:
+            return child.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            continue
+    child.kill()
+    said, wrong = child.communicate()
+    pytest.fail(f"Ctrl-C was ignored: {said}\n{wrong}")
+
+
 @pytest.mark.parametrize("sql", [QUERIES[0], QUERIES[1], QUERIES[4]])
 def test_interrupted_from_the_keyboard(folder: Path, sql: str) -> None:
     """Ctrl-C ends the query, not the database: it reads on, in that process and in others."""
@@ -200,8 +217,7 @@ def test_interrupted_from_the_keyboard(folder: Path, sql: str) -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         time.sleep(0.3)
-        child.send_signal(signal.SIGINT)
-        said, wrong = child.communicate(timeout=60)
+        said, wrong = pressed(child)
     assert said == "interrupted 0 0\n1000\n", f"{said}\n{wrong}"
     assert child.returncode == 0, wrong
     with tidegate.open(folder) as db:

@@ -1,6 +1,6 @@
 """A table of filters, and how many of twelve parts each leaves: that pruning happens, and that Spark's counts stay the same.
 
-The parts are the months of 2024. `tests/golden/spark_filters.txt` has a filter a line with the parts that are read, in UTC
+The parts are the months of 2024. `tests/spark/filters.txt` has a filter a line with the parts that are read, in UTC
 and in New York where that differs; UPDATE_GOLDEN=1 rewrites it.
 """
 
@@ -21,7 +21,7 @@ import tidegate
 from tests.spark.reading import parts_read
 from tidegate.config import Config
 
-TABLE = Path(__file__).parents[1] / "golden" / "spark_filters.txt"
+TABLE = Path(__file__).with_name("filters.txt")
 PARTS = 12
 COLUMNS = (
     "id int8, i int4, millis int8, d float8, dec numeric(10,2), s text, b bool, dt date, ts timestamptz, tn timestamp,"

@@ -49,18 +49,18 @@ def test_it_is_kept_with_the_parts_and_goes_with_them() -> None:
 
 
 def test_threads_that_ask_for_the_same_get_the_same() -> None:
-    known, got, begin = Known(), list[int](), threading.Barrier(8)
+    known, got, begin = Known(), list[list[int]](), threading.Barrier(8)
 
     def ask() -> None:
         begin.wait()
-        got.extend(known.get(i % 40, lambda i=i: i % 40) for i in range(2000))  # type: ignore[misc]  # as above
+        got.append([known.get(i % 40, lambda i=i: i % 40) for i in range(2000)])  # type: ignore[misc]  # as above
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert got == [i % 40 for i in range(2000)] * 8
+    assert got == [[i % 40 for i in range(2000)]] * 8
     assert len(known) == MOST
 
 
