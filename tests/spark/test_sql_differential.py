@@ -11,7 +11,7 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -100,11 +100,28 @@ def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     db.close()
 
 
+FAILED: list[str] = []
+"""What Spark itself failed with: seen once, in a run with two sessions at a time, and not found out why. One is asked again."""
+
+
+def again_if_spark_failed(ask: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+    """The answer; an error that is not ours is passed over once in a run, never a wrong answer."""
+    try:
+        return ask()
+    except tidegate.TidegateError:
+        raise
+    except Exception as error:
+        FAILED.append(f"{type(error).__name__}: {error}")
+        if len(FAILED) > 1:
+            raise
+        return ask()
+
+
 def ask(both: Both, sql: str, reader: Reader, reduction: bool, ordered: bool = False) -> str | None:
     """None if both answer alike; else how they do not."""
     try:
         theirs = both.theirs(sql)
-        ours = both.ours(sql, reader, reduction)
+        ours = again_if_spark_failed(lambda: both.ours(sql, reader, reduction))
     except Exception as error:  # noqa: BLE001  # all of them are told at the end
         return f"{sql}\n  by {reader}: {type(error).__name__}: {str(error)[:600]}"
     same = ours == theirs if ordered else Counter(map(repr, ours)) == Counter(map(repr, theirs))
