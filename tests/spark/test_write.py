@@ -199,7 +199,6 @@ SCALARS: dict[str, tuple[pa.DataType, Any]] = {
     "varchar(3)": (pa.string(), lambda r: r.choice(["", "abc", "ü"])),
     "bytea": (pa.binary(), lambda r: r.randbytes(r.randint(0, 9))),
     "date": (pa.date32(), lambda r: dt.date(r.randint(1, 9999), 1, r.randint(1, 28))),
-    "timestamp": (pa.timestamp("us"), lambda r: dt.datetime.fromtimestamp(r.randint(-(10**9), 10**9), dt.UTC).replace(tzinfo=None)),
     "timestamptz": (
         pa.timestamp("us", "UTC"),
         lambda r: dt.datetime(r.randint(1900, 2100), 7, 1, 23, 59, 59, 7, tzinfo=dt.UTC),
@@ -229,7 +228,8 @@ def _or_null(rng: random.Random, make: Any) -> Any:
 
 
 def test_random_schemas_come_back_as_they_went(db: Database, spark: SparkSession, tmp_path: Path) -> None:
-    """The same Arrow table through Spark and through db.append gives the same rows: six tables of eight columns, of 23 forms."""
+    """The same Arrow table through Spark and through db.append gives the same rows: six tables of eight columns, of 22 forms (none is `timestamp`: whether
+    createDataFrame makes timestamp_ntz of it depends on the active session)."""
     seed = random.randrange(2**32)
     rng = random.Random(seed)
     names = [f"c{i}" for i in range(8)]
