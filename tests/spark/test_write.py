@@ -228,8 +228,10 @@ def _or_null(rng: random.Random, make: Any) -> Any:
 
 
 def test_random_schemas_come_back_as_they_went(db: Database, spark: SparkSession, tmp_path: Path) -> None:
-    """The same Arrow table through Spark and through db.append gives the same rows: six tables of eight columns, of 22 forms (none is `timestamp`: whether
-    createDataFrame makes timestamp_ntz of it depends on the active session)."""
+    """The same Arrow table through Spark and through db.append gives the same rows: six tables of eight columns.
+
+    None is of a plain `timestamp`: whether createDataFrame makes timestamp_ntz of it is the active session's choice.
+    """
     seed = random.randrange(2**32)
     rng = random.Random(seed)
     names = [f"c{i}" for i in range(8)]
