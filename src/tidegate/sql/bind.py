@@ -31,7 +31,7 @@ from tidegate.expr.types import INT8, TIMESTAMPTZ, UNKNOWN, Kind, Type
 from tidegate.plan.aggregate import Aggregation
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.sql import grammar, group
-from tidegate.sql.catalog import Catalog, View
+from tidegate.sql.catalog import Catalog, Entry, View
 from tidegate.sql.express import Binder, beyond
 from tidegate.sql.outputs import OrderKey, known, order_key, outputs, projected
 from tidegate.sql.scope import Scope
@@ -300,14 +300,7 @@ class _Queries:
             raise common
         if common is not None:
             return common
-        entry = self.tables.catalog.relation(name) if schema_known(schema) else None
-        if entry is None:
-            shown = ".".join((*schema, name))
-            raise BindError(
-                f'there is no collection or view "{shown}"',
-                hint="SHOW TABLES, SHOW SOURCES and SHOW VIEWS list them",
-                position=Position(self.sql, *table.at),
-            )
+        entry = entry_of(self.tables.catalog, table, self.sql)
         if isinstance(entry, View):
             return self._view(name, entry, table.at)
         types = [type_ for _, type_ in entry.columns]
@@ -329,9 +322,17 @@ class _Queries:
         return replace(reduced, names=view.columns + reduced.names[len(view.columns) :])
 
 
-def schema_known(schema: Sequence[str]) -> bool:
-    """Whether names in a schema of this name are those of the catalog."""
-    return tuple(schema) in _SCHEMAS
+def entry_of(catalog: Catalog, table: Table, sql: str) -> Entry:
+    """The collection or view that a name in FROM means; an error, at its place in the text, if there is none."""
+    *schema, name = (part.text for part in table.name)
+    entry = catalog.relation(name) if tuple(schema) in _SCHEMAS else None
+    if entry is None:
+        raise BindError(
+            f'there is no collection or view "{".".join((*schema, name))}"',
+            hint="SHOW TABLES, SHOW SOURCES and SHOW VIEWS list them",
+            position=Position(sql, *table.at),
+        )
+    return entry
 
 
 def _beyond(construct: str, sql: str, at: Span) -> PlanError:

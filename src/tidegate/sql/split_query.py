@@ -17,7 +17,7 @@ from tidegate.expr import build
 from tidegate.expr.tree import Column, Expr
 from tidegate.expr.types import INT8, Type
 from tidegate.sql import grammar
-from tidegate.sql.bind import constant, schema_known
+from tidegate.sql.bind import constant, entry_of
 from tidegate.sql.catalog import Catalog, View
 from tidegate.sql.express import Binder
 from tidegate.sql.outputs import order_key
@@ -267,14 +267,7 @@ class Queries:
             found = queries.query(given.query, None, nested=True)
             names = tuple(column.text for column in given.columns)
             return replace(found, names=names + found.names[len(names) :])
-        entry = self.world.catalog.relation(name) if schema_known(schema) else None
-        if entry is None:
-            shown = ".".join((*schema, name))
-            raise BindError(
-                f'there is no collection or view "{shown}"',
-                hint="SHOW TABLES, SHOW SOURCES and SHOW VIEWS list them",
-                position=Position(self.sql, *table.at),
-            )
+        entry = entry_of(self.world.catalog, table, self.sql)
         if isinstance(entry, View):
             return self._view(name, entry, table.at)
         columns = tuple(self.numbers.new(type_, column) for column, type_ in entry.columns)
