@@ -207,6 +207,15 @@ class CorruptError(StoreError):
     """An object does not hold what was written into it; the message names it."""
 
 
+class SourceError(TidegateError):
+    """An upstream cannot be read: it does not answer, or what was asked for is not there any more."""
+
+    def __init__(self, message: str, *, again: bool, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.again = again
+        """Whether trying again may help, without anybody doing anything here."""
+
+
 class TimeError(TidegateError):
     """A time that can no longer, or not yet, be read or written; the message names it and the bound."""
 

@@ -142,16 +142,29 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What one collection wants of the records of a split."""
+
+    table: str | None
+    """Which of the upstream's tables; None if all of its records are of one kind."""
+    decode: Decode
+
+
+@dataclass(frozen=True)
 class Chunk:
-    """Records of a split that were read and decoded together."""
+    """Records of a split that were read and decoded together, in the order of the upstream."""
 
     decoded: Decoded
     included: Sequence[pa.Array]
-    """The columns that INCLUDE adds, one value for each *record*."""
+    """The columns that INCLUDE adds, in its order, one value for each *record*."""
     position: Callable[[int], Position]
-    """Where a record stands, for `<source>_errors`."""
+    """Where a record stands, as JSON, for `<source>_errors`: `{"partition": 0, "offset": 17}`, `{"file": …, "line": 3}`."""
     diffs: np.ndarray | None = None
     """+1 or -1 for each record; None: all +1."""
+    keys: pa.Array | None = None
+    """The raw bytes of each record's key (ENVELOPE UPSERT), NULL where it has none."""
+    gone: np.ndarray | None = None
+    """Which records are tombstones: a key without a value. None: there are none."""
 
     def rows(self) -> list[pa.Array]:
         """The inputs of the plan that `Format.take` left, one value for each row."""
@@ -161,12 +174,28 @@ class Chunk:
         return [*self.decoded.columns, *(column.take(rows) for column in self.included)]
 
 
-class Upstream(Protocol):
-    """Where records come from. Positions only grow; what lies behind one may be gone from upstream."""
+@dataclass(frozen=True)
+class Included:
+    """One column of INCLUDE: what (`key`, `offset`, `header`, …), what it is called, and of HEADER which."""
 
-    @property
-    def columns(self) -> Columns:
-        """Metadata columns that it can INCLUDE, beside what the format gives."""
+    what: str
+    name: str
+    argument: str | None = None
+
+
+class Upstream(Protocol):
+    """Where records come from. Frozen, can be pickled, opens what it needs when it is asked.
+
+    Positions only grow; what lies behind one may be gone from upstream. Whatever cannot be reached raises a `SourceError`
+    that says whether trying again may help; records that are gone for good, one that says which.
+    """
+
+    def tables(self) -> dict[str, Format]:
+        """Upstreams that know their columns (POSTGRES, GENERATOR): the tables they have. Else empty, and FORMAT is needed."""
+        ...
+
+    def includes(self, included: Included) -> Type:
+        """The type of a column that INCLUDE asks for; a BindError if this upstream has no such thing."""
         ...
 
     def start(self) -> Position:
@@ -178,11 +207,13 @@ class Upstream(Protocol):
         ...
 
     def splits(self, after: Position, upto: Position) -> list[Split]:
-        """Stretches that tile what is behind `after`, up to and with `upto`."""
+        """Stretches that tile what is behind `after`, up to and with `upto`: of each key whose position changes."""
         ...
 
-    def read(self, split: Split, decode: Decode) -> Iterator[Chunk]:
-        """The records of a split, in a task."""
+    def read(
+        self, split: Split, wanted: Sequence[Wanted], included: Sequence[Included]
+    ) -> Iterator[tuple[int, Chunk]]:
+        """The records of a split, in a task, for each of `wanted` by its number. INGESTION TIMESTAMP is not asked for here."""
         ...
 
     def acknowledge(self, upto: Position) -> None:
@@ -191,4 +222,8 @@ class Upstream(Protocol):
 
     def lag(self, at: Position) -> Lag:
         """How far `at` is behind."""
+        ...
+
+    def drop(self) -> None:
+        """The source was dropped: gives back what it holds upstream, such as a replication slot."""
         ...

@@ -36,9 +36,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from tidegate.errors import BindError, ConflictError, TidegateError
+from tidegate.shard.commit import Batch, Done, abandoned, append
+from tidegate.shard.gather import Gathered
 from tidegate.shard.state import State
-from tidegate.spark.commit import Batch, Done, abandoned, append
-from tidegate.spark.gather import Gathered
 from tidegate.spark.write import STREAM, planned
 
 STREAMS = 256

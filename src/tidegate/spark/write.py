@@ -32,6 +32,8 @@ from pyspark.sql.types import StructType
 
 from tidegate.config import Config
 from tidegate.errors import BindError
+from tidegate.shard.commit import Batch, abandoned, append
+from tidegate.shard.gather import Gathered, Gathering
 from tidegate.shard.machine import Machine
 from tidegate.shard.parts import Parts
 from tidegate.shard.schema import Schema
@@ -39,8 +41,6 @@ from tidegate.shard.state import State
 from tidegate.shard.statistics import describing
 from tidegate.shard.writer import Shard, order_of, schema_of
 from tidegate.spark import accept
-from tidegate.spark.commit import Batch, abandoned, append
-from tidegate.spark.gather import Gathered, Gathering
 from tidegate.spark.target import lake_at, target, whole_number
 from tidegate.store.consensus import MemoryConsensus
 from tidegate.store.place import Place

@@ -16,10 +16,10 @@ from tidegate import Database
 from tidegate.config import Config
 from tidegate.errors import ConflictError, EvaluationError, StoreError
 from tidegate.shard.batch import conform
+from tidegate.shard.commit import Batch, abandoned, append
+from tidegate.shard.gather import Gathered
 from tidegate.shard.state import State
 from tidegate.shard.writer import schema_of
-from tidegate.spark.commit import Batch, abandoned, append
-from tidegate.spark.gather import Gathered
 from tidegate.spark.stream import STREAMS, Stream
 from tidegate.spark.write import Plan, planned
 
@@ -115,7 +115,7 @@ def test_an_overwrite_follows_what_others_do(
 
 
 def test_an_overwrite_of_much_reads_in_stretches(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.spark.commit.LITTLE", 0)
+    monkeypatch.setattr("tidegate.shard.commit.LITTLE", 0)
     for i in range(5):
         db.append("t", table(*range(100 * i, 100 * i + 100)))
     plan = plan_of(db, table(), overwrite=True, part_bytes="500")

@@ -31,13 +31,13 @@ import numpy as np
 
 from tidegate.errors import ConflictError, CorruptError, StoreError, TidegateError, TimeError
 from tidegate.shard.change import Part
+from tidegate.shard.gather import Gathered, size_of, unpacked
 from tidegate.shard.merge import Block, concat, summed
 from tidegate.shard.reader import Snapshot, snapshot, updates
 from tidegate.shard.schema import Schema
 from tidegate.shard.seal import digest
 from tidegate.shard.state import State
 from tidegate.shard.writer import INFLATION, Appended, Shard, TooOld, schema_of
-from tidegate.spark.gather import Gathered, size_of, unpacked
 
 ATTEMPTS = 100
 LONGEST_PAUSE_S = 0.25
