@@ -60,7 +60,7 @@ class Source:
     included: tuple[Included, ...] = ()
     envelope: Envelope = "none"
     key_format: Format | None = None
-    limit: Limit = Limit()
+    limit: Limit = field(default_factory=Limit)
     max_errors: int | None = None
     options: dict[str, Any] = field(default_factory=dict, compare=False)
     """What else WITH says."""
