@@ -3,12 +3,20 @@
 watch = Watch(timeout_ms=5_000)
 watch.check()            between pieces of work: raises when it is over
 watch.cancel()           from any thread
+with listening(watch):   a Ctrl-C in here ends it too, even one that Python drops
+
+Python raises KeyboardInterrupt wherever the main thread happens to be. In a callback of a weak reference or a finaliser that is
+reported and dropped, and whoever pressed Ctrl-C waits in vain. So the watch remembers it, and the next check raises it again.
 """
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 from tidegate.errors import CancelledError
 
@@ -21,6 +29,8 @@ class Watch:
         self.timeout_ms = timeout_ms
         self._end = time.monotonic() + timeout_ms / 1000 if timeout_ms else None
         self._cancelled = threading.Event()
+        self.interrupted = False
+        """Ctrl-C was pressed."""
 
     def cancel(self) -> None:
         """The query ends at its next check."""
@@ -28,10 +38,33 @@ class Watch:
 
     def check(self) -> None:
         """Raises if the query is to end."""
-        if self._cancelled.is_set():
+        if self.interrupted and threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        if self._cancelled.is_set() or self.interrupted:
             raise CancelledError("the query was cancelled")
         if self._end is not None and time.monotonic() >= self._end:
             raise CancelledError(
                 f"the query took longer than {self.timeout_ms} ms",
                 hint="SET statement_timeout_ms to a larger value, or to 0 for none",
             )
+
+
+@contextmanager
+def listening(watch: Watch) -> Iterator[None]:
+    """Remembers a Ctrl-C for a query of the main thread. A handler that the user has set is left alone."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def heard(number: int, frame: FrameType | None) -> None:
+        watch.interrupted = True
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, heard)
+    try:
+        yield
+        if watch.interrupted:
+            raise KeyboardInterrupt
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

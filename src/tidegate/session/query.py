@@ -24,7 +24,7 @@ from tidegate.scan.answer import answer
 from tidegate.scan.question import Question
 from tidegate.scan.result import Result
 from tidegate.scan.sort import OrderBy, Shape
-from tidegate.scan.watch import Watch
+from tidegate.scan.watch import Watch, listening
 from tidegate.session.lake import Beyond, Lake, Seen
 from tidegate.shard.reader import Snapshot, snapshot
 from tidegate.sql import bind, syntax
@@ -56,10 +56,11 @@ def select(lake: Lake, parsed: syntax.Query, as_of: int | None, watch: Watch | N
     def read(bound: BoundQuery, found: Snapshot, now: int) -> Result:
         return answer(question_of(lake, bound, found, now, watch))
 
-    try:
-        return reading(lake, parsed, as_of, read, once)
-    except PlanError as error:
-        return on_spark(lake, error).select(lake, parsed, as_of, watch)
+    with listening(watch):
+        try:
+            return reading(lake, parsed, as_of, read, once)
+        except PlanError as error:
+            return on_spark(lake, error).select(lake, parsed, as_of, watch)
 
 
 def on_spark(lake: Lake, error: PlanError) -> Beyond:
