@@ -103,6 +103,18 @@ def tokens(sql: str) -> list[Token]:
     return found
 
 
+def pieces(sql: str) -> list[str]:
+    """The statements of a text, each as a text of its own whose lines are numbered as in the whole."""
+    found, start = [], 0
+    for token in tokens(sql):
+        if token.kind == "end" or (token.kind == "op" and token.text == ";"):
+            one = sql[start : token.start]
+            if one.strip():
+                found.append("\n" * sql.count("\n", 0, start) + one)
+            start = token.end
+    return found
+
+
 def _quoted(sql: str, kind: str, start: int, end: int) -> Token:
     """The token of a string or a quoted name."""
     if kind == "string":

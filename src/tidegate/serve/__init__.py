@@ -1,0 +1,1 @@
+"""What stands before the house: the command line, and what it shows."""

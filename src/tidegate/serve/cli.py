@@ -1,0 +1,263 @@
+"""`tidegate`: the command line. Every command is a few lines over the same API that programs use.
+
+    tidegate sql "SELECT * FROM orders LIMIT 10"        one statement, or several
+    tidegate sql -f report.sql --format csv             a file;  tidegate sql < report.sql  does the same
+    tidegate sql                                        a prompt, with history and completion
+    tidegate ingest orders_30d --once                   runs sources
+    tidegate status --json
+
+The lake is `--lake`, else what TIDEGATE_LAKE says, else the folder `lake`.
+
+| exit code | |
+|---|---|
+| 0 | done |
+| 1 | a statement or command failed; stderr says why, with `--json` as one JSON object |
+| 2 | the command line itself is wrong |
+| 130 | Ctrl-C |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json as jsons
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+from cyclopts import App, CycloptsError, Parameter
+
+import tidegate
+from tidegate.serve.output import Format, save, show
+
+if TYPE_CHECKING:
+    from tidegate.database import Database
+
+LAKE = "TIDEGATE_LAKE"
+app = App(
+    name="tidegate",
+    help="Time-varying collections as Parquet parts; reads only what can matter.",
+    version=tidegate.__version__,
+    help_format="markdown",
+)
+
+Lake = Annotated[
+    str,
+    Parameter(
+        ("--lake", "-l"),
+        env_var=LAKE,
+        help="A folder, or a URL such as s3://bucket/lake?metadata=postgresql://…",
+    ),
+]
+Json = Annotated[bool, Parameter("--json", negative=(), help="Print JSON, for programs.")]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command; its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        app(given, exit_on_error=False, print_error=True, result_action="return_value")
+    except CycloptsError:
+        return 2
+    except tidegate.TidegateError as error:
+        _tell(error, json="--json" in given or "json" in given)
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 130
+    except BrokenPipeError:  # `tidegate sql … | head`: whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return 0
+
+
+def run() -> NoReturn:
+    """The program `tidegate`."""
+    sys.exit(main())
+
+
+def _tell(error: tidegate.TidegateError, *, json: bool) -> None:
+    """An error, for people or for programs."""
+    if not json:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return
+    told = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+    if error.position is not None:
+        told |= {"line": error.line, "column": error.column}  # type: ignore[dict-item]  # numbers beside texts
+    sys.stderr.write(jsons.dumps(told) + "\n")
+
+
+def _opened(lake: str, *, make: bool = False) -> Database:
+    """The database; commands that only look do not make one by mistake."""
+    if not make and "://" not in lake and not Path(lake.partition("?")[0]).exists():
+        raise tidegate.StoreError(
+            f"there is no lake at {lake}",
+            hint=f"--lake or {LAKE} says where it is; `tidegate sql` with a CREATE TABLE makes one",
+        )
+    return tidegate.open(lake)
+
+
+@app.command
+def sql(
+    text: str | None = None,
+    *,
+    lake: Lake = "lake",
+    file: Annotated[Path | None, Parameter(("--file", "-f"))] = None,
+    format: Format = "table",  # noqa: A002  # the flag's name
+    output: Annotated[Path | None, Parameter(("--output", "-o"))] = None,
+    as_of: int | None = None,
+    timing: bool = False,
+    json: Json = False,
+) -> None:
+    """Runs SQL: a text, a file, what comes on stdin; or without any of these a prompt.
+
+    ```
+    tidegate sql "CREATE TABLE t (id int8, at timestamptz)"
+    tidegate sql "SELECT * FROM t WHERE mz_now() <= at + '30 days' LIMIT 10"
+    tidegate sql "SELECT * FROM t" --format parquet -o t.parquet
+    tidegate sql -f report.sql --json
+    ```
+
+    Parameters
+    ----------
+    text
+        One statement, or several with semicolons between. All of them run; each result is printed.
+    file
+        A file of statements.
+    format
+        How results are printed.
+    output
+        A file for the result, instead of the screen. Parquet needs one.
+    as_of
+        The time to read at, in milliseconds since 1970.
+    timing
+        Print how long each statement took.
+    """
+    form: Format = "json" if json else format
+    if form == "parquet" and output is None:
+        raise tidegate.UnsupportedError(
+            "Parquet is not for the screen", hint="-o result.parquet says where to"
+        )
+    if text is None and file is None and sys.stdin.isatty():
+        from tidegate.serve.repl import repl
+
+        with _opened(lake, make=True) as db:
+            repl(db, form)
+        return
+    given = text if text is not None else file.read_text() if file is not None else sys.stdin.read()
+    with _opened(lake, make=True) as db:
+        _run(db, given, form, output, as_of, timing=timing)
+
+
+def _run(
+    db: Database, given: str, form: Format, output: Path | None, as_of: int | None, *, timing: bool
+) -> None:
+    """Runs statements, and prints each result as it is there."""
+    from tidegate.sql.lex import pieces
+
+    for one in pieces(given):
+        began = time.perf_counter()
+        result = db.sql(one, as_of=as_of if _reads(one) else None)
+        took = time.perf_counter() - began
+        if form == "parquet" and result.names:
+            save(result, str(output))
+        elif output is not None and result.names:
+            with output.open("w", encoding="utf-8") as opened:
+                show(result, "csv" if form == "table" else form, opened)
+        else:
+            show(result, form, took=took if timing else None)
+
+
+def _reads(statement: str) -> bool:
+    return statement.lstrip().lower().startswith(("select", "with", "explain", "values", "("))
+
+
+@app.command
+def explain(query: str, *, lake: Lake = "lake", analyze: bool = False, pushdown: bool = False) -> None:
+    """Says how a query would be answered, and why each part that is read must be.
+
+    ```
+    tidegate explain "SELECT id FROM t WHERE at > '2026-01-01'"
+    tidegate explain --pushdown "SELECT …"    each condition: can it leave out parts, and if not, why
+    tidegate explain --analyze "SELECT …"     runs it: rows, bytes and time of each stage
+    ```
+    """
+    words = "FILTER PUSHDOWN " if pushdown else "ANALYZE " if analyze else ""
+    with _opened(lake) as db:
+        sys.stdout.write(db.sql(f"EXPLAIN {words}{query}").text() + "\n")
+
+
+@app.command
+def status(*, lake: Lake = "lake", json: Json = False) -> None:
+    """Shows the collections: parts, rows, bytes, since, upper, leases. From metadata alone.
+
+    ```
+    tidegate status
+    tidegate status --json | jq .collections.orders.rows
+    ```
+    """
+    with _opened(lake) as db:
+        found = db.status()
+    if json:
+        sys.stdout.write(jsons.dumps(dataclasses.asdict(found), default=str) + "\n")
+        return
+    from tidegate.serve.screen import status as drawn
+
+    drawn(found)
+
+
+@app.command
+def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = False) -> None:
+    """Merges small parts of collections, and forgets times that their retention no longer keeps.
+
+    ```
+    tidegate compact            every collection
+    tidegate compact orders --full
+    ```
+    """
+    with _opened(lake) as db:
+        _each(
+            names or tuple(db.status().collections),
+            lambda name: db.compact(name, full=full),
+            "compacted",
+            json,
+        )
+
+
+@app.command
+def sweep(*, lake: Lake = "lake", json: Json = False) -> None:
+    """Deletes objects that nothing refers to any more: left by killed writers, and by compaction."""
+    with _opened(lake) as db:
+        _each(("lake",), lambda _: db.sweep(), "swept", json)
+
+
+def _each(names: tuple[str, ...], work: Callable[[str], Any], verb: str, json: bool) -> None:
+    """Does it to each, and tells what was done."""
+    for name in names:
+        done = dataclasses.asdict(work(name))
+        if json:
+            sys.stdout.write(jsons.dumps({"name": name, **done}, default=str) + "\n")
+        else:
+            told = ", ".join(f"{value:,} {key}" for key, value in done.items() if isinstance(value, int))
+            sys.stdout.write(f"{verb} {name}: {told}\n")
+
+
+@app.command
+def config(*, lake: Lake = "lake", json: Json = False) -> None:
+    """Lists every setting: its value, and what it means. `SET name = value` changes one for a session of `tidegate sql`."""
+    from tidegate.config import Config
+
+    known, meanings = Config(), Config.meanings()
+    del lake
+    for name, meaning in meanings.items():
+        value = getattr(known, name)
+        if json:
+            sys.stdout.write(jsons.dumps({"name": name, "value": value, "meaning": meaning}) + "\n")
+        else:
+            sys.stdout.write(f"{name} = {jsons.dumps(value)}\n    {meaning}\n")
+
+
+if __name__ == "__main__":
+    run()

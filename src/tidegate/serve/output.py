@@ -1,0 +1,166 @@
+"""Results for people and for programs: a table on the screen, CSV, JSON lines, a Parquet file.
+
+    show(result, "table")       boxes that fit the terminal, and below them what was read of what there is
+    show(result, "json")        one JSON object a row
+    show(result, "csv")         a header and lines, as PostgreSQL's COPY writes them: NULL is nothing, '' is ""
+    save(result, path)          Parquet
+
+Values are spelled as PostgreSQL spells them in the table and in CSV; in JSON as JSON has them, with jsonb as itself.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import sys
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+if TYPE_CHECKING:
+    from tidegate.scan.result import Result
+
+Format = Literal["table", "csv", "json", "parquet"]
+ROWS = 1_000
+"""Rows of a table on a screen; more scroll away unread."""
+
+
+def show(result: Result, form: Format, out: TextIO | None = None, *, took: float | None = None) -> None:
+    """Prints a result."""
+    out = out or sys.stdout
+    if not result.names:
+        said = result.text()
+        out.write(json.dumps({"said": said}) + "\n" if form == "json" else said + "\n" if said else "")
+    elif form == "json":
+        for row in _rows(result):
+            out.write(json.dumps(dict(zip(result.names, row, strict=True)), ensure_ascii=False) + "\n")
+    elif form == "csv":
+        _csv(result, out)
+    else:
+        _table(result, out)
+        out.write(footer(result) + "\n")
+    if took is not None and form == "table":
+        out.write(f"Time: {1000 * took:.1f} ms\n")
+
+
+def save(result: Result, path: str) -> None:
+    """Writes a result as a Parquet file."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(result.arrow(), path, compression="zstd")
+
+
+def footer(result: Result) -> str:
+    """How many rows, how they were come by, and what was read for them."""
+    rows = f"{len(result):,} row{'' if len(result) == 1 else 's'}"
+    scan = result.scan
+    if not scan.parts_total:
+        return f"({rows})"
+    read = f"{scan.parts_read:,} of {scan.parts_total:,} parts, {size(scan.bytes_read)} of {size(scan.bytes_total)}"
+    return f"({rows}, from {result.path}: read {read})"
+
+
+def size(count: float) -> str:
+    """Bytes in words."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def _rows(result: Result) -> Iterator[list[Any]]:
+    kinds = [type_.kind.value for type_ in result.types]
+    for row in result.rows():
+        yield [_json(value, kind) for value, kind in zip(row, kinds, strict=True)]
+
+
+def _json(value: Any, kind: str) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, str) and kind == "jsonb":
+        return json.loads(value)
+    if isinstance(value, list):
+        return [_json(one, "") for one in value]
+    if isinstance(value, dict):
+        return {name: _json(one, "") for name, one in value.items()}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)  # JSON has neither NaN nor infinity
+    return text(value)
+
+
+def text(value: Any) -> str:
+    """A value as PostgreSQL spells it."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "t" if value else "f"
+        case bytes():
+            return "\\x" + value.hex()
+        case decimal.Decimal():
+            return format(value, "f")
+        case dt.datetime():
+            shown = value.isoformat(" ")
+            return shown.removesuffix(":00") if value.tzinfo else shown
+        case dt.date() | dt.time() | uuid.UUID():
+            return str(value)
+        case list() | dict():
+            return json.dumps(_json(value, ""), ensure_ascii=False)
+        case tuple():
+            return _interval(*value)
+        case _:
+            return str(value)
+
+
+def _interval(months: int, days: int, microseconds: int) -> str:
+    years, months = divmod(abs(months), 12) if months >= 0 else (-(-months // 12), -(-months % 12))
+    words = [
+        f"{count} {unit}{'' if count == 1 else 's'}"
+        for count, unit in ((years, "year"), (months, "mon"), (days, "day"))
+        if count
+    ]
+    if microseconds or not words:
+        minus, left = "-" if microseconds < 0 else "", abs(microseconds)
+        seconds, fraction = divmod(left, 1_000_000)
+        clock = f"{minus}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        words.append(clock + (f".{fraction:06d}".rstrip("0") if fraction else ""))
+    return " ".join(words)
+
+
+def _csv(result: Result, out: TextIO) -> None:
+    """NULL is nothing and an empty text is "", so that they can be told apart."""
+    out.write(",".join(map(_quoted, result.names)) + "\n")
+    out.writelines(
+        ",".join("" if value is None else _quoted(text(value)) for value in row) + "\n"
+        for row in result.rows()
+    )
+
+
+def _quoted(value: str) -> str:
+    if value == "" or any(sign in value for sign in ',"\r\n'):
+        return '"' + value.replace('"', '""') + '"'
+    return value
+
+
+def _table(result: Result, out: TextIO) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=out, highlight=False, soft_wrap=False)
+    table = Table(box=box.SQUARE, header_style="bold", show_edge=False, pad_edge=False)
+    for name, type_ in zip(result.names, result.types, strict=True):
+        number = type_.kind.value.startswith(("int", "float", "numeric"))
+        table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
+    shown = result.rows()[:ROWS]
+    for row in shown:
+        table.add_row(*(Text("∅", style="dim") if value is None else Text(text(value)) for value in row))
+    console.print(table)
+    if len(result) > ROWS:
+        out.write(
+            f"… and {len(result) - ROWS:,} more rows: --format csv, json or parquet gives all of them\n"
+        )

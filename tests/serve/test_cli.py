@@ -1,0 +1,126 @@
+"""The command line as users type it: what is printed, where, and the exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate
+from tidegate.serve.cli import main
+from tidegate.serve.output import text
+from tidegate.sql.lex import pieces
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lake with a table, which is the one that commands take."""
+    where = tmp_path / "lake"
+    monkeypatch.setenv("TIDEGATE_LAKE", str(where))
+    with tidegate.open(where) as db:
+        db.sql("CREATE TABLE t (id int8, s text, at timestamptz, j jsonb)")
+        db.sql(
+            "INSERT INTO t VALUES (1, 'a, \"b\"', '2026-01-02 03:04:05Z', '{\"x\": [1, null]}'), (2, NULL, NULL, NULL)"
+        )
+        db.sql("INSERT INTO t VALUES (3, '', '2026-01-03', '7')")
+    return where
+
+
+def test_rows_as_a_table_with_what_was_read(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "SELECT id, s FROM t WHERE id <= 2 ORDER BY id", "--timing"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["id", "│", "s"]
+    assert [line.rstrip() for line in lines[2:4]] == [' 1 │ a, "b"', " 2 │ ∅"]
+    assert lines[4].startswith("(2 rows, from local: read 1 of 2 parts")
+    assert lines[5].startswith("Time: ")
+
+
+def test_json_and_csv_and_parquet(lake: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["sql", "SELECT * FROM t ORDER BY id", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == {"id": 1, "s": 'a, "b"', "at": "2026-01-02 03:04:05+00", "j": {"x": [1, None]}}
+    assert rows[1] == {"id": 2, "s": None, "at": None, "j": None}
+    assert main(["sql", "SELECT id, s FROM t ORDER BY id", "--format", "csv"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[2:] == ["2,", '3,""']
+    assert list(csv.reader(io.StringIO(printed)))[1] == ["1", 'a, "b"']
+    kept = tmp_path / "t.parquet"
+    assert main(["sql", "SELECT * FROM t", "--format", "parquet", "-o", str(kept)]) == 0
+    assert sorted(pq.read_table(kept).column("id").to_pylist()) == [1, 2, 3]
+    assert main(["sql", "SELECT * FROM t", "--format", "parquet"]) == 1
+
+
+def test_a_file_of_statements_and_stdin(
+    lake: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "s.sql"
+    script.write_text(
+        "-- first\nCREATE TABLE u (x int8);\nINSERT INTO u VALUES (5);\nSELECT x FROM u;\n\nSELECT nope FROM u;"
+    )
+    assert main(["sql", "-f", str(script), "--format", "csv"]) == 1
+    told = capsys.readouterr()
+    assert told.out.splitlines()[-2:] == ["x", "5"]
+    assert "line 6, column 8" in told.err
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT max(x) FROM u"))
+    assert main(["sql", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"max": 5}
+
+
+def test_errors_say_what_and_where(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "SELECT nope FROM t"]) == 1
+    assert capsys.readouterr().err.splitlines()[:4] == [
+        'BindError: column "nope" does not exist',
+        "line 1, column 8:",
+        "    SELECT nope FROM t",
+        "           ^^^^",
+    ]
+    assert main(["sql", "SELECT nope FROM t", "--json"]) == 1
+    told = json.loads(capsys.readouterr().err)
+    assert (told["error"], told["line"], told["column"]) == ("BindError", 1, 8)
+    assert main(["bogus"]) == 2
+    assert main(["status", "--lake", str(lake / "nowhere")]) == 1
+    assert "there is no lake at" in capsys.readouterr().err
+    assert not (lake / "nowhere").exists()
+
+
+def test_the_other_commands(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["collections"]["t"]["rows"] == 3
+    assert main(["status"]) == 0
+    assert "2 │" in next(line for line in capsys.readouterr().out.splitlines() if line.startswith("t "))
+    assert main(["explain", "SELECT id FROM t WHERE id > 2"]) == 0
+    assert "parts: 1 of 2 kept" in capsys.readouterr().out
+    assert main(["explain", "--pushdown", "SELECT id FROM t WHERE id > 2"]) == 0
+    assert "id > 2" in capsys.readouterr().out
+    assert main(["compact", "--full", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["added"] == 1
+    assert main(["sweep", "--json"]) == 0
+    assert main(["config", "--json"]) == 0
+    known = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"meaning"' in line]
+    assert {one["name"]: one["value"] for one in known}["audit"] == 0.01
+
+
+def test_statements_of_a_text() -> None:
+    assert pieces("SELECT ';' ; -- a;\n\n SELECT 2;;") == ["SELECT ';' ", " -- a;\n\n SELECT 2"]
+    assert pieces("SELECT 1;\n\nSELECT 2") == ["SELECT 1", "\n\nSELECT 2"]
+    assert pieces("A;\nB;C") == ["A", "\nB", "\nC"]
+    assert pieces(" ; ; ") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "spelled"),
+    [
+        ((14, 3, 3_661_500_000), "1 year 2 mons 3 days 01:01:01.5"),
+        ((-13, 0, -1_000_000), "-1 years -1 mons -00:00:01"),
+        ((0, 0, 0), "00:00:00"),
+        (True, "t"),
+        (b"\x01\xff", "\\x01ff"),
+        ([1, None, "a"], '[1, null, "a"]'),
+    ],
+)
+def test_values_in_words(value: object, spelled: str) -> None:
+    assert text(value) == spelled

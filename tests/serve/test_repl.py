@@ -1,0 +1,96 @@
+"""The prompt, in a real terminal (tmux): several lines, completion, commands, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import tidegate
+from tidegate.serve.repl import finished
+
+pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not here (Debian: tmux)")
+
+
+class Terminal:
+    """A tmux session of its own server."""
+
+    def __init__(self, socket: Path, command: list[str], env: dict[str, str]) -> None:
+        self.base = ["tmux", "-S", str(socket), "-f", "/dev/null"]
+        words = " ".join(f"'{word}'" for word in command)
+        subprocess.run([*self.base, "new-session", "-d", "-x", "100", "-y", "40", words], env=env, check=True)
+
+    def type(self, *keys: str) -> None:
+        for key in keys:
+            word = key[:-1] + "\\;" if key.endswith(";") else key  # tmux takes a last semicolon for its own
+            subprocess.run([*self.base, "send-keys", word], check=True)
+
+    def screen(self) -> str:
+        done = subprocess.run(
+            [*self.base, "capture-pane", "-p", "-S", "-200"], capture_output=True, text=True, check=False
+        )
+        return done.stdout
+
+    def wait(self, there: Callable[[str], bool], seconds: float = 60) -> str:
+        end = time.monotonic() + seconds
+        while not there(screen := self.screen()):
+            assert time.monotonic() < end, f"not seen:\n{screen}"
+            time.sleep(0.1)
+        return screen
+
+    def close(self) -> None:
+        subprocess.run([*self.base, "kill-server"], check=False, capture_output=True)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    with tidegate.open(tmp_path / "lake") as db:
+        db.sql("CREATE TABLE orders (id int8, price int8)")
+        db.append("orders", {"id": [*range(5)], "price": [*range(5)]})
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "TERM": "xterm"}
+    command = [sys.executable, "-m", "tidegate.serve.cli", "sql", "--lake", str(tmp_path / "lake")]
+    made = Terminal(tmp_path / "tmux", command, env)
+    made.wait(lambda screen: "tidegate>" in screen)
+    yield made
+    made.close()
+
+
+def test_a_talk(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.type("SELECT sum(price)", "Enter")
+    terminal.type("FROM orders;", "Enter")
+    terminal.wait(lambda screen: "\n 10\n" in screen.replace(" \n", "\n") and "(1 row" in screen)
+    terminal.type("SELECT id FROM orders WHERE pri", "Tab")
+    terminal.wait(lambda screen: screen.rstrip().endswith("WHERE price"))
+    terminal.type(" > ord", "Tab")
+    terminal.wait(lambda screen: "collection" in screen and "key word" in screen)
+    terminal.type("C-c")
+    terminal.type("C-c")
+    terminal.type("\\d orders", "Enter")
+    terminal.wait(lambda screen: "price" in screen.split("\\d orders")[-1])
+    terminal.type("SELECT nope FROM orders;", "Enter")
+    terminal.wait(lambda screen: 'column "nope" does not exist' in screen and "^^^^" in screen)
+    terminal.type("\\q", "Enter")
+    terminal.wait(lambda screen: not screen.strip())
+    assert "SELECT sum(price)" in (tmp_path / "state" / "tidegate" / "history").read_text()
+
+
+def test_ctrl_c_ends_the_query_and_not_the_talk(terminal: Terminal) -> None:
+    slow = "SELECT count(*) FROM orders WHERE repeat('a', 30000000) LIKE '%a%b%c%d%';"
+    terminal.type(slow, "Enter")
+    time.sleep(1)
+    terminal.type("C-c")
+    terminal.wait(lambda screen: "cancelled" in screen or "(1 row" in screen)
+    terminal.type("SELECT 41 + 1 AS answer;", "Enter")
+    terminal.wait(lambda screen: "42" in screen.split("AS answer")[-1])
+
+
+def test_when_what_is_typed_is_finished() -> None:
+    assert [finished(text) for text in ("SELECT 1;", "SELECT ';'", "SELECT ';' ; ", "\\d", "", "SELECT 1", "-- ;")] == [
+        True, False, True, True, True, False, False,
+    ]  # fmt: skip
