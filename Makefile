@@ -23,8 +23,8 @@ setup: .venv/stamp ## a .venv with everything at the versions of constraints.txt
 postgres: ## PostgreSQL for the tests that compare with it (Debian's package, if root)
 	@.ci/postgres
 
-demo: setup ## shows what Tidegate does today
-	@$(BIN)/python -m tidegate.demo
+demo: setup ## the main job: raw events through two sources on Spark into a lake, and questions (ROWS=… for more)
+	@$(BIN)/python -m tidegate.demo $(if $(ROWS),--rows $(ROWS))
 
 gates: setup ## format, lint, types, layers
 	$(BIN)/ruff format --check .

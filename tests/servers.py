@@ -67,21 +67,47 @@ def _initdb() -> Path:
 @cache
 def postgres() -> str:
     """The URL of a running PostgreSQL."""
-    programs = _initdb().parent
-    # PostgreSQL refuses to run as root.
-    user = (
-        "postgres" if os.geteuid() == 0 and _has_user("postgres") else "nobody" if os.geteuid() == 0 else None
+    return _postgres("-c max_connections=100")
+
+
+@cache
+def logical_postgres() -> str:
+    """The URL of a running PostgreSQL whose changes can be followed."""
+    return _postgres(
+        "-c wal_level=logical -c max_replication_slots=30 -c max_wal_senders=30 -c max_connections=100"
     )
-    root = _folder(user)
 
-    def run(*command: str | Path) -> None:
-        subprocess.run(command, check=True, user=user, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
 
-    run(programs / "initdb", "-A", "trust", "--no-sync", "-U", "tidegate", "-D", root / "data")
-    settings = f"-c listen_addresses= -c unix_socket_directories={root} -c fsync=off -c max_connections=100"
-    run(programs / "pg_ctl", "-D", root / "data", "-w", "-o", settings, "-l", root / "log", "start")
-    atexit.register(run, programs / "pg_ctl", "-D", root / "data", "-m", "immediate", "stop")
+def _postgres(more: str) -> str:
+    """Starts a PostgreSQL with some settings; its URL."""
+    programs = _initdb().parent
+    root = _folder(_unprivileged())
+    data = root / "data"
+    _as_postgres(programs / "initdb", "-A", "trust", "--no-sync", "-U", "tidegate", "-D", data)
+    settings = f"-c listen_addresses= -c unix_socket_directories={root} -c fsync=off {more}"
+    _as_postgres(programs / "pg_ctl", "-D", data, "-w", "-o", settings, "-l", root / "log", "start")
+    atexit.register(_as_postgres, programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
     return f"postgresql://tidegate@/postgres?host={root}"
+
+
+def crash_postgres(url: str) -> None:
+    """A server of ours dies without a word, and starts again with the same settings."""
+    root = Path(url.partition("host=")[2])
+    command = ["-D", root / "data", "-w", "-m", "immediate", "-l", root / "log", "restart"]
+    _as_postgres(_initdb().parent / "pg_ctl", *command)
+
+
+def _as_postgres(*command: str | Path) -> None:
+    subprocess.run(
+        command, check=True, user=_unprivileged(), stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    )
+
+
+def _unprivileged() -> str | None:
+    """PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    return "postgres" if _has_user("postgres") else "nobody"
 
 
 def _has_user(name: str) -> bool:

@@ -300,14 +300,6 @@ def test_errors_of_rows_name_the_row(db: tidegate.Database) -> None:
     assert ids(db, "SELECT 10 / id FROM t WHERE id <> 0") == [2]
 
 
-def test_what_is_not_done_yet_says_so(db: tidegate.Database) -> None:
-    db.sql("CREATE TABLE t (id int8)")
-    for sql, what in {
-        "CREATE CONNECTION k TO KAFKA (BROKER 'h:1')": "CREATE CONNECTION",
-        "CREATE SOURCE s FROM GENERATOR orders (ROWS 1)": "CREATE SOURCE",
-        "DROP SOURCE s": "DROP SOURCE",
-    }.items():
-        with pytest.raises(tidegate.UnsupportedError, match=rf"(?i){what}.* is not supported yet"):
-            db.sql(sql)
+def test_a_text_without_a_statement(db: tidegate.Database) -> None:
     with pytest.raises(tidegate.ParseError):
         db.sql("")

@@ -23,6 +23,7 @@ PUBLIC = [
     "Position",
     "ReadOnlyError",
     "Result",
+    "SourceError",
     "SqlError",
     "StoreError",
     "TidegateError",

@@ -67,6 +67,16 @@ class Config:
         bool, "whether the keys of a small side of a join leave out parts of the other side"
     ] = True
     stats_budget: Annotated[int, "bytes of statistics that a part may have, but for what must be kept"] = 1024
+    ingest_batch_rows: Annotated[
+        int, "records that one batch of a source brings in at most, unless its WITH says otherwise"
+    ] = 20_000_000
+    ingest_batch_bytes: Annotated[
+        int, "bytes that one batch of a source brings in at most, unless its WITH says otherwise"
+    ] = 4 << 30
+    ingest_poll_ms: Annotated[int, "how often a source that has nothing new is asked again"] = 500
+    ingest_retry_ms: Annotated[
+        int, "how long a source that cannot be reached is left alone at most, before it is tried again"
+    ] = 30_000
     as_of_timeout_ms: Annotated[int, "how long a read waits for a time that is not complete yet"] = 30_000
 
     @classmethod

@@ -12,6 +12,7 @@
 | `sql` | `session/execute.py`: `sql/` binds, `scan/` reads, `shard/catalog.py` keeps names |
 | `table`, `attach` | `spark/relation.py`, `spark/attach.py` |
 | `metrics` | `metrics.py` counts, and `session/observe.py` says what |
+| `ingest` | `session/ingest.py`, which has splits read here, or by `spark/ingest.py` |
 | `append`, `compact`, `sweep` | `shard/writer.py`, `compact.py`, `sweep.py` |
 | `recluster`, `backfill_statistics`; `compact` on Spark | `shard/maintain.py`, by a crew: this process, or `spark/maintain.py` |
 
@@ -26,7 +27,7 @@ import sys
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, overload
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.config import Config
@@ -36,6 +37,9 @@ from tidegate.scan.result import Result
 from tidegate.scan.watch import Watch
 from tidegate.session.append import append, milliseconds
 from tidegate.session.execute import execute
+from tidegate.session.ingest import Crew as Readers
+from tidegate.session.ingest import Here, Ingesting, Ingestion, ingest
+from tidegate.session.ingest_progress import Report as ReportIngestion
 from tidegate.session.lake import Lake
 from tidegate.session.maintain import backfill_statistics, recluster
 from tidegate.session.status import Status, status
@@ -69,12 +73,12 @@ class _OnSpark:
         return query.explain(lake, parsed, as_of, analyze=analyze)
 
 
-def _check_pyspark() -> None:
+def _check_pyspark(
+    what: str = "joins, windows, subqueries and set operations run on Spark, which is not installed",
+    instead: str = "",
+) -> None:
     if importlib.util.find_spec("pyspark") is None:
-        raise UnsupportedError(
-            "joins, windows, subqueries and set operations run on Spark, which is not installed",
-            hint="pip install 'tidegate[spark]'",
-        )
+        raise UnsupportedError(what, hint=f"pip install 'tidegate[spark]'{instead and '; '}{instead}")
 
 
 class Database:
@@ -142,6 +146,53 @@ class Database:
         self._attached.append(attach(self._open, spark or session()))
         return self._attached[-1]
 
+    @overload
+    def ingest(
+        self,
+        name: str,
+        *,
+        once: bool = False,
+        spark: Spark | Literal[False] | None = None,
+        progress: ReportIngestion | None = None,
+    ) -> Ingestion: ...
+
+    @overload
+    def ingest(
+        self,
+        name: list[str] | tuple[str, ...] | None = None,
+        *,
+        once: bool = False,
+        spark: Spark | Literal[False] | None = None,
+        progress: ReportIngestion | None = None,
+    ) -> Ingesting: ...
+
+    def ingest(
+        self,
+        name: str | Sequence[str] | None = None,
+        *,
+        once: bool = False,
+        spark: Spark | Literal[False] | None = None,
+        progress: ReportIngestion | None = None,
+    ) -> Ingestion | Ingesting:
+        """Runs a source, several, or all; what comes back has `progress()`, `stop()`, `wait()`, `error`.
+
+        In the background until it is stopped; with `once` until everything that upstream has now is ingested, and only then it
+        returns. On Spark: in the session that is given, the active one, or a new one on this machine; with `spark=False` in this
+        process alone. `progress` is called with each change; without it there is a bar on a terminal, and a log record.
+        """
+        return ingest(self._open, name, lambda: self._tasks(spark), once=once, report=progress)
+
+    def _tasks(self, spark: Spark | Literal[False] | None) -> Readers:
+        """Whoever reads the splits of sources."""
+        place = self._open.root.place
+        if spark is False or (spark is None and place.kind == "memory"):
+            return Here()
+        _check_pyspark("sources are read on Spark, which is not installed", "or spark=False: in this process")
+        from tidegate.spark.ingest import SparkTasks
+        from tidegate.spark.session import session
+
+        return SparkTasks(spark or session("local[*,4]"), place)
+
     def compact(
         self,
         name: str,
@@ -155,7 +206,7 @@ class Database:
         In this process; or on Spark, if a session is given, or one is active and there is much to do (`spark_compact_bytes`).
         """
         lake = self._open
-        shard, place = lake.table(name), lake.root.place
+        shard, place = lake.collection(name), lake.root.place
         if spark is None and "pyspark" in sys.modules:
             from tidegate.spark.maintain import active
 
@@ -198,7 +249,7 @@ class Database:
         lake = self._open
         done = lake.catalog.sweep(lake.open)
         for name in status(lake).collections:
-            found = sweep.sweep(lake.table(name))
+            found = sweep.sweep(lake.collection(name))
             done.garbage += found.garbage
             done.orphans += found.orphans
             done.temporary += found.temporary

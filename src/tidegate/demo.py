@@ -1,246 +1,340 @@
-"""`make demo`: what exists so far, at work on a year of orders.
+"""`tidegate demo`, `make demo`: the main job, from raw events to answers, on this machine.
 
-It makes a year of orders in memory, one part a day, asks the questions that matter, and for each shows what was read against
-what there is, beside evaluating everything; the answers are compared. Then the last month becomes a database in a temporary
-folder: durable parts with statistics of their own, read as of now and of earlier, compacted. Reads that fetch only what can matter
-follow (`demo_reads.py`), and it ends with a transform taken apart and an error. Spark and sources are not part of this yet.
+    raw events ──▶ two sources, TRANSFORM USING, on Spark ──▶ a lake in a folder ──▶ the questions that matter
+
+Each question is asked of the lake and of Spark reading the very same rows as plain Parquet; the answers must be equal, or the demo
+fails. Then time moves on, and what has expired is gone: from answers at once, from the lake without being read.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
+import os
+import re
+import sys
 import tempfile
 import textwrap
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
 import tidegate
-from tidegate.demo_reads import show_reads
-from tidegate.errors import TidegateError
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.lanes import Lanes, Range
-from tidegate.expr.reasons import reasons
-from tidegate.expr.specs import NO, YES, Specs, Verdict
-from tidegate.expr.types import INT8, JSONB, NUMERIC, TEXT, TIMESTAMPTZ, numeric
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.safe import SafePlan
-from tidegate.plan.temporal import decompose
-from tidegate.plan.verdict import verdicts
-from tidegate.sql import bind
-from tidegate.sql.catalog import Names, Relation
+from tidegate.clock import SystemClock
+from tidegate.config import Config
+from tidegate.demo_data import DAYS, write_clicks
+from tidegate.errors import UnsupportedError
+from tidegate.scan.result import Result
+from tidegate.serve.output import size
 
-DAYS = 365
-START = 1_704_067_200_000_000
-"""2024-01-01, in microseconds."""
-DAY = 86_400_000_000
-NOW = START // 1000 + DAYS * 86_400_000
-"""The end of the year, in milliseconds: the time of every question."""
-TOTAL = numeric(10, 2)
-ORDERS = Relation(
-    "orders",
-    (("id", INT8), ("created_at", TIMESTAMPTZ), ("total", TOTAL), ("customer", TEXT), ("payload", JSONB)),
-)
-COLUMNS = ", ".join(f"{name} {type_}" for name, type_ in ORDERS.columns)
-QUESTIONS = (
-    (
-        "the last 30 days, as seed 003 writes it",
-        "SELECT id, total FROM orders WHERE mz_now() <= created_at + '30 days'",
-    ),
-    (
-        "a number inside JSON",
-        "SELECT id FROM orders WHERE (payload->>'ts')::int8 >= 1735500000000 AND payload->>'kind' = 'web'",
-    ),
-    (
-        "a month, by a function of the time, through a subquery",
-        "SELECT id FROM (SELECT id, date_trunc('month', created_at) AS month FROM orders) WHERE month = '2024-03-01'",
-    ),
-    (
-        "arithmetic, CASE and a prefix",
-        "SELECT id * 2 FROM orders WHERE CASE WHEN id % 2 = 0 THEN id / 5000 ELSE -1 END > 360 AND customer LIKE 'c%'",
-    ),
-    ("a day that never was", "SELECT * FROM orders WHERE created_at::date = '2025-03-01'"),
-)
+LATER_DAYS = 10
+T = TypeVar("T")
+
+
+def small(rows: int) -> Config:
+    """Parts of 1 MiB and less, so that a small lake has as many of them as a large one has of 128 MiB."""
+    return Config(part_bytes=min(1 << 20, max(1 << 16, rows // 2)))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs the demo."""
+    parser = argparse.ArgumentParser(
+        "tidegate demo", description="From raw events to answers, in a few minutes."
+    )
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=2_000_000,
+        help="orders; of clicks there are a fifth (default %(default)s)",
+    )
+    parser.add_argument(
+        "--lake", type=Path, help="where to keep the lake; else it is in a temporary folder and removed"
+    )
+    given = parser.parse_args(arguments)
+    with _folder(given.lake) as folder:
+        run(folder, max(given.rows, 1_000))
+
+
+@contextmanager
+def _folder(kept: Path | None) -> Iterator[Path]:
+    """A folder for everything: one that stays, or one that is removed at the end."""
+    if kept is not None:
+        if kept.exists() and any(kept.iterdir()):
+            raise SystemExit(f"{kept} is not empty: choose another folder, or remove it")
+        yield kept.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="tidegate-demo-") as made:
+        yield Path(made)
+
+
+def run(folder: Path, rows: int) -> None:
+    """The whole story."""
+    began, now = time.monotonic(), SystemClock().now()
+    say(
+        f"Tidegate {tidegate.__version__}: {rows:,} orders and {rows // 5:,} clicks of the last {DAYS} days,\nin {folder}"
+    )
+    with tidegate.open(folder / "lake", config=small(rows)) as db:
+        spark = _spark()
+        _ingest(db, folder, rows, now, spark)
+        _plain(db, folder, spark)
+        _questions(db, spark, now)
+        _explain(db, now)
+    _later(folder)
+    _next(time.monotonic() - began)
+    spark.stop()
+
+
+# ---------------------------------------------------------------- ingestion
+
+
+def _spark() -> Any:
+    """A session of our own; pyspark is imported here first."""
+    try:
+        from tidegate.spark.session import session
+    except ImportError:
+        raise UnsupportedError(
+            "the demo ingests on Spark, which is not installed", hint="pip install 'tidegate[spark]'"
+        ) from None
+    with _quiet():  # Spark greets with a dozen lines
+        return session(settings={"spark.sql.shuffle.partitions": "4", "spark.driver.memory": "2g"})
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What is started in here has no stderr to write to."""
+    sys.stderr.flush()
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
+def _ingest(db: tidegate.Database, folder: Path, rows: int, now: int, spark: Any) -> None:
+    title("Two sources, each with a transform that runs before anything is stored")
+    start = datetime.fromtimestamp(now // 1000 - DAYS * 86_400, UTC)
+    rate = rows / (DAYS * 86_400)
+    clicks = folder / "clicks"
+    written = write_clicks(clicks, rows // 5, 8, now)
+    orders = f"""
+CREATE SOURCE orders_30d
+FROM GENERATOR orders (ROWS {rows}, START AT '{start:%Y-%m-%d %H:%M:%S}+00', RATE {rate:.6f})
+TRANSFORM USING (
+    SELECT id, created_at, customer_id, status, item, total, payload
+    FROM orders_30d
+    WHERE mz_now() <= created_at + '30 days'
+)"""
+    thin = f"""
+CREATE SOURCE clicks
+FROM FILES '{clicks}/*.json' FORMAT JSON
+TRANSFORM USING (
+    SELECT (data->>'id')::int8 AS id, (data->>'at')::timestamptz AS at,
+           (data->>'user')::int8 AS user_id, data->>'url' AS url, data->'device' AS device
+    FROM clicks
+    WHERE data->>'kind' = 'click'
+)"""
+    for sql in (orders, thin):
+        say(sql.replace(str(folder), "…"))
+        db.sql(sql)
+    say("\ningesting on Spark …")
+    for name in ("orders_30d", "clicks"):
+        began = time.monotonic()
+        done = db.ingest([name], once=True, spark=spark).progress()
+        one, kept = done[name], db.status().collections[name]
+        raw = f" ({size(written)} of JSON)" if name == "clicks" else ""
+        say(
+            f"  {name}: {one.records:,} records in{raw}, {one.kept:,} kept, {one.filtered:,} filtered,\n"
+            f"    {one.expired:,} expired before they were stored, {one.bad:,} bad;"
+            f" {kept.parts} part{'s' if kept.parts != 1 else ''}, {size(kept.bytes)}, {time.monotonic() - began:.1f} s"
+        )
+
+
+def _plain(db: tidegate.Database, folder: Path, spark: Any) -> None:
+    """The same rows as plain Parquet, written by Spark in as many files, for comparison."""
+    for name in ("orders_30d", "clicks"):
+        parts = max(1, db.status().collections[name].parts)
+        path = str(folder / "plain" / name)
+        db.table(name, spark).coalesce(parts).write.parquet(path)
+        spark.read.parquet(path).createOrReplaceTempView(f"plain_{name}")
+
+
+# ---------------------------------------------------------------- questions
 
 
 @dataclass(frozen=True)
-class Year:
-    """The parts of a year, a list of columns each, and the statistics of all of them at once."""
+class Question:
+    """Asked here in our SQL, and in Spark's where that differs."""
 
-    parts: list[list[pa.Array]]
-    statistics: list[Specs]
+    what: str
+    ours: str
+    spark: str
+    exact: bool = True
+    """LIMIT without ORDER BY may give any rows: then only their number is compared."""
 
 
-def make_year(rows: int) -> Year:
-    """Orders of a year, `rows` a day."""
-    random = np.random.default_rng(7)
-    parts, stamps = [], []
-    for day in range(DAYS):
-        at = START + day * DAY + np.sort(random.integers(0, DAY, rows))
-        ids = pa.array(np.arange(day * rows, (day + 1) * rows))
-        kind = pa.array(["web", "app", "shop"]).take(pa.array(random.integers(0, 3, rows)))
-        stamp = pa.array(at // 1000)
-        stamps.append(stamp)
-        document = pc.binary_join_element_wise('{"ts":', stamp.cast(pa.string()), ',"kind":"', kind, '"}', "")
-        customer = pc.binary_join_element_wise(
-            "c", pa.array(random.integers(0, 5000, rows)).cast(pa.string()), ""
+def questions(now: int) -> list[Question]:
+    """Those that matter, for a lake that was filled at `now`."""
+    day = f"{datetime.fromtimestamp(now // 1000 - 86_400, UTC):%Y-%m-%d %H:%M:%S}"
+    recent = now - 3 * 86_400_000
+    day_ours, day_spark = f"created_at > '{day}+00'", f"created_at > timestamp '{day}+00:00'"
+    joined = (
+        "SELECT o.status, count(*) FROM {orders} o JOIN {clicks} c ON o.customer_id = c.user_id"
+        " WHERE o.{day} GROUP BY 1 ORDER BY 1"
+    )
+    return [
+        Question(
+            "the last day, of thirty",
+            f"SELECT count(*), sum(total) FROM orders_30d WHERE {day_ours}",
+            f"SELECT count(*), sum(total) FROM plain_orders_30d WHERE {day_spark}",
+        ),
+        Question(
+            "a number inside JSON",
+            f"SELECT count(*) FROM orders_30d WHERE (payload->>'ts')::int8 > {recent} AND payload->>'channel' = 'app'",
+            f"SELECT count(*) FROM plain_orders_30d WHERE cast(get_json_object(payload, '$.ts') AS bigint) > {recent}"
+            " AND get_json_object(payload, '$.channel') = 'app'",
+        ),
+        both(
+            "a text in the middle of texts",
+            "SELECT id, url, device FROM {clicks} WHERE url LIKE '%checkout/42%' ORDER BY id",
+        ),
+        both("ten rows, any", "SELECT * FROM {orders} LIMIT 10", exact=False),
+        both("how many", "SELECT count(*) FROM {clicks}"),
+        Question(
+            "a join, on Spark either way",
+            joined.format(orders="orders_30d", clicks="clicks", day=day_ours),
+            joined.format(orders="plain_orders_30d", clicks="plain_clicks", day=day_spark),
+        ),
+    ]
+
+
+def both(what: str, sql: str, *, exact: bool = True) -> Question:
+    """A question that is written alike."""
+    ours, plain = (sql.format(orders=f"{of}orders_30d", clicks=f"{of}clicks") for of in ("", "plain_"))
+    return Question(what, ours, plain, exact=exact)
+
+
+def _questions(db: tidegate.Database, spark: Any, now: int) -> None:
+    title("Questions, beside Spark reading the same rows as plain Parquet (best of 3)")
+    for one in questions(now):
+        result, ours = _best(partial(db.sql, one.ours))
+        rows, theirs = _best(partial(_on_spark, spark, one.spark))
+        _compare(one, result, rows)
+        scan = result.scan
+        say(f"{one.what}\n  {_folded(one.ours)}")
+        say(
+            f"  {len(result):,} row{'s' if len(result) != 1 else ''} from {result.path};"
+            f" read {scan.parts_read} of {scan.parts_total} parts, {size(scan.bytes_read)} of {size(scan.bytes_total)}"
         )
-        total = pa.array(random.integers(1, 1000, rows)).cast(pa.decimal128(21, 2)).cast(TOTAL.arrow)
-        parts.append([ids, pa.array(at).cast(TIMESTAMPTZ.arrow), total, customer, document])
-    return Year(parts, _statistics(parts, stamps))
+        say(f"  {1000 * ours:,.0f} ms, and Spark on plain Parquet {1000 * theirs:,.0f} ms: the same answer\n")
 
 
-def _statistics(parts: list[list[pa.Array]], stamps: list[pa.Array]) -> list[Specs]:
-    """The least and the greatest value of each column in each part, and of two paths inside the JSON."""
-    described = []
-    for column, (_, type_) in enumerate(ORDERS.columns[:4]):
-        ends = [pc.min_max(part[column]) for part in parts]
-        low, high = (pa.array([end[side].as_py() for end in ends], type_.arrow) for side in ("min", "max"))
-        described.append(Specs.ranged(type_, low, high))
-    ends = [pc.min_max(stamp) for stamp in stamps]
-    low, high = (
-        pa.array([end[side].as_py() for end in ends]).cast(pa.decimal128(38, 0)).cast(NUMERIC.arrow)
-        for side in ("min", "max")
-    )
-    words = (pa.array([word] * len(parts)) for word in ("app", "web"))
-    keys = {
-        "ts": Specs.ranged(JSONB, None, None, lanes=Lanes(number=Range(YES, low, high, YES))),
-        "kind": Specs.ranged(JSONB, None, None, lanes=Lanes(text=Range(YES, *words))),
-    }
-    return [*described, Specs.ranged(JSONB, None, None, lanes=Lanes(map=YES, keys=keys, closed=NO))]
+def _on_spark(spark: Any, sql: str) -> list[Any]:
+    found: list[Any] = spark.sql(sql).collect()
+    return found
 
 
-def ask(year: Year, title: str, sql: str) -> None:
-    """One question: what the statistics say, what is read, and that the answer is that of reading everything."""
-    print(f"\n— {title}\n")
-    print(textwrap.indent("\n".join(textwrap.wrap(sql, 74)), "  "))
-    plan = bind.query(sql, Names({"orders": ORDERS}), now_ms=NOW).mfp.at(NOW).optimise()
-    start = time.perf_counter()
-    found = verdicts(plan, year.statistics, (NOW, NOW), len(year.parts))
-    pruning = time.perf_counter() - start
-    kept = np.flatnonzero(found.keep)
-    start = time.perf_counter()
-    answer = _run(plan, [year.parts[i] for i in kept])
-    reading = time.perf_counter() - start
-    start = time.perf_counter()
-    whole = _run(plan, year.parts)
-    everything = time.perf_counter() - start
-    if answer != whole:
-        raise SystemExit("the answers differ: this is a bug")
-    proven = int((found.verdict == Verdict.ALL).sum())
-    print(
-        f"\n  {len(kept)} of {len(year.parts)} parts are read ({proven} proven to match whole); {answer[0]:,} rows"
-    )
-    print(
-        f"  {pruning * 1e3:.1f} ms to decide, {reading * 1e3:.0f} ms to evaluate; {everything * 1e3:.0f} ms for everything"
-    )
-    print("  the same rows either way")
-    interpretation = Interpretation(year.statistics, (NOW, NOW))
-    for part in (0, int(kept[0])) if len(kept) else (0,):
-        # Of several conditions the one that says most: the first that no row passes, else the first that is open.
-        telling = min(found.by_condition, key=lambda one: one[1][part])[0]
-        verdict = Verdict(found.verdict[part]).name.lower()
-        why = f"part {part} ({verdict}): {reasons(telling, interpretation, part)[0]}"
-        print(textwrap.indent("\n".join(textwrap.wrap(why, 76, subsequent_indent="    ")), "  "))
+def _best(work: Callable[[], T], times: int = 3) -> tuple[T, float]:
+    """What it gives, and the shortest that it took."""
+    tried = []
+    for _ in range(times):
+        began = time.perf_counter()
+        found = work()
+        tried.append((found, time.perf_counter() - began))
+    return tried[-1][0], min(took for _, took in tried)
 
 
-def _run(plan: MapFilterProject, parts: list[list[pa.Array]]) -> tuple[int, str]:
-    """How many rows leave the plan, and a digest of all that leaves."""
-    safe, rows, digest = SafePlan(plan), 0, hashlib.sha256()
-    for part in parts:
-        got = safe.evaluate(part, len(part[0]), NOW)
-        if len(got.failures):
-            raise SystemExit(f"a row failed: {got.failures.messages[0]}")
-        rows += len(got.selection)
-        for column in got.columns if rows else ():
-            digest.update(str(column.slice(0, 50)).encode() if len(column) else b"")
-            digest.update(np.ascontiguousarray(got.selection).tobytes())
-    return rows, digest.hexdigest()
+def _compare(asked: Question, ours: Result, theirs: list[Any]) -> None:
+    """Ends the demo if the answers differ."""
+    mine = [tuple(map(str, row)) for row in ours.rows()]
+    others = [tuple(map(str, row)) for row in theirs]
+    if (mine != others) if asked.exact else len(mine) != len(others):
+        raise SystemExit(f"the answers differ, which is a bug:\n{asked.ours}\n{mine[:5]}\n{others[:5]}")
 
 
-def keep(year: Year) -> None:
-    """The last month as a database in a folder: appended, read, read as of earlier, retracted, compacted."""
-    print("\n— a lake in a folder: Parquet parts, and metadata in SQLite\n")
-    with tempfile.TemporaryDirectory() as folder, tidegate.open(folder) as db:
-        db.sql(f"CREATE TABLE orders ({COLUMNS}) CLUSTER BY (created_at)")
-        start = time.perf_counter()
-        month = [db.append("orders", day) for day in last_month(year)]
-        took = time.perf_counter() - start
-        size = db.status().collections["orders"].bytes
-        print(f"  30 days appended, each all or nothing, in {took:.1f} s: {size / 1e6:.1f} MB")
-        _look(db, "SELECT id FROM orders WHERE created_at >= '2024-12-29'")
-        _look(db, f"SELECT id FROM orders AS OF {month[9]}")
-        bad = db.sql("SELECT * FROM orders WHERE created_at < '2024-12-02'").arrow()
-        db.append("orders", bad, diff=-1)
-        print(f"  {len(bad):,} rows retracted")
-        _look(db, "SELECT id FROM orders")
-        _look(db, f"SELECT id FROM orders AS OF {month[-1]}")
-        done = db.compact("orders", full=True)
-        print(f"  compacted: {done.removed} parts became {done.added}; all times can still be read")
-        _look(db, "SELECT id FROM orders")
-        _look(db, f"SELECT id FROM orders AS OF {month[-1]}")
+def _explain(db: tidegate.Database, now: int) -> None:
+    title("Why a part was read, and why others were not")
+    day = f"{datetime.fromtimestamp(now // 1000 - 86_400 // 8, UTC):%Y-%m-%d %H:%M:%S}"
+    sql = f"EXPLAIN SELECT id, total FROM orders_30d WHERE created_at > '{day}+00' AND total > 100"
+    say(f"{_folded(sql)}\n")
+    for line in db.sql(sql).text().splitlines():
+        _narrow(line)
 
 
-def last_month(year: Year) -> list[pa.Table]:
-    """The last 30 days, a table each."""
-    names = [name for name, _ in ORDERS.columns]
-    return [pa.table(part, names) for part in year.parts[-30:]]
+# ---------------------------------------------------------------- time moves on
 
 
-def _look(db: tidegate.Database, sql: str) -> None:
-    result = db.sql(sql)
-    print(f"  {sql}")
-    print(f"    {len(result):,} rows from {result.scan.parts_read} of {result.scan.parts_total} parts")
+class Later:
+    """The clock of somebody who looks at the lake some days from now."""
+
+    def __init__(self, days: int) -> None:
+        self._clock, self._ahead = SystemClock(), days * 86_400_000
+
+    def now(self) -> int:
+        """Milliseconds since 1970, as it will be."""
+        return self._clock.now() + self._ahead
 
 
-def take_apart() -> None:
-    """A maintained transform: what is done before storing, what expires, and what is left for reading."""
-    print("\n— TRANSFORM USING, taken apart so that it can stop and go on without its past\n")
-    sql = "SELECT id, total FROM orders WHERE mz_now() <= created_at + '30 days' AND payload->>'kind' = 'web'"
-    print(textwrap.indent("\n".join(textwrap.wrap(sql, 74)), "  "))
-    pieces = decompose(bind.transform(sql, Names({"orders": ORDERS})).mfp)
-    for name, piece in zip(("before storing", "expires by", "at reading"), pieces, strict=True):
-        print(textwrap.indent(f"\n{name}:\n{textwrap.indent(piece.show(), '  ')}", "  "))
-
-
-def make_a_mistake() -> None:
-    """An error as a user sees it."""
-    print("\n— and when something is wrong\n")
-    try:
-        bind.query(
-            "SELECT id FROM orders WHERE totl > 5 AND created_at + '30 days' > 7", Names({"orders": ORDERS})
+def _later(folder: Path) -> None:
+    title(f"The same lake, {LATER_DAYS} days from now (by a clock that is set ahead)")
+    sql = "SELECT count(*), min(created_at) FROM orders_30d"
+    with tidegate.open(folder / "lake") as db:
+        count, oldest = db.sql(sql, as_of=None).rows()[0]
+        say(f"  now            {count:>9,} orders, the oldest of {oldest:%Y-%m-%d %H:%M}")
+        before = db.status().collections["orders_30d"]
+    with tidegate.open(folder / "lake", clock=Later(LATER_DAYS)) as db:
+        count, oldest = db.sql(sql).rows()[0]
+        say(f"  in {LATER_DAYS} days     {count:>9,} orders, the oldest of {oldest:%Y-%m-%d %H:%M}")
+        done = db.compact("orders_30d")
+        after = db.status().collections["orders_30d"]
+        say(
+            f"  then compact   dropped {done.expired} of {before.parts} parts whole, without reading them:"
+            f"\n                 {size(before.bytes)} became {size(after.bytes)}"
         )
-    except TidegateError as error:
-        print(textwrap.indent(str(error), "  "))
 
 
-def main() -> None:
-    """Runs the demo."""
-    parser = argparse.ArgumentParser(prog="tidegate demo", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--rows", type=int, default=5000, help="orders a day (default 5,000: 1.8 million in all)"
+def _next(took: float) -> None:
+    title(f"Done in {took:.0f} s. What to try next")
+    say(
+        "  tidegate demo --lake demo --rows 10000000   keep it, and make it larger\n"
+        "  tidegate sql --lake demo/lake               ask it yourself\n"
+        "  tidegate ingest --lake demo/lake            put files into demo/clicks, and\n"
+        "                                              see them come in\n"
+        "  tidegate status --lake demo/lake            how it is doing\n"
+        "\n(tidegate is in .venv/bin, if it was `make` that set it up.)"
     )
-    rows = parser.parse_args().rows
-    print("Tidegate: what exists so far — expressions that are evaluated over rows")
-    print("and interpreted over statistics, by the same declarations; and collections")
-    print("that are kept with their statistics, and read as of any time.")
-    print(f"\nMaking a year of orders, one part a day, {rows * DAYS:,} rows … ", end="", flush=True)
-    start = time.perf_counter()
-    year = make_year(rows)
-    print(f"{time.perf_counter() - start:.1f} s")
-    for title, sql in QUESTIONS:
-        ask(year, title, sql)
-    keep(year)
-    show_reads(COLUMNS, last_month(year), rows)
-    take_apart()
-    make_a_mistake()
-    print("\nNot here yet: Spark, sources, the command line and the web page.")
-    print("Next: docs/tour.md follows a query through the code; `make test` proves it;")
-    print("`make bench-interpret` prunes a million parts beside deltalake.")
+
+
+def title(text: str) -> None:
+    """A heading."""
+    say(f"\n── {text} {'─' * max(0, 76 - len(text))}\n" if len(text) < 74 else f"\n── {text}\n")
+
+
+def say(text: str) -> None:
+    """A line, at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _folded(sql: str) -> str:
+    """SQL on lines of 78."""
+    return "\n  ".join(textwrap.wrap(sql, 76))
+
+
+def _narrow(line: str) -> None:
+    """A line of EXPLAIN, which is made for 100 columns, on 80."""
+    start = len(line) - len(line.lstrip(" │└├─"))
+    said = re.sub(r"(?<=\S) {3,}", "   ", line)
+    rest = textwrap.wrap(
+        said, 79, subsequent_indent=" " * (start + 2), drop_whitespace=True, replace_whitespace=False
+    )
+    say("\n".join(rest) if len(said) > 79 else said)
 
 
 if __name__ == "__main__":

@@ -210,7 +210,7 @@ class CorruptError(StoreError):
 class SourceError(TidegateError):
     """An upstream cannot be read: it does not answer, or what was asked for is not there any more."""
 
-    def __init__(self, message: str, *, again: bool, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, again: bool = False, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.again = again
         """Whether trying again may help, without anybody doing anything here."""

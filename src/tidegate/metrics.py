@@ -14,6 +14,8 @@
 | `tidegate_pages_skipped_total`, `tidegate_bytes_skipped_total` | | what late materialisation did not read inside of these parts |
 | `tidegate_rows_total` | what | `read` `returned` `appended` |
 | `tidegate_appends_total`, `tidegate_appended_parts_total`, `tidegate_appended_bytes_total` | | batches that were committed |
+| `tidegate_ingest_batches_total`, `tidegate_ingest_bytes_total` | | of sources: batches that were committed, bytes that came in |
+| `tidegate_ingest_records_total` | what | of sources, for each collection: `kept` `filtered` `expired` `bad` |
 | `tidegate_audit_failures_total` | | parts left out that held something after all |
 | `tidegate_join_reductions_total`, `tidegate_join_reduction_parts_total` | | scans narrowed by keys of another; parts left out |
 | `tidegate_translation_failures_total`, `tidegate_prune_failures_total` | | on Spark: our failures with a filter |
@@ -51,6 +53,9 @@ HELP = {
     "appends": "Batches appended.",
     "appended_parts": "Parts of these batches.",
     "appended_bytes": "Bytes of these parts.",
+    "ingest_batches": "Batches of sources that were committed.",
+    "ingest_records": "Records of sources, by what became of them in each collection.",
+    "ingest_bytes": "Bytes of these records before they were decoded.",
     "audit_failures": "Parts that statistics had left out and that held something after all.",
     "translation_failures": "Filters of Spark that our translation failed on; nothing was pruned by them.",
     "join_reductions": "Scans that were narrowed by the keys of another side of a join.",
@@ -149,5 +154,5 @@ class Metrics:
         return family
 
 
-_LABELLED = ("statements", "queries", "parts", "bytes", "rows")
+_LABELLED = ("statements", "queries", "parts", "bytes", "rows", "ingest_records")
 """Counters that have no value before they are first counted: which labels there will be is not known."""

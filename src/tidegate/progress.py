@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 
 LOG = logging.getLogger("tidegate.progress")
 BAR = 20
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Progress:
     def line(self) -> str:
         """As one line with a bar."""
         filled = int(BAR * self.share)
-        scale = max(i for i in range(len(_UNITS)) if i == 0 or self.bytes_total >= 1024**i)
+        scale = max(i for i in range(len(UNITS)) if i == 0 or self.bytes_total >= 1024**i)
         done, total = (size / 1024**scale for size in (self.bytes, self.bytes_total))
         minutes, seconds = divmod(int(self.seconds), 60)
         return (
             f"{self.what}  [{'#' * filled}{'.' * (BAR - filled)}]  {100 * self.share:.0f} %"
             f"  {self.groups} of {self.groups_total} groups"
-            f"  {done:.1f} of {total:.1f} {_UNITS[scale]}  {minutes}:{seconds:02d}"
+            f"  {done:.1f} of {total:.1f} {UNITS[scale]}  {minutes}:{seconds:02d}"
         )
 
 

@@ -104,6 +104,24 @@ def test_the_other_commands(lake: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert {one["name"]: one["value"] for one in known}["audit"] == 0.01
 
 
+def test_sources_are_run(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = (
+        "CREATE SOURCE g FROM GENERATOR orders (ROWS 1000) TRANSFORM USING (SELECT id FROM g WHERE id <= 10)"
+    )
+    assert main(["sql", made]) == 0
+    assert main(["ingest", "--once", "--no-spark"]) == 0
+    assert "g: done; 1,000 records in, 10 kept, 990 filtered" in capsys.readouterr().out
+    assert main(["ingest", "g", "--once", "--no-spark", "--json"]) == 0
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (last["source"], last["state"], last["records"]) == ("g", "done", 0)
+    assert main(["status"]) == 0
+    told = capsys.readouterr().out
+    assert next(line.split() for line in told.splitlines() if line.startswith("g ") and "generator" in line)[4:7] == [
+        "ready", "│", "1,000",
+    ]  # fmt: skip
+    assert main(["ingest", "nope", "--once", "--no-spark"]) == 1
+
+
 def test_statements_of_a_text() -> None:
     assert pieces("SELECT ';' ; -- a;\n\n SELECT 2;;") == ["SELECT ';' ", " -- a;\n\n SELECT 2"]
     assert pieces("SELECT 1;\n\nSELECT 2") == ["SELECT 1", "\n\nSELECT 2"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tidegate.clock import ManualClock
 from tidegate.config import Config
 from tidegate.expr.types import INT4
 from tidegate.session.lake import Lake
-from tidegate.shard.catalog import Catalog
+from tidegate.shard.catalog import Catalog, Connection, Item, Source, Subsource, View
 from tidegate.shard.change import Create, Entry, encode
 from tidegate.shard.machine import Machine, Retries
 from tidegate.shard.root import open_root
@@ -103,6 +104,71 @@ def test_killed_while_a_table_is_made(survived: int) -> None:
     assert world.loose() == []
     if survived < 3:
         world.catalog().create_table("t", SCHEMA, {})
+
+
+SOURCE: dict[str, Item] = {
+    "k": Connection("kafka", {"broker": "h:1", "sasl password": "x"}),
+    "s": Source("1", "CREATE SOURCE s", {"errors": "2"}, view=View("SELECT 1")),
+    "s_errors": Subsource("2", "s"),
+}
+
+
+@pytest.mark.parametrize("survived", range(5))
+def test_killed_while_a_source_is_made(survived: int) -> None:
+    """Two shards and three names: all of it is there, or none of it, and nothing is left."""
+    world = World()
+    catalog, left = world.catalog(), [survived]
+    propose = world.log.compare_and_set
+
+    def killing(key: str, expected: int | None, data: bytes) -> bool:
+        if left[0] == 0:
+            raise Killed
+        left[0] -= 1
+        return propose(key, expected, data)
+
+    world.log.compare_and_set = killing  # type: ignore[method-assign]  # the kill that is tested
+    try:
+        catalog.create(SOURCE, {"1": (SCHEMA, {"a": 1}), "2": (SCHEMA, {})})
+        assert survived == 4
+    except Killed:
+        assert survived < 4
+    del world.log.compare_and_set  # type: ignore[method-assign]  # as it was
+    found = world.catalog()
+    assert found.items() == (SOURCE if survived == 4 else {})
+    world.clock.advance(GRACE + 1)
+    world.sweep()
+    assert world.loose() == []
+    for shard in ("1", "2"):
+        machine = found.shard_machine(shard)
+        assert not machine.exists() or machine.fetch().dropped == (survived < 4)
+
+
+def test_items_are_what_they_were() -> None:
+    world = World()
+    one = world.catalog()
+    one.create(SOURCE, {"1": (SCHEMA, {}), "2": (SCHEMA, {})})
+    assert world.catalog().items() == SOURCE
+    assert list(world.catalog().readable()) == ["s", "s_errors"]
+    source = SOURCE["s"]
+    assert isinstance(source, Source)
+    paused = replace(source, paused=True)
+    one.change("s", SOURCE["s"], paused)
+    assert world.catalog().find("s") == paused
+    with pytest.raises(Conflict, match='"s" was changed meanwhile'):
+        one.change("s", SOURCE["s"], paused)
+    with pytest.raises(tidegate.BindError, match='connection "k" already exists'):
+        one.create({"x": Connection("aws"), "k": Connection("aws")}, {})
+    assert "x" not in one.items()
+    with pytest.raises(Conflict, match='"k" was changed'):
+        one.create({"x": Connection("aws")}, {}, {"k": Connection("kafka")})
+    with pytest.raises(tidegate.BindError, match="somebody needs it"):
+        one.drop({"k": SOURCE["k"]}, _refuse)
+    one.drop({"s": paused, "s_errors": SOURCE["s_errors"]})
+    assert list(world.catalog().items()) == ["k"]
+
+
+def _refuse(left: object) -> None:
+    raise tidegate.BindError("somebody needs it")
 
 
 def test_a_maker_that_slept_too_long() -> None:

@@ -191,3 +191,23 @@ def test_packed_files_and_their_ends(name: str) -> None:
     assert taken(FORMAT, plan, packed, name) == dict.fromkeys(range(1000), ("b",))
     with pytest.raises(CorruptError, match="ends too early"):
         taken(FORMAT, plan, packed[:-9], name)
+
+
+PLAIN = st.sampled_from(["a", "", "1", "12", "x y", "é", "long enough to be no short text", "\r", "a\r"])
+
+
+@given(
+    st.lists(st.lists(PLAIN, min_size=3, max_size=3), min_size=1, max_size=12),
+    st.lists(st.lists(PLAIN, min_size=1, max_size=4), max_size=1),
+    st.sampled_from(PLANS),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+)
+@settings(
+    max_examples=200
+)  # half of them have three fields everywhere, and of these two in three no stray carriage return
+def test_records_without_quotes(
+    right: list[list[str]], other: list[list[str]], sql: str, ending: str, closed: bool
+) -> None:
+    data = (ending.join(",".join(fields) for fields in (*right, *other)) + ending * closed).encode()
+    assert shown(taken(FORMAT, planned(sql, FORMAT.columns), data)) == expected(sql, data)

@@ -325,7 +325,7 @@ def test_source_clauses_in_any_order() -> None:
         ("partition", None),
         ("header", "h"),
     ]
-    assert (found.envelope, found.transform_before_envelope) == ("upsert", True)
+    assert (found.envelope, found.transform, found.before is not None) == ("upsert", None, True)
     assert [(o.name, o.value) for o in found.options] == [("topic", "t"), ("start offset", (1, 2))]
     assert [(o.name, o.value) for o in found.with_options] == [("retain history", "1 day"), ("fast", True)]
 

@@ -253,14 +253,24 @@ def asked(given: Any, as_of: int, *, fast: bool) -> Result:
     """Count, count(x) and max(x) of a shard whose second column is x and whose last says when a row ends."""
     with snapshot(given, as_of) as found:
         types: list[Type] = [column.type for column in found.schema.columns]
-        plan = MapFilterProject.identity(types).filter(expression("id >= 0", [("id", INT8)])).project([0])
+        assert found.validity is not None
+        valid = found.validity.conditions(found.schema)
+        plan = MapFilterProject.identity(types).filter(*valid, expression("id >= 0", [("id", INT8)]))
         one = (Aggregate("count", INT8), Aggregate("count", INT8, 0), Aggregate("max", INT8, 0))
         above = MapFilterProject.identity([INT8, INT8, INT8])
         aggregation = Aggregation(0, one, above, False, ("count", "count", "max"))
         config = Config(fast_path=fast, audit=1.0)
         names = ("all", "ids", "most")
         return answer(
-            Question(found, plan.optimise(), names, Shape(), as_of, config, aggregation=aggregation)
+            Question(
+                found,
+                plan.project([0]).at(as_of).optimise(),
+                names,
+                Shape(),
+                as_of,
+                config,
+                aggregation=aggregation,
+            )
         )
 
 

@@ -94,7 +94,9 @@ def test_rows_that_have_ended_are_not_counted_on(monkeypatch: pytest.MonkeyPatch
     )
     for as_of in (10, 60, 89):
         with snapshot(shard, as_of) as found:
-            got = answer(Question(found, plan.project([0]), ("id",), Shape(limit=5), as_of, Config()))
+            assert found.validity is not None
+            valid = plan.filter(*found.validity.conditions(found.schema)).project([0]).at(as_of)
+            got = answer(Question(found, valid, ("id",), Shape(limit=5), as_of, Config()))
             assert (len(got), got.path) == (5, "peek")
 
 
@@ -143,6 +145,14 @@ def test_all_keys_alike() -> None:
             )
         for order in ("same", "same DESC", "same NULLS FIRST"):
             assert len(own.sql(f"SELECT id, w FROM t ORDER BY {order} LIMIT 100")) == 100
+
+
+def test_a_time_before_the_first_part() -> None:
+    with tidegate.open("memory://") as own:
+        own.sql("CREATE TABLE t (id int8)")
+        own.append("t", {"id": [1]}, at=100)
+        got = own.sql("SELECT id FROM t WHERE id > 0 ORDER BY id LIMIT 1", as_of=50)
+        assert (got.rows(), got.path) == ([], "metadata")
 
 
 def test_a_failing_part_is_read_although_its_keys_are_worse() -> None:

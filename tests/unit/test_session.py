@@ -84,7 +84,7 @@ def test_a_handle_that_holds_a_dropped_table() -> None:
         ("SET batch_rows = -1", "batch_rows cannot be -1"),
         ("SHOW colour", 'no setting "colour"'),
         ("SHOW COLUMNS FROM x", 'no table or view "x"'),
-        ("SHOW CREATE VIEW t", "is not a view"),
+        ("SHOW CREATE VIEW t", "is a table, not a view"),
     ],
 )
 def test_refusals(db: tidegate.Database, sql: str, message: str) -> None:

@@ -215,7 +215,7 @@ def test_rows_end_and_the_feed_says_when() -> None:
 def test_parts_that_have_ended_are_dropped_unread_and_their_retractions_do_no_harm() -> None:
     shard = lively()
     (first,) = shard.append(lives((1, None, 50)), at=10).parts
-    shard.append(lives((1, None, 50), (2, None, 500)), at=20, diff=[-1, 1])
+    shard.append(lives((1, None, 50), (2, None, 500_000)), at=20, diff=[-1, 1])
     shard.append(lives(), at=200)
     assert first.expires == 50
     shard.machine.blob.delete(first.name)  # whoever would read it would fail

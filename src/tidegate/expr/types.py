@@ -92,7 +92,7 @@ class Type:
             case Kind.TEXT if self.length is not None:
                 return f"varchar({self.length})"
             case Kind.ARRAY:
-                return f"{self.element}[]"
+                return f"{self.element or 'any'}[]"
             case Kind.RECORD:
                 return f"row({', '.join(f'{name} {type_}' for name, type_ in self.fields)})"
             case _:

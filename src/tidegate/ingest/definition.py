@@ -8,6 +8,8 @@
 
 Every output has a shard of its own, and so has the collection of bad rows. Each shard keeps, with its rows, how far the source
 has come (`positions`, by keys that begin with `source/`). A batch brings all of them from one position to the next.
+
+`stored.py` beside this writes it as JSON, and reads it again.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tidegate.ingest.source import Format, Included, Limit, Upstream
+from tidegate.expr.types import BYTEA, JSONB, TEXT, TIMESTAMPTZ
+from tidegate.ingest.source import Columns, Format, Included, Limit, Upstream
 from tidegate.plan.mfp import MapFilterProject
 
 POSITION = "source/"
@@ -23,7 +26,20 @@ POSITION = "source/"
 UPSERT_KEY = "upsert_key"
 """The option of a shard that names, by id, the hidden column with the raw key of ENVELOPE UPSERT."""
 
+ERRORS = "_errors"
+"""What the name of the collection of bad rows ends with."""
 Envelope = Literal["none", "upsert", "debezium"]
+
+ERRORS_COLUMNS: Columns = (
+    ("at", TIMESTAMPTZ),
+    ("collection", TEXT),
+    ("position", JSONB),
+    ("message", TEXT),
+    ("raw", BYTEA),
+    ("included", BYTEA),
+)
+"""A record that failed: when, for which collection, where it stands upstream, why, its bytes, and what else replay needs of it
+(`ingest/bad.py`: its key and what INCLUDE adds, as Arrow; NULL if nothing)."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +58,10 @@ class Output:
     table: str | None = None
     """Which of the upstream's tables; None if it has one kind of records."""
     before: MapFilterProject | None = None
-    """TRANSFORM BEFORE ENVELOPE: from the format's columns and the included ones to what the envelope is given."""
+    """TRANSFORM BEFORE ENVELOPE: from the format's columns and the included ones to what the envelope is given.
+
+    `plan` then reads what the envelope makes of its outputs, and nothing else: what INCLUDE adds reaches it through this.
+    """
     hidden: int = 0
     """How many of the shard's last columns no reader sees: two bounds, a key."""
 

@@ -127,6 +127,8 @@ class Lag:
     records: int | None = None
     bytes: int | None = None
     milliseconds: int | None = None
+    notes: tuple[str, ...] = ()
+    """What whoever runs the source should know: a file that was written again after it had been read."""
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from tidegate.errors import EvaluationError
 from tidegate.plan.safe import Failures
 
 
-def failed(failures: Failures, names: Sequence[str], columns: Sequence[pa.Array]) -> EvaluationError:
-    """The error of the first row that failed, with its values."""
+def failed(failures: Failures, names: Sequence[str | None], columns: Sequence[pa.Array]) -> EvaluationError:
+    """The error of the first row that failed, with its values; those of columns without a name are nobody's business."""
     row = int(failures.rows[0])
-    values = {name: _value(column, row) for name, column in zip(names, columns, strict=True)}
+    named = zip(names, columns, strict=True)
+    values = {name: _value(column, row) for name, column in named if name is not None}
     return EvaluationError(failures.messages[0].as_py(), row=values)
 
 

@@ -7,7 +7,7 @@
 For each stretch of a part's rows:
 
     pages      those whose statistics say that no row passes are passed over; of those that are proven the filter is not asked
-    visible    rows whose time has come, and whose validity has not ended
+    visible    rows whose time has come; whether they are still valid, the plan says (`shard/validity.py`)
     filter     the first group's columns are read for these rows, its conditions asked; then the next group's, for rows still open
     read       at last all other columns, for the rows that are left: their pages alone, and inside of them these rows alone
 
@@ -44,7 +44,6 @@ from tidegate.scan.steps import Step, steps
 from tidegate.shard.change import Part
 from tidegate.shard.file import PartFile
 from tidegate.shard.splice import Rows
-from tidegate.shard.validity import still_valid
 from tidegate.stats.collect import PAGE_ROWS
 from tidegate.store.blob import Missing
 
@@ -272,14 +271,10 @@ class Staged:
             first += rows
 
     def _visible(self, file: PartFile, rows: Rows) -> _Open:
-        """Those of the rows that have happened and have not ended."""
-        as_of, validity = self.snapshot.as_of, self.snapshot.validity
+        """Those of the rows that have happened."""
+        as_of = self.snapshot.as_of
         if file.part.last > as_of:
             rows = rows.narrow(np.flatnonzero(file.times(rows) <= as_of))
-        if validity is not None:
-            type_ = self.types[self.ids.index(validity.upper)]
-            (upper,) = file.read([validity.upper], [type_], rows)
-            rows = rows.narrow(np.flatnonzero(still_valid(upper, as_of)))
         self.scan.see(len(rows))
         return _Open(rows, [], None if file.all_once else file.diffs(rows))
 
@@ -349,7 +344,7 @@ class Staged:
         demanded = sorted(self.question.plan.demand())
         values = file.read([self.ids[i] for i in demanded], [self.types[i] for i in demanded], row)
         first = Failures(np.zeros(1, np.int64), failures.messages.slice(0, 1))
-        return failed(first, [self.names[i] for i in demanded], values)
+        return failed(first, [self.snapshot.labels[i] for i in demanded], values)
 
 
 def _apart(keep: np.ndarray, whole: np.ndarray) -> list[tuple[np.ndarray, bool]]:

@@ -150,7 +150,7 @@ def _met(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[p
         if waiting > SUMMED_AT:
             passing, waiting = [summed(concat(passing), by_time=False)], 0
     there = settled(concat(passing), names)
-    yield _evaluated(question, narrow, names, repeated(there), int(there.diffs.sum()))
+    yield _evaluated(question, narrow, demanded, repeated(there), int(there.diffs.sum()))
 
 
 def _whole(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
@@ -162,15 +162,16 @@ def _whole(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list
     scan.count(found.parts)
     for batch in question.snapshot.batches(names, found.parts):
         question.watch.check()
-        yield _evaluated(question, narrow, names, batch.columns, batch.num_rows)
+        yield _evaluated(question, narrow, demanded, batch.columns, batch.num_rows)
 
 
 def _evaluated(
-    question: Question, plan: SafePlan, names: list[str], columns: list[pa.Array], rows: int
+    question: Question, plan: SafePlan, demanded: Sequence[int], columns: list[pa.Array], rows: int
 ) -> tuple[list[pa.Array], int]:
+    """What leaves a plan of rows with the demanded columns."""
     got = plan.evaluate(columns, rows, question.now)
     if len(got.failures):
-        raise failed(got.failures, names, columns)
+        raise failed(got.failures, [question.snapshot.labels[i] for i in demanded], columns)
     return got.columns, len(got.selection)
 
 

@@ -6,7 +6,7 @@
     told.of(0, place)                 what was told of one part: `recheck.py` puts it to the test
 
 A part is told if every row that it holds at the time of the query passes the filter (verdict ALL), and that is all its rows: none
-comes later than `as_of`, none has ended. Parts of verdict NONE add nothing. Of a part that is told,
+comes later than `as_of`. (That none has ended is part of the filter.) Parts of verdict NONE add nothing. Of a part that is told,
 
 | aggregate | is | where |
 |---|---|---|
@@ -142,23 +142,11 @@ class _Parts:
         )
         retracts = table.column("retracts").to_numpy()
         self.ones = (self.diffs == self.rows) & ~retracts.astype(bool)
-        self.whole = (table.column("last").to_numpy() <= snapshot.as_of) & self._lasting()
+        self.whole = table.column("last").to_numpy() <= snapshot.as_of
         self._known: dict[int, _Known] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
-
-    def _lasting(self) -> np.ndarray:
-        """Where no row has ended."""
-        validity = self.snapshot.validity
-        if validity is None:
-            return np.ones(len(self), bool)
-        column = next(one for one in self.snapshot.schema.columns if one.id == validity.upper)
-        known = self._read(column)
-        lasting: np.ndarray = to_bools(pc.greater(known.low, self.snapshot.as_of)) | (
-            known.nulls == self.rows
-        )
-        return lasting
 
     def known(self, column: ColumnDef) -> _Known:
         """What statistics know of a column."""

@@ -92,15 +92,15 @@ def _found(question: Question) -> Pruned:
 
 
 def _sure(question: Question) -> np.ndarray:
-    """How many rows each part surely has at this time: none, where some come later or end by themselves."""
+    """How many rows each part surely has at this time: none, where some come later."""
     snapshot = question.snapshot
 
     def count() -> np.ndarray:
         table = snapshot.table(["diffs", "last"])
         diffs, last = (table.column(name).to_numpy() for name in ("diffs", "last"))
-        return np.where((last <= snapshot.as_of) & (snapshot.validity is None), diffs, 0)
+        return np.where(last <= snapshot.as_of, diffs, 0)
 
-    return of_each(snapshot.state.parts).get(("sure", snapshot.as_of, snapshot.validity is None), count)
+    return of_each(snapshot.state.parts).get(("sure", snapshot.as_of), count)
 
 
 def _spread(found: Verdicts, begin: int, count: int) -> Verdicts:

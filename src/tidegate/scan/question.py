@@ -26,7 +26,8 @@ class Question:
 
     snapshot: Snapshot
     plan: MapFilterProject
-    """Over all columns of the snapshot, at `now`, optimised."""
+    """Over all columns of the snapshot, at `now`, optimised. That rows are valid then is among its conditions, where the
+    collection's rows come and go by themselves (`shard/validity.py`): binding put it there."""
     names: tuple[str, ...]
     """Of the plan's first outputs, which are the result; others are only to sort by."""
     shape: Shape

@@ -55,7 +55,7 @@ def suits(question: Question, found: Pruned) -> bool:
     if not (config.fast_path and config.stats_filter and shape.order) or question.aggregation is not None:
         return False
     few = shape.most is not None and 0 < shape.most <= MOST and shape.limit != 0
-    return few and not found.retracts and key_of(question).type.kind not in _UNORDERED
+    return few and bool(found.left) and not found.retracts and key_of(question).type.kind not in _UNORDERED
 
 
 def key_of(question: Question) -> Expr:

@@ -23,7 +23,7 @@ import json as jsons
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -34,6 +34,7 @@ from tidegate.serve.output import Format, save, show
 
 if TYPE_CHECKING:
     from tidegate.database import Database
+    from tidegate.session.ingest_progress import Progress
 
 LAKE = "TIDEGATE_LAKE"
 app = App(
@@ -190,6 +191,57 @@ def explain(query: str, *, lake: Lake = "lake", analyze: bool = False, pushdown:
 
 
 @app.command
+def ingest(
+    *names: str,
+    lake: Lake = "lake",
+    once: bool = False,
+    spark: bool = True,
+    json: Json = False,
+) -> None:
+    """Runs sources: those that are named, or all of them; until Ctrl-C, or with `--once` until upstream has nothing new.
+
+    ```
+    tidegate ingest                         every source
+    tidegate ingest orders_30d --once
+    tidegate ingest orders_30d --no-spark   in this process: for small sources, and where there is no Java
+    ```
+
+    Parameters
+    ----------
+    once
+        Ingest what there is now, and end.
+    spark
+        Read on Spark, on all cores of this machine or wherever spark-defaults.conf says.
+    json
+        Print how it is doing as JSON lines, for programs. Else there is a bar on a terminal.
+    """
+
+    def told(now: Progress) -> None:
+        sys.stdout.write(now.json() + "\n")
+        sys.stdout.flush()
+
+    with _opened(lake) as db:
+        running = db.ingest(
+            names or None, once=once, spark=None if spark else False, progress=told if json else None
+        )
+        try:
+            running.wait()
+        finally:
+            running.stop()
+        if not json:
+            _ended(running.progress())
+
+
+def _ended(found: Mapping[str, Progress]) -> None:
+    """What sources have brought, one line each."""
+    for name, one in found.items():
+        sys.stdout.write(
+            f"{name}: {one.state}; {one.records:,} records in, {one.kept:,} kept, {one.filtered:,} filtered, "
+            f"{one.expired:,} expired, {one.bad:,} bad; {one.parts:,} parts in {one.batches:,} batches\n"
+        )
+
+
+@app.command
 def status(*, lake: Lake = "lake", json: Json = False) -> None:
     """Shows the collections: parts, rows, bytes, since, upper, leases. From metadata alone.
 
@@ -257,6 +309,27 @@ def config(*, lake: Lake = "lake", json: Json = False) -> None:
             sys.stdout.write(jsons.dumps({"name": name, "value": value, "meaning": meaning}) + "\n")
         else:
             sys.stdout.write(f"{name} = {jsons.dumps(value)}\n    {meaning}\n")
+
+
+@app.command
+def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
+    """Shows the main job: raw events through two sources on Spark into a lake, and the questions that matter.
+
+    ```
+    tidegate demo
+    tidegate demo --rows 10000000 --lake demo     a larger one, and keep it
+    ```
+
+    Parameters
+    ----------
+    rows
+        Orders; of clicks there are a fifth.
+    lake
+        Where to keep it; else it is in a temporary folder, and removed at the end.
+    """
+    from tidegate.demo import main as show_all
+
+    show_all(["--rows", str(rows), *(() if lake is None else ("--lake", str(lake)))])
 
 
 if __name__ == "__main__":

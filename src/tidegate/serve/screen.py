@@ -30,8 +30,32 @@ def status(found: Status, console: Console | None = None) -> None:
         newest = ago(one.upper - 1) if one.rows else "–"
         table.add_row(name, f"{one.rows:,}", f"{one.parts:,}", size(one.bytes), newest, f"{one.leases:,}")
     console.print(table)
+    _sources(found, console)
     if found.views:
         console.print(f"views: {', '.join(found.views)}")
+
+
+def _sources(found: Status, console: Console) -> None:
+    """What fills collections, and how it is doing."""
+    if not found.sources:
+        return
+    table = Table(box=box.SQUARE, show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column("source", overflow="fold")
+    table.add_column("from")
+    table.add_column("state")
+    for name in ("in", "kept", "errors", "newest"):
+        table.add_column(name, justify="right")
+    for name, one in found.sources.items():
+        counts = one.collections.values()
+        read = max((some.records for some in counts), default=0)
+        kept = sum(some.kept for some in counts)
+        newest = "–" if one.committed is None else ago(one.committed)
+        table.add_row(name, one.kind, one.state, f"{read:,}", f"{kept:,}", f"{one.errors:,}", newest)
+    console.print()
+    console.print(table)
+    for name, one in found.sources.items():
+        if one.trouble:
+            console.print(f"{name}: {one.trouble}", style="red")
 
 
 def ago(milliseconds: int) -> str:

@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of tables and views.
+"""CREATE and ALTER of tables and views.
 
 | in SQL | in the shard |
 |---|---|
@@ -24,9 +24,10 @@ from tidegate.expr.order import interval_key
 from tidegate.expr.tree import Expr
 from tidegate.expr.types import INTERVAL, Type
 from tidegate.scan.result import Result
+from tidegate.session.drop import readers
 from tidegate.session.lake import Lake, Seen, at, relation_of
 from tidegate.session.query import names_of
-from tidegate.shard.catalog import Item, Table, View, exists
+from tidegate.shard.catalog import Item, View, exists, view_of
 from tidegate.shard.change import Evolve
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import RETENTION, State
@@ -117,11 +118,11 @@ def _with(given: statement.CreateTable) -> dict[str, Any]:
                 hint="there is RETENTION = '30 days'",
                 position=Position(given.sql, *option.at),
             )
-        found[RETENTION] = _milliseconds(option, given.sql)
+        found[RETENTION] = milliseconds(option, given.sql)
     return found
 
 
-def _milliseconds(option: statement.Option, sql: str) -> int:
+def milliseconds(option: statement.Option, sql: str) -> int:
     """A length of time: an interval in quotes, or a number of milliseconds."""
     value, position = option.value, Position(sql, *option.at)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -169,7 +170,7 @@ def drop_column(lake: Lake, given: statement.DropColumn) -> Result:
         if given.if_column_exists and all(c.name != given.column.text for c in schema.columns):
             return None
         smaller = schema.drop(given.column.text)
-        _check_views(lake, name, smaller)
+        _check_views(lake, name, smaller, state.options)
         return Evolve(smaller.to_json())
 
     try:
@@ -180,11 +181,11 @@ def drop_column(lake: Lake, given: statement.DropColumn) -> Result:
     return Result.done("ALTER TABLE")
 
 
-def _check_views(lake: Lake, name: str, smaller: Schema) -> None:
+def _check_views(lake: Lake, name: str, smaller: Schema, options: dict[str, Any]) -> None:
     """Raises if a view could not be bound any more."""
-    for view in _readers(lake, name):
+    for view in readers(lake, name):
         try:
-            bind.query(_text(lake, view), _With(Seen(lake), name, smaller), lake.clock.now())
+            bind.query(_text(lake, view), _With(Seen(lake), name, smaller, options), lake.clock.now())
         except TidegateError:
             raise BindError(f'view "{view}" reads that column', hint=f"DROP VIEW {view} first") from None
 
@@ -192,16 +193,19 @@ def _check_views(lake: Lake, name: str, smaller: Schema) -> None:
 class _With:
     """The catalog as it would be with another schema for one table."""
 
-    def __init__(self, seen: Seen, name: str, schema: Schema) -> None:
-        self.seen, self.name, self.schema = seen, name, schema
+    def __init__(self, seen: Seen, name: str, schema: Schema, options: dict[str, Any]) -> None:
+        self.seen, self.name, self.schema, self.options = seen, name, schema, options
 
     def relation(self, name: str) -> Entry | None:
-        return relation_of(name, self.schema) if name == self.name else self.seen.relation(name)
+        if name == self.name:
+            return relation_of(name, self.schema, self.options)
+        return self.seen.relation(name)
 
 
 def _text(lake: Lake, view: str) -> str:
     item = lake.catalog.find(view)
-    return item.sql if isinstance(item, View) else "SELECT 1"
+    query = None if item is None else view_of(item)
+    return "SELECT 1" if query is None else query.sql
 
 
 def create_view(lake: Lake, given: statement.CreateView) -> Result:
@@ -220,48 +224,3 @@ def create_view(lake: Lake, given: statement.CreateView) -> Result:
     columns = tuple(column.text for column in given.columns)
     lake.catalog.create_view(name, View(given.query.text, columns), replace=given.or_replace)
     return Result.done("CREATE VIEW")
-
-
-def drop(lake: Lake, given: statement.Drop) -> Result:
-    """DROP TABLE and DROP VIEW; all of the names, or none."""
-    items: dict[str, Item] = {}
-    for ident in given.names:
-        found = lake.catalog.find(ident.text)
-        if found is None and given.if_exists:
-            continue
-        item = lake.item(ident.text, at(given.sql, ident))
-        kind = "table" if isinstance(item, Table) else "view"
-        if kind != given.kind:
-            raise BindError(
-                f'"{ident.text}" is a {kind}',
-                hint=f"DROP {kind.upper()} {ident.text}",
-                position=at(given.sql, ident),
-            )
-        items[ident.text] = item
-    waiting = list(items)
-    while waiting:
-        name = waiting.pop()
-        for view in _readers(lake, name):
-            if view not in items:
-                if not given.cascade:
-                    raise BindError(f'view "{view}" reads "{name}"', hint="CASCADE drops it too")
-                items[view] = lake.item(view)
-                waiting.append(view)
-    if items:
-        lake.catalog.drop(items)
-    return Result.done(f"DROP {given.kind.upper()}")
-
-
-def _readers(lake: Lake, name: str) -> list[str]:
-    """The views that read `name`, directly or through others."""
-    found = []
-    for view, item in lake.catalog.items().items():
-        if isinstance(item, View):
-            seen = Seen(lake)
-            try:
-                names_of(item.sql, seen, lake.clock.now())
-            except TidegateError:
-                continue  # it cannot be read anyway
-            if name in seen.names:
-                found.append(view)
-    return found

@@ -1,4 +1,4 @@
-"""What each statement does: one line each, and what is not done yet is refused by name.
+"""What each statement does: one line each.
 
 execute(lake, "CREATE TABLE t (id int8); INSERT INTO t VALUES (1); SELECT * FROM t")     the result of the last one
 """
@@ -10,10 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, assert_never
 
-from tidegate.errors import BindError, ParseError, Position, UnsupportedError
+from tidegate.errors import BindError, ParseError, Position
 from tidegate.scan.result import Result
 from tidegate.scan.watch import Watch
 from tidegate.session import define, explain, query
+from tidegate.session.connection import create_connection
+from tidegate.session.drop import drop
 from tidegate.session.insert import insert
 from tidegate.session.lake import Lake
 from tidegate.session.modify import modify
@@ -84,8 +86,6 @@ def _one(lake: Lake, given: Statement, as_of: int | None, watch: Watch | None) -
             return define.drop_column(lake, given)
         case CreateView():
             return define.create_view(lake, given)
-        case Drop(kind="table" | "view"):
-            return define.drop(lake, given)
         case Insert():
             return insert(lake, given)
         case Delete() | Update():
@@ -94,10 +94,25 @@ def _one(lake: Lake, given: Statement, as_of: int | None, watch: Watch | None) -
             return show(lake, given)
         case Set():
             return _set(lake, given)
-        case Drop() | CreateConnection() | CreateSource() | AlterSource():
-            raise _not_yet(given)
+        case Drop():
+            return drop(lake, given)
+        case CreateConnection():
+            return create_connection(lake, given)
+        case CreateSource() | AlterSource():
+            return _source(lake, given)
         case _:
             assert_never(given)
+
+
+def _source(lake: Lake, given: CreateSource | AlterSource) -> Result:
+    # Decoders and upstreams take as long to import as all else together: whoever has no sources does not wait for them.
+    from tidegate.session import source, source_alter
+
+    return (
+        source.create_source(lake, given)
+        if isinstance(given, CreateSource)
+        else source_alter.alter(lake, given)
+    )
 
 
 def _with_options(lake: Lake, given: Query) -> Lake:
@@ -130,17 +145,3 @@ def _positioned(given: Set, work: Callable[[], T]) -> T:
     except BindError as error:
         error.position = Position(given.sql, *given.name.at)
         raise
-
-
-def _not_yet(given: Statement) -> UnsupportedError:
-    match given:
-        case Drop(kind=kind):
-            what = f"DROP {kind.upper()}"
-        case CreateConnection():
-            what = "CREATE CONNECTION"
-        case CreateSource():
-            what = "CREATE SOURCE"
-        case _:
-            what = "ALTER SOURCE"
-    hint = "it is part of the design, and comes in a later version"
-    return UnsupportedError(f"{what} is not supported yet", hint=hint)

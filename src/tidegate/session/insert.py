@@ -6,6 +6,8 @@ gets its DEFAULT, else NULL.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from tidegate.errors import BindError, EvaluationError, Position, TidegateError
@@ -17,6 +19,7 @@ from tidegate.session.define import DEFAULTS, default
 from tidegate.session.lake import Lake, at
 from tidegate.session.query import select
 from tidegate.shard.schema import ColumnDef, Schema
+from tidegate.shard.validity import shown
 from tidegate.shard.writer import Shard, schema_of
 from tidegate.sql import statement, values
 from tidegate.sql.express import assigned
@@ -26,8 +29,9 @@ from tidegate.sql.syntax import Values
 def insert(lake: Lake, given: statement.Insert) -> Result:
     """INSERT INTO … VALUES, SELECT or DEFAULT VALUES."""
     shard = lake.table(given.table.text, at(given.sql, given.table))
-    schema = schema_of(shard.machine.fetch())
-    targets = _targets(schema, given)
+    state = shard.machine.fetch()
+    schema = schema_of(state)
+    targets = _targets(replace(schema, columns=shown(schema, state.options)), given)
     columns, rows = _rows(lake, shard, given, targets)
     if rows:
         by_id = {target.id: column for target, column in zip(targets, columns, strict=True)}

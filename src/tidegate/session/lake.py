@@ -1,6 +1,7 @@
 """The open database that statements work on: its catalog, its shards, its settings.
 
-    lake.table("orders")       the Shard behind a name; an error if there is none, or it is a view
+    lake.collection("orders")  the Shard behind a name; an error if there is none, as of a view
+    lake.table("orders")       the same of a table, to write to: what a source fills is refused
     lake.relation("orders")    what binding wants to know of the name (`sql/catalog.py`)
 
 A shard is opened when it is first asked for, and kept: later it reads only what is new in its log.
@@ -9,26 +10,29 @@ A shard is opened when it is first asked for, and kept: later it reads only what
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
 from difflib import get_close_matches
-from typing import Protocol
+from typing import Any, Protocol
 
 from tidegate.clock import Clock
 from tidegate.config import Config
 from tidegate.errors import BindError, Position, TidegateError
 from tidegate.metrics import Metrics
+from tidegate.plan.mfp import MapFilterProject
 from tidegate.scan.result import Result
 from tidegate.scan.turns import Turns
 from tidegate.scan.watch import Watch
 from tidegate.session.settings import changed
-from tidegate.shard.catalog import Item, Table, View
+from tidegate.shard.catalog import Item, Subsource, Table, View, kind_of, shard_of, view_of
 from tidegate.shard.heart import beat
 from tidegate.shard.lease import step_back
 from tidegate.shard.machine import Machine
 from tidegate.shard.root import Root
 from tidegate.shard.schema import Schema
 from tidegate.shard.statistics import describing
+from tidegate.shard.validity import Validity, hidden, shown
 from tidegate.shard.writer import Shard, schema_of
 from tidegate.sql import catalog as names
 from tidegate.sql import syntax
@@ -49,6 +53,18 @@ class Beyond(Protocol):
         ...
 
 
+class Running(Protocol):
+    """A source that is being ingested (`ingest.py`)."""
+
+    def progress(self) -> Any:
+        """How it is doing."""
+        ...
+
+    def stop(self) -> None:
+        """Ends it."""
+        ...
+
+
 class Lake:
     """One open database. Threads may share it."""
 
@@ -64,6 +80,8 @@ class Lake:
         )
         self.spark: Beyond | None = None
         """Runs what is more than rows and groups of one collection; whoever opens the database sets it."""
+        self.ingesting: dict[str, Running] = {}
+        """Sources that this open database ingests, or has ingested, by name."""
         self.turns = Turns()
         self.metrics.gauge("peeks_running", "Fast-path reads that run now.", lambda: self.turns.running)
         self.metrics.gauge(
@@ -84,13 +102,42 @@ class Lake:
         return Shard(machine, self.config, describing(machine, self.config), self.metrics)
 
     def table(self, name: str, position: Position | None = None) -> Shard:
-        """The shard of a table."""
+        """The shard of a table: of what rows can be written to."""
+        match self.item(name, position):
+            case Table(shard):
+                return self.shard(shard)
+            case View():
+                message, hint = f'"{name}" is a view, not a table', "a view can only be read"
+            case Subsource(_, source):
+                message, hint = f'"{name}" is filled by the source "{source}"', "it can only be read"
+            case item:
+                message, hint = f'"{name}" is a {kind_of(item)}, not a table', "it can only be read"
+        raise BindError(message, hint=hint, position=position)
+
+    def collection(self, name: str, position: Position | None = None) -> Shard:
+        """The shard of what has rows of its own, whoever writes them."""
         item = self.item(name, position)
-        if isinstance(item, View):
+        shard = shard_of(item)
+        if shard is None:
             raise BindError(
-                f'"{name}" is a view, not a table', hint="a view can only be read", position=position
+                f'"{name}" is a {kind_of(item)}, and has no rows of its own',
+                hint=self._instead(name, item),
+                position=position,
             )
-        return self.shard(item.shard)
+        return self.shard(shard)
+
+    def _instead(self, name: str, item: Item) -> str | None:
+        """What has the rows instead."""
+        of = [
+            key for key, it in self.catalog.items().items() if isinstance(it, Subsource) and it.source == name
+        ]
+        return (
+            f"they are in {', '.join(of)}"
+            if of
+            else "a view can only be read"
+            if isinstance(item, View)
+            else None
+        )
 
     def item(self, name: str, position: Position | None = None) -> Item:
         """What a name means; an error if it means nothing."""
@@ -110,7 +157,9 @@ class Lake:
                 shard.describe = describing(shard.machine, self.config)
 
     def close(self) -> None:
-        """Lets go of leases that no reader is under; what cannot be written now runs out by itself."""
+        """Ends ingestions, and lets go of leases that no reader is under; what cannot be written now runs out by itself."""
+        for running in list(self.ingesting.values()):
+            running.stop()
         with self._lock:
             for shard in self._shards.values():
                 with suppress(TidegateError):
@@ -140,19 +189,34 @@ class Seen:
         """The collection or view of that name."""
         self.names.add(name)
         item = self.lake.catalog.find(name)
-        if isinstance(item, View):
-            return names.View(item.sql, item.columns)
-        if not isinstance(item, Table):
+        view = None if item is None else view_of(item)
+        if view is not None:
+            return names.View(view.sql, view.columns)
+        kept = None if item is None else shard_of(item)
+        if kept is None:
             return None
-        shard = self.lake.shard(item.shard)
-        schema = schema_of(shard.machine.fetch())
+        shard = self.lake.shard(kept)
+        state = shard.machine.fetch()
+        schema = schema_of(state)
         self.tables[name] = shard, schema
-        return relation_of(name, schema)
+        return relation_of(name, schema, state.options)
 
 
-def relation_of(name: str, schema: Schema) -> names.Relation:
-    """A schema as binding sees it."""
-    return names.Relation(name, tuple((column.name, column.type) for column in schema.columns))
+def relation_of(name: str, schema: Schema, options: Mapping[str, Any]) -> names.Relation:
+    """A schema as binding sees it: without the columns that the shard's options hide, and of the rows that are valid."""
+    visible = tuple((column.name, column.type) for column in shown(schema, options))
+    return names.Relation(name, visible, reading_of(schema, options))
+
+
+def reading_of(schema: Schema, options: Mapping[str, Any]) -> MapFilterProject | None:
+    """The plan from all columns of a shard to those that are seen; None: it has no others."""
+    out, validity = hidden(options), Validity.of(options)
+    if not out:
+        return None
+    plan = MapFilterProject.identity([column.type for column in schema.columns])
+    if validity is not None:
+        plan = plan.filter(*validity.conditions(schema))
+    return plan.project([i for i, column in enumerate(schema.columns) if column.id not in out])
 
 
 def at(sql: str, ident: Ident) -> Position:

@@ -20,7 +20,7 @@ def recluster(
     lake: Lake, name: str, by: Sequence[str] | None, crew: Crew | None, report: Report | None
 ) -> Reclustered:
     """Sorts a collection by its CLUSTER BY columns, or by these, which are its CLUSTER BY from here on."""
-    shard = lake.table(name)
+    shard = lake.collection(name)
     if by is not None:
         if isinstance(by, str) or not by:
             raise BindError("`by` is a list of columns", hint='by=["customer", "at"]')
@@ -36,4 +36,4 @@ def recluster(
 
 def backfill_statistics(lake: Lake, name: str, crew: Crew | None, report: Report | None) -> Learnt:
     """Gives statistics to the parts that have none."""
-    return learn_by(crew or Here(), lake.table(name), lake.root.place, report=report, name=name)
+    return learn_by(crew or Here(), lake.collection(name), lake.root.place, report=report, name=name)

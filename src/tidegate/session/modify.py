@@ -47,12 +47,13 @@ from tidegate.scan.result import Result, Scan
 from tidegate.scan.sort import Shape
 from tidegate.scan.watch import Watch
 from tidegate.session.insert import default_of
-from tidegate.session.lake import Lake, at
+from tidegate.session.lake import Lake, at, relation_of
 from tidegate.shard.batch import conform
 from tidegate.shard.merge import Block, concat, repeated, settled, summed
 from tidegate.shard.reader import Snapshot, snapshot, updates
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import State
+from tidegate.shard.validity import labels
 from tidegate.shard.writer import Shard, TooOld, schema_of
 from tidegate.sql import assign
 from tidegate.sql.bind import BoundQuery
@@ -122,15 +123,15 @@ class _Tries:
 
 def _bound(lake: Lake, given: Delete | Update) -> _Bound:
     shard = lake.table(given.table.text, at(given.sql, given.table))
-    schema = schema_of(shard.machine.fetch())
-    columns = [(column.name, column.type) for column in schema.columns]
+    state = shard.machine.fetch()
+    schema = schema_of(state)
     wall = lake.clock.now()
 
     def default(place: int) -> Expr:
         return default_of(lake, shard, schema.columns[place])
 
     try:
-        change = assign.change(given, columns, default, wall)
+        change = assign.change(given, relation_of(given.table.text, schema, state.options), default, wall)
     except PlanError as error:
         raise UnsupportedError(
             f"{error.construct or error.message} is not supported in {type(given).__name__.upper()}",
@@ -206,7 +207,7 @@ def _check_nulls(bound: _Bound, given: Update, before: list[pa.Array], after: li
         if not column.nullable and after[place].null_count:
             row = np.flatnonzero(after[place].is_null().to_numpy(zero_copy_only=False))[:1]
             broken = f'null value in column "{column.name}" violates not-null constraint'
-            names = [column.name for column in bound.schema.columns]
+            names = labels(bound.schema, bound.shard.machine.known().options)
             error = failed(Failures(row, pa.array([broken])), names, before)
             error.position = at(given.sql, target)
             raise error
@@ -277,5 +278,5 @@ def _followed(question: Question, columns: list[pa.Array], news: Block) -> list[
     _checked_size(question, rows)
     got = SafePlan(question.plan).evaluate(rows, int(there.diffs.sum()), question.now)
     if len(got.failures):
-        raise failed(got.failures, names, rows)
+        raise failed(got.failures, question.snapshot.labels, rows)
     return got.columns

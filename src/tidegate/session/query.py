@@ -19,6 +19,7 @@ from dataclasses import astuple
 from typing import TypeVar
 
 from tidegate.errors import PlanError, TidegateError, UnsupportedError
+from tidegate.expr.types import Type
 from tidegate.scan import aggregate, local
 from tidegate.scan.answer import answer
 from tidegate.scan.question import Question
@@ -43,10 +44,19 @@ def bound_query(lake: Lake, parsed: syntax.Query | str, seen: Seen, now_ms: int)
 
 def names_of(parsed: syntax.Query | str, seen: Seen, now_ms: int) -> tuple[str, ...]:
     """The columns of a query of any shape; an error if it means nothing."""
+    return columns_of(parsed, seen, now_ms)[0]
+
+
+def columns_of(
+    parsed: syntax.Query | str, seen: Seen, now_ms: int
+) -> tuple[tuple[str, ...], tuple[Type, ...]]:
+    """The names and types of its columns."""
     try:
-        return bind.query(parsed, seen, now_ms).names
+        bound = bind.query(parsed, seen, now_ms)
+        return bound.names, bound.types
     except PlanError:
-        return general(parsed, seen, now_ms).names
+        found = general(parsed, seen, now_ms)
+        return found.names, tuple(column.type for column in found.columns)
 
 
 def select(lake: Lake, parsed: syntax.Query, as_of: int | None, watch: Watch | None = None) -> Result:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tidegate.session.lake import Lake
-from tidegate.shard.catalog import Table
+from tidegate.shard.catalog import Connection, Source, View, shard_of
+from tidegate.shard.validity import shown
 from tidegate.shard.writer import Shard, schema_of
+
+if TYPE_CHECKING:
+    from tidegate.session.source_status import SourceStatus
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Status:
     metadata: str
     collections: dict[str, CollectionStatus] = field(default_factory=dict)
     views: tuple[str, ...] = ()
+    sources: dict[str, SourceStatus] = field(default_factory=dict)
+    connections: tuple[str, ...] = ()
 
 
 def status(lake: Lake) -> Status:
@@ -52,15 +59,25 @@ def status(lake: Lake) -> Status:
         root.marker.database,
         root.marker.format,
         root.marker.metadata,
-        {name: _of(lake.shard(item.shard)) for name, item in items.items() if isinstance(item, Table)},
-        tuple(name for name, item in items.items() if not isinstance(item, Table)),
+        {name: _of(lake.shard(shard)) for name, item in items.items() if (shard := shard_of(item))},
+        tuple(name for name, item in items.items() if isinstance(item, View)),
+        _sources(lake, {name: item for name, item in items.items() if isinstance(item, Source)}),
+        tuple(name for name, item in items.items() if isinstance(item, Connection)),
     )
+
+
+def _sources(lake: Lake, items: dict[str, Source]) -> dict[str, SourceStatus]:
+    if not items:
+        return {}  # and what ingests is not imported
+    from tidegate.session.source_status import source_status
+
+    return {name: source_status(lake, name, item) for name, item in items.items()}
 
 
 def _of(shard: Shard) -> CollectionStatus:
     state = shard.machine.fetch()
     return CollectionStatus(
-        len(schema_of(state).columns),
+        len(shown(schema_of(state), state.options)),
         state.parts.count,
         state.parts.rows,
         state.parts.size,

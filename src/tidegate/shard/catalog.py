@@ -4,18 +4,22 @@
       database             the id that the root says too
       name/orders          {"kind": "table", "shard": "3f…"}
       name/recent          {"kind": "view", "sql": "SELECT …", "columns": []}
+      name/k               {"kind": "connection", "to": "kafka", "options": {…}}
+      name/clicks          {"kind": "source", "shard": "9a…", "sql": "CREATE SOURCE …", "definition": {…}, "paused": false}
+      name/clicks_errors   {"kind": "subsource", "shard": "b0…", "source": "clicks"}
       loose/77…            {"at": ms}: a shard that has no name: being made, or dropped
 
-A table is made in three steps, so that a crash leaves nothing that cannot be found again:
+What has rows (a table, a source and its subsources) is made in three steps, so that a crash leaves nothing
+that cannot be found again:
 
 | step | killed after it |
 |---|---|
-| `loose/<shard>` is entered | nothing else is there; `sweep` forgets it |
-| the shard is created | an empty shard without a name; `sweep` drops it |
-| one entry names it and removes `loose` | it is there |
+| `loose/<shard>` is entered for every shard | nothing else is there; `sweep` forgets it |
+| the shards are created | empty shards without a name; `sweep` drops them |
+| one entry gives all the names and removes `loose` | all of it is there |
 
-Of two who make the same name, the last step lets one win; the other is told that it exists, and its shard stays loose. Dropping is
-the same backwards: the name goes and `loose` comes in one entry, then the shard is dropped, and sweep does the rest.
+Of two who make the same name, the last step lets one win; the other is told that it exists, and its shards stay loose. Dropping is
+the same backwards: the names go and `loose` comes in one entry, then the shards are dropped, and sweep does the rest.
 
 Everything that can go wrong with a proposal (a rival, a lost answer) is dealt with by `machine.py`: the catalog is a `Machine`
 whose changes are `Configure`.
@@ -25,10 +29,10 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, assert_never
 
 from tidegate.errors import BindError, TidegateError
 from tidegate.shard.change import Configure, Create, Drop
@@ -56,7 +60,38 @@ class View:
     columns: tuple[str, ...] = ()
 
 
-Item: TypeAlias = Table | View
+@dataclass(frozen=True)
+class Connection:
+    """How something outside is reached: its kind, and the options as they were written."""
+
+    to: str
+    options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something outside that is read into collections: into one of this name, or into subsources."""
+
+    shard: str | None
+    """None: its collections are subsources."""
+    sql: str
+    """The statement that made it, and last changed it."""
+    definition: dict[str, Any] = field(default_factory=dict, repr=False)
+    """As `ingest/definition.py` writes it."""
+    paused: bool = False
+    view: View | None = None
+    """WITH (SPLIT): the query over what is stored that its name stands for."""
+
+
+@dataclass(frozen=True)
+class Subsource:
+    """One of the collections of a source, or its bad rows."""
+
+    shard: str
+    source: str
+
+
+Item: TypeAlias = Table | View | Connection | Source | Subsource
 
 
 class Catalog:
@@ -82,9 +117,15 @@ class Catalog:
 
     def items(self) -> dict[str, Item]:
         """Everything that has a name, by name."""
-        found = self.machine.fetch().options
-        names = sorted(key[len(_NAME) :] for key in found if key.startswith(_NAME))
-        return {name: _item(found[_NAME + name]) for name in names}
+        return _items(self.machine.fetch())
+
+    def readable(self) -> dict[str, Item]:
+        """Everything that can be read by its name."""
+        return {
+            name: item
+            for name, item in self.items().items()
+            if shard_of(item) is not None or view_of(item) is not None
+        }
 
     def find(self, name: str) -> Item | None:
         """What a name means."""
@@ -98,26 +139,52 @@ class Catalog:
 
     def create_table(self, name: str, schema: Schema, options: Mapping[str, Any]) -> Machine:
         """A new collection; its shard's machine. A `BindError` if the name is taken."""
-        shard = secrets.token_hex(8)
-        self._enter(name, {_LOOSE + shard: {"at": self.machine.clock.now()}})
-        machine = self.shard_machine(shard)
-        Shard.create(machine, schema, options)
+        shard = fresh_shard()
+        self.create({name: Table(shard)}, {shard: (schema, options)})
+        return self.shard_machine(shard)
+
+    def create(
+        self,
+        items: Mapping[str, Item],
+        shards: Mapping[str, tuple[Schema, Mapping[str, Any]]],
+        needs: Mapping[str, Item] | None = None,
+    ) -> None:
+        """New names and the new shards behind them, all at once. A `BindError` if a name is taken.
+
+        What `needs` names must be there as it says: a connection is not dropped while a source is made that uses it.
+        """
+        now = self.machine.clock.now()
+        if shards:
+            self._enter(items, {_LOOSE + shard: {"at": now} for shard in shards})
+        for shard, (schema, options) in shards.items():
+            Shard.create(self.shard_machine(shard), schema, options)
 
         def check(state: State) -> None:
-            if _LOOSE + shard not in state.options:
-                raise Conflict(f'table "{name}" took so long to make that it was swept', hint="make it again")
+            if any(_LOOSE + shard not in state.options for shard in shards):
+                names = ", ".join(f'"{name}"' for name in items)
+                raise Conflict(f"{names} took so long to make that it was swept", hint="make it again")
+            _check_same(state, needs or {})
 
-        entry = {_NAME + name: {"kind": "table", "shard": shard}, _LOOSE + shard: None}
+        entries: dict[str, Any] = {_NAME + name: _entry(item) for name, item in items.items()}
         try:
-            self._enter(name, entry, check)
+            self._enter(items, entries | {_LOOSE + shard: None for shard in shards}, check)
         except TidegateError:
-            machine.change(lambda state: None if state.dropped else Drop())
+            for shard in shards:
+                self.shard_machine(shard).change(lambda state: None if state.dropped else Drop())
             raise
-        return machine
+
+    def change(self, name: str, was: Item, becomes: Item) -> None:
+        """Another item for a name, which must still mean what it did."""
+
+        def think(state: State) -> Configure:
+            _check_same(state, {name: was})
+            return Configure({_NAME + name: _entry(becomes)})
+
+        self.machine.change(think)
 
     def create_view(self, name: str, view: View, *, replace: bool) -> None:
         """A new view, or with `replace` another one in its place."""
-        entry = {_NAME + name: {"kind": "view", "sql": view.sql, "columns": list(view.columns)}}
+        entry = {_NAME + name: _entry(view)}
 
         def think(state: State) -> Configure:
             known = state.options.get(_NAME + name)
@@ -127,24 +194,21 @@ class Catalog:
 
         self.machine.change(think)
 
-    def drop(self, names: Mapping[str, Item]) -> None:
-        """Takes names away, all at once; what they mean must still be what it was."""
+    def drop(
+        self, names: Mapping[str, Item], check: Callable[[Mapping[str, Item]], None] = lambda _: None
+    ) -> None:
+        """Takes names away, all at once; what they mean must still be what it was. `check` may refuse, by what is left."""
+        shards = [shard for shard in map(shard_of, names.values()) if shard is not None]
 
         def think(state: State) -> Configure:
-            gone: dict[str, Any] = {}
-            for name, item in names.items():
-                known = state.options.get(_NAME + name)
-                if known is None or _item(known) != item:
-                    raise Conflict(f'"{name}" was changed meanwhile', hint="look again")
-                gone[_NAME + name] = None
-                if isinstance(item, Table):
-                    gone[_LOOSE + item.shard] = {"at": self.machine.clock.now()}
-            return Configure(gone)
+            _check_same(state, names)
+            check({name: item for name, item in _items(state).items() if name not in names})
+            gone: dict[str, Any] = {_NAME + name: None for name in names}
+            return Configure(gone | {_LOOSE + shard: {"at": self.machine.clock.now()} for shard in shards})
 
         self.machine.change(think)
-        for item in names.values():
-            if isinstance(item, Table):
-                self.shard_machine(item.shard).change(lambda state: None if state.dropped else Drop())
+        for shard in shards:
+            self.shard_machine(shard).change(lambda state: None if state.dropped else Drop())
 
     def sweep(self, shard: Callable[[Machine], Shard]) -> Swept:
         """Sweeps the catalog's own objects and the shards without a name; `shard` opens one."""
@@ -177,32 +241,93 @@ class Catalog:
                 machine.attempt(partial(machine.blob.delete, name))
 
     def _enter(
-        self, name: str, entries: dict[str, Any], check: Callable[[State], None] = lambda _: None
+        self, names: Iterable[str], entries: dict[str, Any], check: Callable[[State], None] = lambda _: None
     ) -> None:
         def think(state: State) -> Configure:
-            known = state.options.get(_NAME + name)
-            if known is not None:
-                raise exists(name, _item(known))
+            for name in names:
+                known = state.options.get(_NAME + name)
+                if known is not None:
+                    raise exists(name, _item(known))
             check(state)
             return Configure(entries)
 
         self.machine.change(think)
 
 
+def fresh_shard() -> str:
+    """A name for a shard that there is not."""
+    return secrets.token_hex(8)
+
+
+def shard_of(item: Item) -> str | None:
+    """Where the rows of an item are; None: it has none of its own."""
+    return None if isinstance(item, View | Connection) else item.shard
+
+
+def view_of(item: Item) -> View | None:
+    """The query that a name stands for; None: it stands for no query."""
+    return item if isinstance(item, View) else item.view if isinstance(item, Source) else None
+
+
+def kind_of(item: Item) -> str:
+    """What people call it."""
+    return type(item).__name__.lower()
+
+
 def exists(name: str, item: Item) -> BindError:
     """The error for a name that is taken."""
-    kind = "view" if isinstance(item, View) else "table"
-    return BindError(f'{kind} "{name}" already exists', hint="IF NOT EXISTS leaves it as it is")
+    return BindError(f'{kind_of(item)} "{name}" already exists', hint="IF NOT EXISTS leaves it as it is")
+
+
+def _items(state: State) -> dict[str, Item]:
+    found = state.options
+    names = sorted(key[len(_NAME) :] for key in found if key.startswith(_NAME))
+    return {name: _item(found[_NAME + name]) for name in names}
+
+
+def _check_same(state: State, items: Mapping[str, Item]) -> None:
+    """Raises if a name does not mean what it did."""
+    for name, item in items.items():
+        known = state.options.get(_NAME + name)
+        if known is None or _item(known) != item:
+            raise Conflict(f'"{name}" was changed meanwhile', hint="look again")
+
+
+def _entry(item: Item) -> dict[str, Any]:
+    match item:
+        case Table(shard):
+            return {"kind": "table", "shard": shard}
+        case View(sql, columns):
+            return {"kind": "view", "sql": sql, "columns": list(columns)}
+        case Connection(to, options):
+            return {"kind": "connection", "to": to, "options": options}
+        case Source(shard, sql, definition, paused, view):
+            entry = {"kind": "source", "shard": shard, "sql": sql, "definition": definition, "paused": paused}
+            return entry if view is None else {**entry, "view": _entry(view)}
+        case Subsource(shard, source):
+            return {"kind": "subsource", "shard": shard, "source": source}
+        case _:
+            assert_never(item)
 
 
 def _item(entry: dict[str, Any]) -> Item:
-    if entry["kind"] == "table":
-        return Table(entry["shard"])
-    if entry["kind"] == "view":
-        return View(entry["sql"], tuple(entry["columns"]))
-    raise TidegateError(
-        f"the catalog holds a {entry['kind']}, which this version does not know", hint="upgrade Tidegate"
-    )
+    match entry["kind"]:
+        case "table":
+            return Table(entry["shard"])
+        case "view":
+            return View(entry["sql"], tuple(entry["columns"]))
+        case "connection":
+            return Connection(entry["to"], entry["options"])
+        case "source":
+            view = _item(entry["view"]) if "view" in entry else None
+            assert view is None or isinstance(view, View)
+            return Source(entry["shard"], entry["sql"], entry["definition"], entry["paused"], view)
+        case "subsource":
+            return Subsource(entry["shard"], entry["source"])
+        case kind:
+            raise TidegateError(
+                f"the catalog holds a {kind}, which this version does not know", hint="upgrade Tidegate"
+            )
 
 
 def _names(machine: Machine, prefix: str) -> list[str]:

@@ -100,6 +100,8 @@ class Replace:
     added: tuple[Part, ...]
     expired: bool = False
     """The removed parts hold nothing that is still valid: the sum of diffs may change."""
+    ended: int = 0
+    """The sum of diffs of rows that were left out, as none of them is valid any more."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class Batch:
     token: str
     schema: int
     """The version of the schema that its rows are of."""
-    at: int | None = None
+    at: int | Callable[[State], int] | None = None
     overwrite: bool = False
     positions: Callable[[State], Mapping[str, Any]] | None = None
     check: Callable[[State], None] = _anything

@@ -7,8 +7,8 @@ Parts in the order of their times, sizes in MiB, fanout 4 (8 by default):
 
 Only neighbours are merged, so a part covers a short time, and filters on time still find few parts. Each row is rewritten
 about once a tier, of which there are few. What is rewritten gets the newest schema, times below `since` become `since`, and in
-a shard with retractions identical rows of one time are added up: what was put in and taken out is gone. The sum of diffs stays
-the same, which is checked here and again by the state.
+a shard with retractions identical rows of one time are added up: what was put in and taken out is gone. Rows that have ended by
+themselves before `since` are left out. The sum of diffs, with theirs, stays the same: that is checked here and again by the state.
 
 A compaction that is killed leaves orphans, one that meets another gives up what it wrote; in both cases the parts it read are still
 there. `full=True` merges all small neighbours however few, and in a shard with retractions the large parts too.
@@ -17,7 +17,7 @@ Each group is independent of the others, so they may be written anywhere, by `ou
 `spark/maintain.py` does so in the tasks of a cluster, and cuts a group that is too large for one task by key (`ranges.py`).
 
 The option `retention_ms` says how long past times can be asked for: `since` follows `upper` and the clock at that distance, but
-never passes a lease. Parts of which all rows have ended by themselves are dropped from the state without being read.
+never passes a lease. Parts of which all rows have ended by themselves are dropped without being read (`expire.py`).
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import CorruptError
-from tidegate.shard.change import Advance, Part, Replace
+from tidegate.shard.change import Part, Replace
+from tidegate.shard.expire import advance, drop_expired, follow
 from tidegate.shard.lease import Lease, hold, release_expired
 from tidegate.shard.merge import Block, concat, in_order, merge, summed
 from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.schema import Schema
-from tidegate.shard.state import Conflict, State, retained
+from tidegate.shard.state import Conflict, State
 from tidegate.shard.stream import blocks
+from tidegate.shard.validity import Validity, still_valid
 from tidegate.shard.writer import INFLATION, Shard, TooOld, order_of, schema_of
 
 SMALLEST_TIER = 64 << 10
 """Parts up to this size are all of one tier."""
-DROPPED_AT_ONCE = 10_000
 
 
 @dataclass
@@ -79,6 +80,7 @@ def compact(shard: Shard, *, full: bool = False) -> Compacted:
 def begin(shard: Shard) -> Compacted:
     """What needs only metadata: `since` moves, parts that have ended are dropped."""
     release_expired(shard)
+    follow(shard)
     state = advance(shard)
     return Compacted(since=state.since, expired=drop_expired(shard))
 
@@ -86,41 +88,6 @@ def begin(shard: Shard) -> Compacted:
 def planning(shard: Shard) -> Lease:
     """A lease that keeps the parts of a plan from being swept if another compaction replaces them meanwhile."""
     return hold(shard, lambda state: max(state.since, state.upper - 1))
-
-
-def advance(shard: Shard) -> State:
-    """Moves `since` as far as the retention option and leases allow."""
-
-    def think(state: State) -> Advance | None:
-        wanted = retained(state, shard.clock.now())
-        reached = min([wanted, *(lease.since for lease in state.leases.values())])
-        return Advance(reached) if reached > state.since and not state.dropped else None
-
-    return shard.machine.change(think)
-
-
-def drop_expired(shard: Shard) -> int:
-    """Drops the parts of which all rows have ended, by their metadata alone; how many."""
-    dropped = 0
-    while True:
-        gone: tuple[int, ...] = ()
-
-        def think(state: State) -> Replace | None:
-            nonlocal gone
-            ended = [
-                table.column("id").filter(
-                    pc.fill_null(pc.less_equal(table.column("expires"), state.since), False)
-                )
-                for table in state.parts.tables(["id", "expires"])
-            ]
-            ids = [id_ for column in ended for id_ in column.to_pylist()]
-            gone = tuple(ids[:DROPPED_AT_ONCE])
-            return Replace(gone, (), expired=True) if gone else None
-
-        shard.machine.change(think)
-        dropped += len(gone)
-        if not gone:
-            return dropped
 
 
 def plan(shard: Shard, state: State, *, full: bool) -> Iterator[list[Part]]:
@@ -220,10 +187,11 @@ def rewrite(shard: Shard, lease: Lease, group: Sequence[Part]) -> int | None:
     order = order_of(state, schema, retracts=False)
     level = level_of(group)
     with shard.writing() as written:
-        for block in outputs(shard, state, schema, group, order):
+        aging = Aging(state, schema)
+        for block in outputs(shard, aging, group, order):
             lease.keep()
             written.append(shard.store(state, schema, block, order, level))
-        return swap(shard, group, written)
+        return swap(shard, group, written, aging.ended)
 
 
 def level_of(group: Sequence[Part]) -> int:
@@ -231,12 +199,15 @@ def level_of(group: Sequence[Part]) -> int:
     return max(part.level for part in group) + 1
 
 
-def swap(shard: Shard, group: Sequence[Part], written: Sequence[Part], *, anyway: bool = False) -> int | None:
+def swap(
+    shard: Shard, group: Sequence[Part], written: Sequence[Part], ended: int, *, anyway: bool = False
+) -> int | None:
     """Replaces parts by those that were written of them; how many, or None if nothing was gained, unless it is done `anyway`.
 
-    What was written is deleted then; and by the caller (`Shard.writing`), if this raises.
+    `ended` is the sum of diffs of the rows that were left out. What was written is deleted if nothing was gained; and by the
+    caller (`Shard.writing`), if this raises.
     """
-    before, after = sum(part.diffs for part in group), sum(part.diffs for part in written)
+    before, after = sum(part.diffs for part in group), sum(part.diffs for part in written) + ended
     if before != after:
         raise CorruptError(
             f"compaction of {shard.machine.known().shard} made {after} of a sum of diffs of {before}: nothing was changed"
@@ -248,17 +219,37 @@ def swap(shard: Shard, group: Sequence[Part], written: Sequence[Part], *, anyway
 
     def think(newest: State) -> Replace:
         shard.check_age(written)
-        return Replace(tuple(part.id for part in group), tuple(written))
+        return Replace(tuple(part.id for part in group), tuple(written), ended=ended)
 
     shard.machine.change(think)
     return len(written)
 
 
-def outputs(
-    shard: Shard, state: State, schema: Schema, group: Sequence[Part], order: tuple[int, ...]
-) -> Iterator[Block]:
+class Aging:
+    """What time does to updates that are written again."""
+
+    def __init__(self, state: State, schema: Schema) -> None:
+        self.state, self.schema = state, schema
+        self.ids = [column.id for column in schema.columns]
+        self.ended = 0
+        """The sum of diffs of the rows that were left out so far."""
+        self._validity = Validity.of(state.options)
+
+    def __call__(self, block: Block) -> Block:
+        """The updates that can still be asked for, those of earlier times than can be at the first of these."""
+        since = self.state.since
+        if self._validity is not None:
+            valid = still_valid(block.columns[self.ids.index(self._validity.upper)], since)
+            if not valid.all():
+                self.ended += int(block.diffs[~valid].sum())
+                block = block.take(valid)
+        # `since` can be `upper`; a part's times are below it.
+        return replace(block, times=np.maximum(block.times, min(since, self.state.upper - 1)))
+
+
+def outputs(shard: Shard, aging: Aging, group: Sequence[Part], order: tuple[int, ...]) -> Iterator[Block]:
     """The updates of the group, as blocks of the size of a part."""
-    return gathered(_updates(shard, state, schema, group, order), INFLATION * shard.config.part_bytes)
+    return gathered(_updates(shard, aging, group, order), INFLATION * shard.config.part_bytes)
 
 
 def gathered(updates: Iterator[Block], limit: int) -> Iterator[Block]:
@@ -279,34 +270,25 @@ def _size(block: Block) -> int:
     return size
 
 
-def _updates(
-    shard: Shard, state: State, schema: Schema, group: Sequence[Part], order: tuple[int, ...]
-) -> Iterator[Block]:
-    """The updates of the group in the order wanted, times advanced, identical ones added up if the shard retracts."""
-    ids = [column.id for column in schema.columns]
+def _updates(shard: Shard, aging: Aging, group: Sequence[Part], order: tuple[int, ...]) -> Iterator[Block]:
+    """The updates of the group in the order wanted, aged, identical ones added up if the shard retracts."""
 
     def stream(part: Part) -> Iterator[Block]:
         rows = shard.config.batch_rows
-        for block in blocks(shard.machine, part, schema, ids, rows, ranged=bool(order)):
-            yield advanced(state, block)
+        for block in blocks(shard.machine, part, aging.schema, aging.ids, rows, ranged=bool(order)):
+            yield aging(block)
 
     if not order:
         yield from itertools.chain.from_iterable(stream(part) for part in group)
         return
-    places = [ids.index(id_) for id_ in order]
+    places = [aging.ids.index(id_) for id_ in order]
     runs = [
         stream(part)
         if part.order[: len(order)] == order
         else iter([in_order(concat(list(stream(part))), places)])
         for part in group
     ]
-    yield from merged(state, places, runs)
-
-
-def advanced(state: State, block: Block) -> Block:
-    """The same updates, those of times that nobody can ask for any more at the first that can be."""
-    # `since` can be `upper`; a part's times are below it.
-    return replace(block, times=np.maximum(block.times, min(state.since, state.upper - 1)))
+    yield from merged(aging.state, places, runs)
 
 
 def merged(state: State, places: Sequence[int], runs: Sequence[Iterator[Block]]) -> Iterator[Block]:

@@ -22,20 +22,26 @@ So the driver holds at most 32 MiB × (1 + ln(n / 64)) for n partitions: 121 MiB
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from tidegate.config import Config
 from tidegate.errors import EvaluationError
 from tidegate.shard.batch import conform, conform_diffs
 from tidegate.shard.change import Part
-from tidegate.shard.merge import Block, in_order
+from tidegate.shard.machine import Machine
+from tidegate.shard.merge import Block, concat, in_order
 from tidegate.shard.part import one_chunk
+from tidegate.shard.parts import Parts
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import State
+from tidegate.shard.statistics import describing
 from tidegate.shard.writer import INFLATION, Shard
+from tidegate.store.consensus import MemoryConsensus
+from tidegate.store.place import Place
 
 INLINE = 512 << 10
 INLINE_ALL = 32 << 20
@@ -64,6 +70,7 @@ class Gathering:
 
     def __post_init__(self) -> None:
         self._raw: list[pa.RecordBatch] = []
+        self._blocks: list[Block] = []
         self._size = 0
         self._parts: list[Part] = []
 
@@ -72,10 +79,21 @@ class Gathering:
         for batch in batches:
             if batch.num_rows:
                 self._raw.append(batch)
-                self._size += batch.nbytes
-            if self._size >= INFLATION * self.shard.config.part_bytes:
-                self._store(self._block())
-        if not self._raw:
+                self._count(batch.nbytes)
+        return self.finish(partition)
+
+    def put(self, columns: Sequence[pa.Array], diffs: np.ndarray | None) -> None:
+        """Some rows more, in the collection's columns and exact types; without diffs they are added once."""
+        rows = len(columns[0])
+        if rows:
+            ones = np.ones(rows, np.int64) if diffs is None else diffs.astype(np.int64)
+            block = Block(list(columns), np.full(rows, self.time, np.int64), ones)
+            self._blocks.append(block)
+            self._count(size_of(block))
+
+    def finish(self, partition: int) -> Gathered:
+        """What became of all rows, in the task with this number."""
+        if not self._raw and not self._blocks:
             return Gathered(tuple(self._parts), b"")
         allowed = min(INLINE, INLINE_ALL // (partition + 1))
         little, block = self._size <= 16 * allowed, self._block()
@@ -85,10 +103,21 @@ class Gathering:
             inline = b""
         return Gathered(tuple(self._parts), inline)
 
+    def _count(self, size: int) -> None:
+        """There is so much more; what fills a part leaves."""
+        self._size += size
+        if self._size >= INFLATION * self.shard.config.part_bytes:
+            self._store(self._block())
+
     def _block(self) -> Block:
         """What was gathered, as columns of the collection."""
+        blocks = [*self._blocks, self._conformed()] if self._raw else self._blocks
+        self._raw, self._blocks, self._size = [], [], 0
+        return concat(blocks)
+
+    def _conformed(self) -> Block:
+        """What came as it was, made of the collection's types."""
         table = pa.Table.from_batches(self._raw)
-        self._raw, self._size = [], 0
         diffs: object = 1
         if self.diff_column is not None:
             diffs = _no_nulls(one_chunk(table.column(self.diff_column)))
@@ -99,6 +128,19 @@ class Gathering:
     def _store(self, block: Block) -> None:
         """A block as a part."""
         self._parts.append(stored(self.shard, self.state, self.schema, block, self.order))
+
+
+def slim(state: State) -> State:
+    """What tasks need of a state: all that does not grow with the collection, and none of its positions."""
+    return replace(
+        state, parts=Parts(), leases={}, tokens={}, garbage=(), rollup=None, segments=(), positions={}
+    )
+
+
+def in_task(place: Place, config: Config, state: State) -> Shard:
+    """A shard of which tasks know nothing but a state: they store parts, and ask consensus for nothing."""
+    machine = Machine(MemoryConsensus(), place.blob(), f"shard/{state.shard}", state=state)
+    return Shard(machine, config, describing(machine, config))
 
 
 def stored(shard: Shard, state: State, schema: Schema, block: Block, order: tuple[int, ...]) -> Part:

@@ -37,7 +37,7 @@ from tidegate.shard.compact import Compacted, begin, level_of, neighbours, parts
 from tidegate.shard.lease import Lease
 from tidegate.shard.parts import SCHEMA
 from tidegate.shard.state import Conflict, State
-from tidegate.shard.task import Gather, Learn, Merge, Reach, Sketch, Task, do, lean
+from tidegate.shard.task import Gather, Learn, Merge, Reach, Sketch, Task, Written, do, lean
 from tidegate.shard.writer import Shard, TooOld
 from tidegate.store.place import Place
 
@@ -122,7 +122,7 @@ class _Site:
         tasks = ((group, Merge(reach, lean(group))) for group in groups)
         for some, made in self.crew.do(_bundled(tasks, self.target), self.lease.keep):
             for group, written in zip(some, made, strict=True):
-                self.swap(group, written, anyway=anyway)
+                self.swap(group, [written], anyway=anyway)
 
     def sort(self, order: Sequence[int], ids: pa.Array | None = None) -> None:
         """Sorts the parts (of these ids) that are not in order, each by itself or with small neighbours, and looks again."""
@@ -145,7 +145,7 @@ class _Site:
         reach = self.reach
         jobs = ((c, [Gather(reach, one, level_of(c.parts)) for one in c.shares]) for c in found)
         for clump, made in self.crew.do(jobs, self.lease.keep):
-            self.swap(clump.parts, [part for written in made for part in written], anyway=True)
+            self.swap(clump.parts, made, anyway=True)
 
     def _clumps(
         self, groups: Iterable[Sequence[Part]], *, touching: bool, needs: Callable[[Part], bool]
@@ -157,13 +157,14 @@ class _Site:
             outlines = [outline for some in made for outline in some]
             yield from clumps(group, outlines, self.target, touching=touching, needs=needs)
 
-    def swap(self, group: Sequence[Part], written: list[Part], *, anyway: bool) -> None:
+    def swap(self, group: Sequence[Part], made: Sequence[Written], *, anyway: bool) -> None:
         """Puts in what was written of a group, or gives it up."""
         self.lease.keep()
         try:
             with self.shard.writing() as parts:
-                parts += written
-                added = swap(self.shard, group, parts, anyway=anyway)
+                parts += [part for one in made for part in one.parts]
+                ended = sum(one.ended for one in made)
+                added = swap(self.shard, group, parts, ended, anyway=anyway)
         except Conflict:
             self.done.conflicts += 1
         except TooOld:

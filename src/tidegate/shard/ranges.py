@@ -30,14 +30,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.shard.change import Part
-from tidegate.shard.compact import advanced, gathered, merged
+from tidegate.shard.compact import Aging, gathered, merged
 from tidegate.shard.file import PartFile
 from tidegate.shard.machine import Machine
 from tidegate.shard.merge import Block, concat, in_order
 from tidegate.shard.rowkey import row_keys
 from tidegate.shard.schema import Schema
 from tidegate.shard.splice import Rows
-from tidegate.shard.state import State
 from tidegate.shard.writer import INFLATION, Shard
 from tidegate.stats.collect import PAGE_ROWS
 
@@ -151,35 +150,30 @@ def _meeting(found: Outline, low: bytes | None, high: bytes | None) -> Sequence[
     return [i for i, (a, b) in ends if (low is None or b >= low) and (high is None or a < high)]
 
 
-def outputs(
-    shard: Shard, state: State, schema: Schema, given: Share, order: tuple[int, ...]
-) -> Iterator[Block]:
+def outputs(shard: Shard, aging: Aging, given: Share, order: tuple[int, ...]) -> Iterator[Block]:
     """The updates of a share in the order, as blocks of the size of a part."""
-    ids = [column.id for column in schema.columns]
-    places = [ids.index(id_) for id_ in order]
+    places = [aging.ids.index(id_) for id_ in order]
 
     def run(piece: Piece) -> Iterator[Block]:
-        found = _updates(shard, state, schema, given, piece, places[: len(key_of(order))])
+        found = _updates(shard, aging, given, piece, places[: len(key_of(order))])
         if is_sorted(piece.part, order):
             return found
         blocks = list(found)
         return iter([in_order(concat(blocks), places)] if blocks else [])
 
     runs = [run(piece) for piece in given.pieces]
-    return gathered(merged(state, places, runs), SLACK * INFLATION * shard.config.part_bytes)
+    return gathered(merged(aging.state, places, runs), SLACK * INFLATION * shard.config.part_bytes)
 
 
-def _updates(
-    shard: Shard, state: State, schema: Schema, given: Share, piece: Piece, key: Sequence[int]
-) -> Iterator[Block]:
+def _updates(shard: Shard, aging: Aging, given: Share, piece: Piece, key: Sequence[int]) -> Iterator[Block]:
     """The updates of a part that belong to a share."""
     file = PartFile.open(shard.machine, piece.part)
-    ids, types = [c.id for c in schema.columns], [c.type for c in schema.columns]
+    ids, types = aging.ids, [column.type for column in aging.schema.columns]
     for rows in _runs(_stretches(file.groups), piece.stretches, shard.config.batch_rows):
         block = Block(file.read(ids, types, rows), file.times(rows), file.diffs(rows))
         inside = _inside(row_keys([block.columns[i] for i in key], len(block)), given)
         if len(block := block if inside is None else block.take(inside)):
-            yield advanced(state, block)
+            yield aging(block)
 
 
 def _runs(stretches: Sequence[Rows], wanted: Sequence[int], most: int) -> Iterator[Rows]:

@@ -12,6 +12,9 @@
 waits, up to a time-out. A lease, which all readers of a process share, keeps what is read from being deleted; it is renewed as
 batches are read (`lease.py`).
 
+Of a collection whose rows come and go by themselves (`validity.py`) a snapshot gives those that have not ended by `as_of`; that
+they have begun, and not ended by the time that is asked for, is for the plan above it. Changes tell both, each at its time.
+
 A shard without retractions is read part by part, and nothing is compared. With retractions, rows must meet what retracts them:
 
 | | memory | reads |
@@ -46,7 +49,7 @@ from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.rowkey import row_keys
 from tidegate.shard.state import State
 from tidegate.shard.stream import blocks
-from tidegate.shard.validity import Validity, lives, still_valid
+from tidegate.shard.validity import Validity, labels, lives, shown, still_valid
 from tidegate.shard.writer import Shard, is_narrow, schema_of
 from tidegate.stats.frame import Frame
 from tidegate.store.blob import Missing
@@ -110,6 +113,7 @@ class _Reading:
         self.shard, self.lease, self.state = shard, lease, lease.state
         self.schema = schema_of(self.state)
         self.validity = Validity.of(self.state.options)
+        self.labels = labels(self.schema, self.state.options)
 
     def close(self) -> None:
         """Nothing can be read from here on, and nothing is kept for it."""
@@ -125,7 +129,7 @@ class _Reading:
 
     def _ids(self, columns: Sequence[str] | None) -> list[int]:
         if columns is None:
-            return [column.id for column in self.schema.columns]
+            return [column.id for column in shown(self.schema, self.state.options)]
         return [self.schema.find(name).id for name in columns]
 
     def _names(self, ids: Sequence[int]) -> list[str]:
@@ -233,7 +237,7 @@ class Snapshot(_Reading):
             for part in parts:
                 yield from self.visible(part, ids)
             return
-        there = self._ids(None)
+        there = [column.id for column in self.schema.columns]
         prefix = _common_prefix([part.order for part in parts])
         prefix = tuple(itertools.takewhile(lambda id_: id_ in there, prefix))  # columns can be dropped
         many = sum(part.rows for part in retracting) > self.shard.config.retractions_in_memory

@@ -13,13 +13,13 @@ A part is written with one version of the schema and read with another, by colum
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate.errors import BindError
-from tidegate.expr.types import Kind, Type, parse_type, record
+from tidegate.expr.stored import type_from_json, type_to_json
+from tidegate.expr.types import Type
 
 HIDDEN = ("_time", "_diff", "_pos")
 """Columns that every part has beside the user's."""
@@ -92,28 +92,6 @@ class Schema:
             ColumnDef(c["id"], c["name"], type_from_json(c["type"]), c["nullable"]) for c in given["columns"]
         )
         return Schema(given["id"], columns, given["next_column"])
-
-
-def type_to_json(type_: Type) -> Any:
-    """A type as JSON: its SQL name, or for arrays and records what they hold."""
-    if type_.element is not None:
-        return {"array": type_to_json(type_.element)}
-    if type_.kind is Kind.RECORD:
-        return {"record": [[name, type_to_json(inner)] for name, inner in type_.fields]}
-    return str(type_)
-
-
-_named_type = lru_cache(parse_type)
-"""Every query reads its collection's schema, and there are few types."""
-
-
-def type_from_json(given: Any) -> Type:
-    """A type from JSON."""
-    if isinstance(given, str):
-        return _named_type(given)
-    if "array" in given:
-        return Type(Kind.ARRAY, element=type_from_json(given["array"]))
-    return record(*((name, type_from_json(inner)) for name, inner in given["record"]))
 
 
 def _check_names(names: list[str]) -> None:

@@ -36,6 +36,11 @@ FORMAT = 1
 """The newest format that this version reads and writes."""
 RETENTION = "retention_ms"
 """The option that says how long past times can be asked for."""
+VALIDITY = "validity"
+"""The option by which rows come and go by themselves: `validity.py` says how."""
+ENDED_MS = 3_600_000
+"""How long past times can be asked for where rows end by themselves and nothing is said: what has ended is to go, but a reader that
+is a little late, or follows changes, is to find what it looks for."""
 TOKENS = 4096
 """Appends that are remembered by their token; a retry comes within seconds, not thousands of appends later."""
 
@@ -102,10 +107,15 @@ class State:
         return self.schemas[-1]
 
 
+def kept_from(state: State, now: int) -> int:
+    """The first time that is to be kept, whether or not the collection has come so far."""
+    retention = state.options.get(RETENTION, ENDED_MS if VALIDITY in state.options else None)
+    return state.since if retention is None else max(state.since, now - retention)
+
+
 def retained(state: State, now: int) -> int:
     """The first time that is to be kept: where `since` goes if no lease is in its way."""
-    retention = state.options.get(RETENTION)
-    return state.since if retention is None else max(state.since, min(now - retention, state.upper - 1))
+    return max(state.since, min(kept_from(state, now), state.upper - 1))
 
 
 def create(entry: Entry) -> State:
@@ -196,7 +206,8 @@ def _replace(state: State, change: Replace, at: int) -> State:
         parts, gone = state.parts.remove(change.removed)
     except LookupError as missing:
         raise Conflict(f"cannot replace: {missing}") from None
-    before, after = sum(part.diffs for part in gone), sum(part.diffs for part in change.added)
+    before = sum(part.diffs for part in gone)
+    after = sum(part.diffs for part in change.added) + change.ended
     if not change.expired and before != after:
         raise Conflict(
             f"refused: the parts to be replaced hold {before} rows by the sum of their diffs, those for them {after}",

@@ -2,7 +2,8 @@
 
     shard.describe = describing(machine, config)
 
-The option `keep_statistics` of a shard names what is kept whatever it costs: `[[4, "ts"]]` is `payload.ts`, by the column's id.
+The option `keep_statistics` of a shard names what is kept whatever it costs: `[[4, "ts"]]` is `payload.ts`, by the column's id. So
+are the hidden columns that say when rows begin and end (`validity.py`): every read asks them.
 With `stats_collection` off nothing is noted, and the part is always read.
 """
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 from tidegate.config import Config
 from tidegate.shard.machine import Machine
 from tidegate.shard.schema import Schema
+from tidegate.shard.validity import OPTION
 from tidegate.shard.writer import Describe, undescribed
 from tidegate.stats.collect import Column
 from tidegate.stats.names import Place
@@ -27,7 +29,8 @@ def describing(machine: Machine, config: Config) -> Describe:
         return undescribed
 
     def describe(schema: Schema, columns: list[pa.Array]) -> Summary:
-        keep = _kept(schema, machine.known().options.get(KEEP, ()))
+        options = machine.known().options
+        keep = _kept(schema, [*options.get(KEEP, ()), *([id_] for id_ in options.get(OPTION, ()))])
         given = [
             Column(c.id, c.name, c.type, values) for c, values in zip(schema.columns, columns, strict=True)
         ]

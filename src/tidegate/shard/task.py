@@ -107,34 +107,43 @@ class Learn:
     parts: tuple[Part, ...]
 
 
+@dataclass(frozen=True)
+class Written:
+    """What Merge and Gather give."""
+
+    parts: tuple[Part, ...]
+    ended: int
+    """The sum of diffs of the rows that were left out, as they have ended."""
+
+
 Task: TypeAlias = Merge | Sketch | Gather | Learn
-Made: TypeAlias = list[Part] | list[Outline] | list[bytes]
+Made: TypeAlias = Written | list[Outline] | list[bytes]
 
 
 def do(task: Task) -> Made:
     """Does a task. What it gives is in the order of what it was given."""
     shard, state, schema = task.reach.shard(), task.reach.state, task.reach.schema
-    order = task.reach.order
+    order, aging = task.reach.order, compact.Aging(state, schema)
     match task:
         case Merge(_, parts):
-            blocks = compact.outputs(shard, state, schema, parts, order)
-            return _stored(shard, task.reach, blocks, compact.level_of(parts))
+            blocks = compact.outputs(shard, aging, parts, order)
+            return _stored(shard, task.reach, blocks, compact.level_of(parts), aging)
         case Sketch(_, parts, stride):
             key = ranges.key_of(order)
             return [ranges.outline(shard.machine, part, schema, key, stride) for part in parts]
         case Gather(_, share, level):
-            return _stored(shard, task.reach, ranges.outputs(shard, state, schema, share, order), level)
+            return _stored(shard, task.reach, ranges.outputs(shard, aging, share, order), level, aging)
         case Learn(_, parts):
             return [_learnt(shard, state, schema, part) for part in parts]
         case _:
             assert_never(task)
 
 
-def _stored(shard: Shard, reach: Reach, blocks: Iterator[Block], level: int) -> list[Part]:
+def _stored(shard: Shard, reach: Reach, blocks: Iterator[Block], level: int, aging: compact.Aging) -> Written:
     with shard.writing() as written:
         for block in blocks:
             written.append(shard.store(reach.state, reach.schema, block, reach.order, level))
-    return written
+    return Written(tuple(written), aging.ended)
 
 
 def _learnt(shard: Shard, state: State, schema: Schema, part: Part) -> bytes:

@@ -181,15 +181,15 @@ class Shard:
         self,
         parts: Sequence[Part],
         *,
-        at: int | None,
+        at: int | Callable[[State], int] | None,
         token: str,
         positions: Mapping[str, Any] | Callable[[State], Mapping[str, Any]] | None = None,
         check: Callable[[State], None] = lambda _: None,
     ) -> Appended:
         """Makes stored parts of one time part of the collection, by one entry of the log.
 
-        `check` is shown the state that the entry would follow, and may raise: then nothing was appended. `positions` may
-        be made of that state too.
+        `check` is shown the state that the entry would follow, and may raise: then nothing was appended. `positions` and `at`
+        may be made of that state too.
 
         With the same token this may be done again, with the same parts or others: it happens once. So parts that it did not
         append are not deleted here: they may be those that it did append before.
@@ -203,7 +203,7 @@ class Shard:
                 return None
             check(state)
             self.check_age(parts)
-            time = self._stamp(state, at)
+            time = self._stamp(state, at(state) if callable(at) else at)
             done = tuple(replace(part, first=time, last=time) for part in parts)
             reached = positions(state) if callable(positions) else positions
             return Append(state.upper, time + 1, done, token, dict(reached or {}))

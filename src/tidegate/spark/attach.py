@@ -15,7 +15,7 @@ meets the name. It pins a snapshot and gives the plan of a relation (`relation.p
 | a DataFrame made by it, what is derived of it, run now or later | reads that same snapshot |
 | one query that names a collection twice | reads one snapshot of it |
 | a view of the user's over these views | as new as the query |
-| `CACHE TABLE orders` | is used until something is appended |
+| `CACHE TABLE orders` | is used until something is appended; not at all if rows of it end by themselves |
 | a query of a Spark Connect client | is planned anew at each action, and so reads what is new |
 
 Two collections in one query are each pinned on their own, one just after the other.
@@ -42,12 +42,15 @@ from pyspark.sql.types import StructType
 
 from tidegate.errors import BindError, StoreError, UnsupportedError
 from tidegate.session.lake import Lake
-from tidegate.shard.catalog import Table, View
+from tidegate.shard.catalog import Item, shard_of, view_of
+from tidegate.shard.validity import shown
 from tidegate.shard.writer import schema_of as newest_schema
 from tidegate.spark.columns import quoted, schema_of
 from tidegate.spark.jvm import Jvm, single
 from tidegate.spark.pinned import Pinned
+from tidegate.spark.place import readable
 from tidegate.spark.relation import Relation, pin, table
+from tidegate.spark.session import beside
 from tidegate.spark.source import register
 
 FUNCTION = "tidegate"
@@ -94,7 +97,7 @@ class Attached:
 
     def refresh(self) -> Attached:
         """A view for each name that there is now, and none for those that are gone."""
-        items = self.lake.catalog.items()
+        items = self.lake.catalog.readable()
         _distinct(items, self.spark)
         self._drop(set(self.names) - set(items))
         prototypes = [self._prototype(False), *([self._prototype(True)] if self.global_views else [])]
@@ -108,7 +111,7 @@ class Attached:
 
     def follow(self) -> None:
         """The same, if names have come or gone."""
-        if set(self.lake.catalog.items()) != set(self.names):
+        if set(self.lake.catalog.readable()) != set(self.names):
             self.refresh()
 
     def detach(self) -> None:
@@ -126,7 +129,7 @@ class Attached:
         found = (catalog.getRawGlobalTempView if globally else catalog.getRawTempView)("tidegate_prototype")
         return found.get().tableMeta(), globally
 
-    def _create(self, name: str, item: Table | View, prototype: Any, globally: bool) -> None:
+    def _create(self, name: str, item: Item, prototype: Any, globally: bool) -> None:
         text = f"SELECT * FROM {self._internal}('{_escaped(name)}')"
         functions = f'["{self._internal}"]'
         properties = prototype.properties().updated("view.schemaMode", "EVOLUTION")
@@ -148,11 +151,13 @@ class Attached:
         catalog = self._state.catalog()
         (catalog.createGlobalTempView if globally else catalog.createTempView)(name, relation, True)
 
-    def _schema(self, item: Table | View) -> StructType:
+    def _schema(self, item: Item) -> StructType:
         """What DESCRIBE says; of a view it is not known before it is read."""
-        if isinstance(item, View):
+        shard = shard_of(item)
+        if shard is None:
             return StructType()
-        return schema_of(newest_schema(self.lake.shard(item.shard).machine.fetch()).columns)
+        state = self.lake.shard(shard).machine.fetch()
+        return schema_of(shown(newest_schema(state), state.options))
 
     def _drop(self, names: Iterable[str]) -> None:
         for name in names:
@@ -180,6 +185,8 @@ class TableFunction:
         """None: detached. Spark has no good way to forget a function."""
         self._queries: OrderedDict[int, tuple[Any, WeakValueDictionary[tuple[str, int | None], Pinned]]]
         self._queries = OrderedDict()
+        self._own: OrderedDict[str, SparkSession] = OrderedDict()
+        """For each session that asks, one beside it."""
         self._lock = Lock()
 
     def apply(self, arguments: Any) -> Any:
@@ -210,13 +217,27 @@ class TableFunction:
             raise StoreError(
                 "the database was closed, or detached from Spark", hint="open it, and db.attach(spark) again"
             )
-        if isinstance(lake.item(name), View):
+        if view_of(lake.item(name)) is not None:
             return _analysed(table(lake, name, spark, as_of))
         with self._lock:
             pinned = pins.get((name, as_of))
             if pinned is None:
                 pinned = pins[name, as_of] = pin(lake, name, as_of).pinned
-        return _analysed(Relation(pinned).frame(spark))
+        relation = Relation(pinned)
+        simple = relation.is_simple or not readable(self.jvm, lake.root.place)
+        return _analysed(relation.frame(spark if simple else self._beside(spark)))
+
+    def _beside(self, spark: SparkSession) -> SparkSession:
+        """A session in which functions can be looked up: the one that asks has its catalog locked until it has its answer."""
+        number = str(spark._jsparkSession.sessionUUID())
+        with self._lock:
+            if number not in self._own:
+                self._own[number] = beside(spark)
+            while len(self._own) > QUERIES:
+                self._own.popitem(last=False)
+            own = self._own[number]
+        own.conf.set("spark.sql.caseSensitive", str(spark.conf.get("spark.sql.caseSensitive")))
+        return own
 
     def _python(self, session: Any) -> SparkSession:
         """The Python side of the session that asks: a client of Spark Connect has one of its own."""

@@ -23,7 +23,6 @@ environment. They need none to the metadata. A database in memory cannot be reac
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -31,16 +30,16 @@ from functools import partial
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext, TaskContext
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidegate.errors import CorruptError, StoreError, TidegateError, UnsupportedError
+from tidegate.errors import StoreError, TidegateError, UnsupportedError
 from tidegate.shard.compact import neighbours
 from tidegate.shard.task import Made, Task, do
 from tidegate.shard.writer import Shard
+from tidegate.spark.attempt import attempted, attempts
 from tidegate.spark.failure import told
-from tidegate.store.blob import Missing
 from tidegate.store.place import Place
 
 IDLE_S = 1.0
@@ -97,7 +96,7 @@ class SparkCrew:
             return []
         try:
             self.context.setJobGroup(group, self.what)
-            work = partial(attempted, _attempts(self.context))
+            work = partial(_done, attempts(self.context))
             found = list(self.context.parallelize(tasks, len(tasks)).map(work).collect())
         except (PySparkException, Py4JError) as error:
             raise told(error) or _failed(error) from None
@@ -113,24 +112,9 @@ class SparkCrew:
             return  # Spark itself has gone
 
 
-def attempted(attempts: int, task: Task) -> Made | TidegateError:
-    """Does a task, on an executor. What would fail again elsewhere, or has failed everywhere, is told as it is."""
-    try:
-        return do(task)
-    except TidegateError as error:
-        context = TaskContext.get()
-        last = context is None or context.attemptNumber() + 1 >= attempts
-        if last or not isinstance(error, StoreError) or isinstance(error, CorruptError | Missing):
-            return error
-        raise
-
-
-def _attempts(context: SparkContext) -> int:
-    """How often Spark does a task before it gives up."""
-    local = re.fullmatch(r"local(?:\[[^],]*(?:, *(\d+))?\])?", context.master or "")
-    return (
-        int(local.group(1) or 1) if local else int(context.getConf().get("spark.task.maxFailures", "4") or 4)
-    )
+def _done(many: int, task: Task) -> Made | TidegateError:
+    """Does a task, on an executor."""
+    return attempted(many, partial(do, task))
 
 
 def _context(spark: SparkSession) -> SparkContext:

@@ -1,6 +1,6 @@
 """A snapshot as Spark's plans hold it: which of its parts a query must read, by the statistics of all of them.
 
-    pinned = Pinned(lake, "orders", snapshot(shard))
+    pinned = Pinned(lake, "orders", snapshot(shard), now)
     pinned.kept(places, conditions, meets=False)      of these parts, those that may hold a row that passes
 
 The lease is the snapshot's, and ends when nothing in Python refers to it any more. Indexes refer to it (`index.py`), py4j refers
@@ -57,8 +57,9 @@ class Kept:
 class Pinned:
     """A snapshot that is read by any number of indexes and threads."""
 
-    def __init__(self, lake: Lake, name: str, snapshot: Snapshot) -> None:
-        self.lake, self.name, self.snapshot = lake, name, snapshot
+    def __init__(self, lake: Lake, name: str, snapshot: Snapshot, now: int) -> None:
+        """`now` is the time of whoever reads it: rows may end by then that had not when something was last committed."""
+        self.lake, self.name, self.snapshot, self.now = lake, name, snapshot, now
         self._asked: OrderedDict[tuple[Expr, ...], tuple[MapFilterProject, Verdicts]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -102,7 +103,7 @@ class Pinned:
             if conditions not in self._asked:
                 types = [column.type for column in self.snapshot.schema.columns]
                 plan = MapFilterProject.identity(types).filter(*conditions).optimise()
-                verdicts = Asked.of(self.snapshot, plan, self.snapshot.as_of).verdicts()
+                verdicts = Asked.of(self.snapshot, plan, self.now).verdicts()
                 self._asked[conditions] = plan, verdicts
             self._asked.move_to_end(conditions)
             if len(self._asked) > REMEMBERED:
@@ -136,7 +137,7 @@ class Pinned:
             verdicts=replace(kept.verdicts, verdict=here),
             kept=kept.places,
         )
-        question = Question(self.snapshot, kept.plan, (), Shape(), self.snapshot.as_of, self.lake.config)
+        question = Question(self.snapshot, kept.plan, (), Shape(), self.now, self.lake.config)
         try:
             audited(question, found, scan)
         except AuditError:

@@ -177,7 +177,7 @@ class Reading:
         return made
 
     def _indexed(self, spark: SparkSession) -> DataFrame:
-        whole = Relation(Pinned(self.lake, self.scan.source, self.snapshot)).frame(spark)
+        whole = Relation(Pinned(self.lake, self.scan.source, self.snapshot, self.now)).stored(spark)
         names = [quoted(column.name) for column in self.snapshot.schema.columns]
         for condition in self.plan.conditions:
             whole = whole.where(sql_of(spark, condition, names, self.now))

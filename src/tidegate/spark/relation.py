@@ -13,7 +13,10 @@ Parts differ in what must be done with their rows, and each kind is a branch of 
 | some diff is greater | each row as often as `_diff` says |
 | some times are after `as_of` | `_time <= as_of` |
 | they retract, or may hold a row that is retracted (`meeting.py`) | equal rows added up (`settle.py`) |
-| rows end by themselves (`shard/validity.py`) | in any branch: only rows whose end is after `as_of` |
+
+Rows that come and go by themselves (`shard/validity.py`) are filtered above all branches, by conditions that Spark pushes down and
+we prune by: those that are valid at the time of the DataFrame, `as_of` or else when it was made, however late it runs. Where rows
+are added up, those that have ended are left out before.
 
 A column is known by its id. Parts of a version of the schema in which a column had another name are read by that name; if another
 column had its name then, it is NULL; if none had, Spark finds nothing in the file, and that is NULL too. So parts are grouped by
@@ -36,12 +39,13 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from tidegate.errors import UnsupportedError
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.session.lake import Lake
-from tidegate.shard.catalog import View
+from tidegate.session.lake import Lake, reading_of
+from tidegate.shard.catalog import view_of
 from tidegate.shard.reader import Snapshot, snapshot
 from tidegate.shard.schema import ColumnDef, Schema
 from tidegate.spark import scan
 from tidegate.spark.columns import quoted, spark_type
+from tidegate.spark.evaluate import sql_of
 from tidegate.spark.index import PartIndex
 from tidegate.spark.jvm import Jvm
 from tidegate.spark.meeting import meeting
@@ -61,15 +65,15 @@ OPTIONS = {
 
 def table(lake: Lake, name: str, spark: SparkSession, as_of: int | None = None) -> DataFrame:
     """A collection, or a view, at a time; None: what is committed."""
-    item = lake.item(name)
-    if isinstance(item, View):
+    if view_of(lake.item(name)) is not None:
         return _view(lake, name, spark, as_of)
     return pin(lake, name, as_of).frame(spark)
 
 
 def pin(lake: Lake, name: str, as_of: int | None = None) -> Relation:
     """The snapshot of a collection that DataFrames can be made of."""
-    return Relation(Pinned(lake, name, snapshot(lake.table(name), as_of)))
+    wall, found = lake.clock.now(), snapshot(lake.collection(name), as_of)
+    return Relation(Pinned(lake, name, found, max(wall, found.state.upper - 1) if as_of is None else as_of))
 
 
 def _view(lake: Lake, name: str, spark: SparkSession, as_of: int | None) -> DataFrame:
@@ -114,10 +118,35 @@ class Relation:
         self.pinned = pinned
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The rows of the snapshot."""
+        """The rows that are there, with the columns that are seen."""
+        snap = self.pinned.snapshot
+        plan = reading_of(snap.schema, snap.state.options)
+        if plan is None:
+            return self.stored(spark)
+        plan = plan.at(self.pinned.now).optimise()
+        names = [column.name for column in snap.schema.columns]
+        seen = [names[i] for i in plan.projection]
+        if not readable(Jvm.of(spark), self.pinned.lake.root.place):
+            return self._by_tasks(spark, plan, seen)
+        rows, words = self.stored(spark), [quoted(name) for name in names]
+        for condition in plan.conditions:
+            rows = rows.where(sql_of(spark, condition, words, self.pinned.now))
+        return rows.selectExpr(*map(quoted, seen))
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether every row is there once, so that nothing is done with diffs."""
+        found = self.pinned.snapshot.table(["rows", "diffs", "retracts"])
+        rows, diffs, retracts = (found.column(name).to_numpy() for name in ("rows", "diffs", "retracts"))
+        return bool((rows == diffs).all()) and not retracts.any()
+
+    def stored(self, spark: SparkSession) -> DataFrame:
+        """All rows of the snapshot with all columns: what nobody sees, and rows that are not valid, too."""
         jvm = Jvm.of(spark)
         if not readable(jvm, self.pinned.lake.root.place):
-            return self._by_tasks(spark)
+            columns = self.pinned.snapshot.schema.columns
+            whole = MapFilterProject.identity([column.type for column in columns])
+            return self._by_tasks(spark, whole, [column.name for column in columns])
         sensitive = str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
         branches = list(_branches(self.pinned.snapshot, sensitive))
         columns = self.pinned.snapshot.schema.columns
@@ -127,12 +156,10 @@ class Relation:
             plain.append(settled(reduce(DataFrame.unionAll, meeting_), columns))
         return reduce(DataFrame.unionAll, plain)
 
-    def _by_tasks(self, spark: SparkSession) -> DataFrame:
+    def _by_tasks(self, spark: SparkSession, plan: MapFilterProject, names: list[str]) -> DataFrame:
         """Where Spark cannot open the parts itself."""
         snap, lake = self.pinned.snapshot, self.pinned.lake
-        plan = MapFilterProject.identity([column.type for column in snap.schema.columns])
-        names = [column.name for column in snap.schema.columns]
-        return scan.keep(scan.frame(spark, lake, snap, plan, names, snap.as_of), snap)
+        return scan.keep(scan.frame(spark, lake, snap, plan, names, self.pinned.now), snap)
 
     def _branch(self, jvm: Jvm, spark: SparkSession, branch: Branch) -> DataFrame:
         snap = self.pinned.snapshot
@@ -140,7 +167,7 @@ class Relation:
         rows = self._files(jvm, spark, branch)
         if branch.partly:
             rows = rows.where(F.col("_time") <= F.lit(snap.as_of))
-        if snap.validity is not None:
+        if branch.meets and snap.validity is not None:
             place = [column.id for column in columns].index(snap.validity.upper)
             ends = branch.reading.names[place]
             if ends is not None:

@@ -33,16 +33,12 @@ from pyspark.sql.types import StructType
 from tidegate.config import Config
 from tidegate.errors import BindError
 from tidegate.shard.commit import Batch, abandoned, append
-from tidegate.shard.gather import Gathered, Gathering
-from tidegate.shard.machine import Machine
-from tidegate.shard.parts import Parts
+from tidegate.shard.gather import Gathered, Gathering, in_task, slim
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import State
-from tidegate.shard.statistics import describing
 from tidegate.shard.writer import Shard, order_of, schema_of
 from tidegate.spark import accept
 from tidegate.spark.target import lake_at, target, whole_number
-from tidegate.store.consensus import MemoryConsensus
 from tidegate.store.place import Place
 
 STREAM = "stream/"
@@ -73,8 +69,7 @@ class Plan:
 
     def gathering(self) -> Gathering:
         """For the rows of a task."""
-        machine = Machine(MemoryConsensus(), self.place.blob(), f"shard/{self.state.shard}", state=self.state)
-        shard = Shard(machine, self.config, describing(machine, self.config))
+        shard = in_task(self.place, self.config, self.state)
         return Gathering(shard, self.state, self.schema, self.order, self.time, self.diff_column)
 
     def shard(self) -> Shard:
@@ -111,11 +106,9 @@ def planned(options: Mapping[str, str], given: StructType, *, overwrite: bool) -
 
 
 def _slim(state: State) -> State:
-    """What tasks need of a state."""
+    """What tasks need of a state: of its positions those of streams."""
     streams = {key: reached for key, reached in state.positions.items() if key.startswith(STREAM)}
-    return replace(
-        state, parts=Parts(), leases={}, tokens={}, garbage=(), rollup=None, segments=(), positions=streams
-    )
+    return replace(slim(state), positions=streams)
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ A value is assigned as PostgreSQL assigns it: narrowed to the column's type if n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 
 from tidegate.errors import BindError, Position, TidegateError
 from tidegate.expr.tree import Expr
 from tidegate.expr.types import Type
-from tidegate.plan.mfp import MapFilterProject
 from tidegate.sql.bind import BoundQuery
+from tidegate.sql.catalog import Relation
 from tidegate.sql.express import Binder, assigned
 from tidegate.sql.scope import LONG, Scope
 from tidegate.sql.statement import Delete, Update
@@ -32,21 +32,21 @@ class BoundChange:
     """What a DELETE or UPDATE means."""
 
     read: BoundQuery
-    """Gives all columns of the rows that are changed, then the new values."""
+    """Gives all columns that are stored of the rows that are changed, those that nobody sees too, then the new values."""
     places: tuple[int, ...] = ()
-    """The columns that the new values are for."""
+    """The stored columns that the new values are for."""
 
 
 def change(
     given: Delete | Update,
-    columns: Sequence[tuple[str, Type]],
+    table: Relation,
     default: Callable[[int], Expr],
     now_ms: int | None,
 ) -> BoundChange:
-    """Binds over the columns of the table; `default` says what DEFAULT stands for in each."""
-    named = given.alias or given.table
+    """Binds over the columns of the table; `default` says what DEFAULT stands for in each that is stored."""
+    columns, named = table.columns, given.alias or given.table
     binder = Binder(given.sql, Scope.of(columns, named.text), now_ms)
-    plan = MapFilterProject.identity([type_ for _, type_ in columns])
+    plan = table.plan
     if given.where is not None:
         plan = plan.filter(binder.condition(given.where, "WHERE"))
     names = [name for name, _ in columns]
@@ -54,10 +54,14 @@ def change(
     values: list[Expr] = []
     for target, node in given.assignments if isinstance(given, Update) else ():
         place = _place(names, target, given.sql)
-        values.append(_value(binder, node, names[place], columns[place][1], partial(default, place)))
-        places.append(place)
-    leaving = (*names, *(f"new {names[place]}" for place in places))
-    return BoundChange(BoundQuery(given.table.text, plan.map(*values), leaving), tuple(places))
+        stored = plan.projection[place]
+        values.append(_value(binder, node, names[place], columns[place][1], partial(default, stored)))
+        places.append(stored)
+    called = dict(zip(plan.projection, names, strict=True))
+    leaving = (*(called.get(i, "") for i in range(plan.arity)), *(f"new {called[place]}" for place in places))
+    plan = plan.map(*values)
+    whole = replace(plan, projection=(*range(plan.arity), *plan.projection[len(names) :]))
+    return BoundChange(BoundQuery(given.table.text, whole, leaving), tuple(places))
 
 
 def _place(names: list[str], target: Ident, sql: str) -> int:

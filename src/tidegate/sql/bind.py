@@ -303,10 +303,7 @@ class _Queries:
         entry = entry_of(self.tables.catalog, table, self.sql)
         if isinstance(entry, View):
             return self._view(name, entry, table.at)
-        types = [type_ for _, type_ in entry.columns]
-        return BoundQuery(
-            entry.name, MapFilterProject.identity(types), tuple(column for column, _ in entry.columns)
-        )
+        return BoundQuery(entry.name, entry.plan, tuple(column for column, _ in entry.columns))
 
     def _view(self, name: str, view: View, at: Span) -> BoundQuery:
         """A view's query, bound in its own text: it sees none of the common tables around it."""
@@ -325,7 +322,11 @@ class _Queries:
 def entry_of(catalog: Catalog, table: Table, sql: str) -> Entry:
     """The collection or view that a name in FROM means; an error, at its place in the text, if there is none."""
     *schema, name = (part.text for part in table.name)
-    entry = catalog.relation(name) if tuple(schema) in _SCHEMAS else None
+    try:
+        entry = catalog.relation(name) if tuple(schema) in _SCHEMAS else None
+    except TidegateError as error:
+        error.position = error.position or Position(sql, *table.at)
+        raise
     if entry is None:
         raise BindError(
             f'there is no collection or view "{".".join((*schema, name))}"',

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from tidegate.expr.types import Type
+from tidegate.plan.mfp import MapFilterProject
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,13 @@ class Relation:
 
     name: str
     columns: tuple[tuple[str, Type], ...]
+    stored: MapFilterProject | None = None
+    """Of one that has hidden columns: from all of its columns to those above, of the rows that are there at `mz_now()`."""
+
+    @property
+    def plan(self) -> MapFilterProject:
+        """From what is stored to the columns."""
+        return self.stored or MapFilterProject.identity([type_ for _, type_ in self.columns])
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,15 @@ from tidegate.sql import syntax
 from tidegate.sql.cursor import Cursor, is_name
 from tidegate.sql.scalar import expression
 from tidegate.sql.select import STARTS, query
-from tidegate.sql.source import cluster_by, create_connection, create_source, keep_statistics, options, value
+from tidegate.sql.source import (
+    cluster_by,
+    create_connection,
+    create_source,
+    keep_statistics,
+    options,
+    using,
+    value,
+)
 from tidegate.sql.statement import (
     AddColumn,
     AlterSource,
@@ -258,7 +266,13 @@ def _alter_source(c: Cursor) -> AlterSource:
         return AlterSource(c.sql, name, "pause", if_exists)
     if c.eat("resume"):
         return AlterSource(c.sql, name, "resume", if_exists)
-    raise c.fail("PAUSE or RESUME")
+    if c.eat("replay", "errors"):
+        return AlterSource(c.sql, name, "replay", if_exists)
+    if c.eat("set", "transform"):
+        query = using(c)
+        table = _own_name(c, "the collection's name") if c.eat("for") else None
+        return AlterSource(c.sql, name, "transform", if_exists, query, table)
+    raise c.fail("PAUSE, RESUME, REPLAY ERRORS or SET TRANSFORM USING (query)")
 
 
 # ---------------------------------------------------------------- rows

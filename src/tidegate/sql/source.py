@@ -120,6 +120,7 @@ def value(c: Cursor) -> Value:
 
 def create_source(c: Cursor) -> CreateSource:
     """What follows CREATE SOURCE."""
+    start = c.tokens[c.i - 2].start
     if_not_exists = c.eat("if", "not", "exists")
     name = c.name("the source's name")
     if c.eat("in", "cluster"):
@@ -130,12 +131,18 @@ def create_source(c: Cursor) -> CreateSource:
     while c.token.kind == "word" and c.token.text in _CLAUSES:
         clause, at = c.token.text, c.span()
         found = _CLAUSES[clause](c)
-        key = "format" if clause in ("key", "format") else clause
+        key = (
+            "format"
+            if clause in ("key", "format")
+            else next(iter(found))
+            if clause == "transform"
+            else clause
+        )
         if key in seen:
             raise ParseError(f"{clause.upper()} is given twice", position=Position(c.sql, *at))
         seen.add(key)
         source = replace(source, **found)
-    return source
+    return replace(source, at=c.since(start))
 
 
 def _origin(c: Cursor, name: Ident) -> CreateSource:
@@ -197,12 +204,13 @@ def _csv(c: Cursor) -> tuple[Option, ...]:
 
 
 def _avro(c: Cursor) -> tuple[Option, ...]:
-    """USING SCHEMA '…', or CONFLUENT SCHEMA REGISTRY (CONNECTION name | 'url'); files bring their own."""
+    """USING SCHEMA '…', SCHEMA FILE 'path', or CONFLUENT SCHEMA REGISTRY (CONNECTION name | 'url'); files bring their own."""
     if not c.eat("using"):
         return options(c)
     at = c.span()
     if c.eat("schema"):
-        return (Option("schema", c.string("a schema in quotes"), at), *options(c))
+        name = "schema file" if c.eat("file") else "schema"
+        return (Option(name, c.string("a schema in quotes, or FILE and a path"), at), *options(c))
     c.expect("confluent", of="SCHEMA")
     c.expect("schema", "registry")
     if c.token.kind == "string":
@@ -225,6 +233,8 @@ def _included(c: Cursor) -> Include:
         )
     argument = c.string("a header's name in quotes") if what == "header" else None
     alias = c.label("a column's name") if c.eat("as") else None
+    if what == "header" and c.eat("bytes"):
+        what = "header bytes"
     return Include(what, alias, argument, c.since(start.start))
 
 
@@ -238,8 +248,7 @@ def _envelope(c: Cursor) -> dict[str, Any]:
 
 def _transform(c: Cursor) -> dict[str, Any]:
     c.expect("transform")
-    before = c.eat("before", "envelope")
-    return {"transform": using(c), "transform_before_envelope": before}
+    return {"before" if c.eat("before", "envelope") else "transform": using(c)}
 
 
 def using(c: Cursor) -> syntax.Query:

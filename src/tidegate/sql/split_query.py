@@ -14,11 +14,11 @@ from typing import Literal, assert_never
 
 from tidegate.errors import BindError, LimitError, Position, TidegateError, UnsupportedError
 from tidegate.expr import build
-from tidegate.expr.tree import Column, Expr
+from tidegate.expr.tree import Column, Expr, permute
 from tidegate.expr.types import INT8, Type
 from tidegate.sql import grammar
 from tidegate.sql.bind import constant, entry_of
-from tidegate.sql.catalog import Catalog, View
+from tidegate.sql.catalog import Catalog, Relation, View
 from tidegate.sql.express import Binder
 from tidegate.sql.outputs import order_key
 from tidegate.sql.scope import Scope
@@ -270,8 +270,19 @@ class Queries:
         entry = entry_of(self.world.catalog, table, self.sql)
         if isinstance(entry, View):
             return self._view(name, entry, table.at)
-        columns = tuple(self.numbers.new(type_, column) for column, type_ in entry.columns)
-        return General(Scan(entry.name, columns), tuple(column.name for column in columns), columns)
+        return self._scan(entry)
+
+    def _scan(self, entry: Relation) -> General:
+        """A collection. What it hides is among the scan's columns, and only its conditions read that."""
+        plan = entry.plan
+        called = dict(zip(plan.projection, (column for column, _ in entry.columns), strict=True))
+        stored = [self.numbers.new(type_, called.get(i, "")) for i, type_ in enumerate(plan.inputs)]
+        conditions = (
+            permute(condition, [column.index for column in stored]) for condition in plan.conditions
+        )
+        columns = tuple(stored[i] for i in plan.projection)
+        scan = Scan(entry.name, tuple(stored), tuple(conditions))
+        return General(scan, tuple(column.name for column in columns), columns)
 
     def _view(self, name: str, view: View, at: Place) -> General:
         if name in self.world.views:

@@ -228,23 +228,34 @@ class CreateSource:
     include: tuple[Include, ...] = ()
     envelope: Literal["none", "upsert", "debezium"] | None = None
     transform: syntax.Query | None = None
-    transform_before_envelope: bool = False
     tables: tuple[Subsource, ...] = ()
     all_tables: bool = False
     cluster_by: tuple[Ident, ...] = ()
     keep_statistics: tuple[tuple[Ident, ...], ...] = ()
     with_options: tuple[Option, ...] = ()
     if_not_exists: bool = False
+    before: syntax.Query | None = None
+    """TRANSFORM BEFORE ENVELOPE."""
+    at: Span | None = None
+    """All of the statement."""
+
+    @property
+    def text(self) -> str:
+        """The statement as it was written."""
+        return self.sql if self.at is None else self.sql[self.at.start : self.at.end]
 
 
 @dataclass(frozen=True)
 class AlterSource:
-    """ALTER SOURCE s PAUSE or RESUME."""
+    """ALTER SOURCE s PAUSE | RESUME | REPLAY ERRORS | SET TRANSFORM USING (query) [FOR a subsource]."""
 
     sql: str
     name: Ident
-    action: Literal["pause", "resume"]
+    action: Literal["pause", "resume", "replay", "transform"]
     if_exists: bool = False
+    transform: syntax.Query | None = None
+    table: Ident | None = None
+    """Of which of its collections, if there are several."""
 
 
 Statement: TypeAlias = (

@@ -18,6 +18,23 @@ from tidegate.store.blob import Entry, checked, fill, missing
 SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://")
 
 
+def connected(url: str, **options: str) -> Any:
+    """obstore's own handle of what is at `url`, for those who read the files of others; nothing is sent yet."""
+    import obstore.store
+
+    client: Any = {
+        key: options.pop(key) for key in ("allow_http", "timeout", "connect_timeout") if key in options
+    }
+    config: Any = dict(options)
+    if "endpoint" in config:
+        config.setdefault("virtual_hosted_style_request", "false")
+        client.setdefault("allow_http", str(config["endpoint"].startswith("http://")).lower())
+    try:
+        return obstore.store.from_url(url, config=config, client_options=client)
+    except Exception as error:  # noqa: BLE001  # obstore raises its own, and several others, for bad options
+        raise StoreError(f"{url}: {first_line(error)}") from None
+
+
 class ObjectBlob:
     """Objects below a prefix of a bucket."""
 
@@ -27,20 +44,7 @@ class ObjectBlob:
     @staticmethod
     def open(url: str, **options: str) -> ObjectBlob:
         """The store at `url`; see the module's docstring for options."""
-        import obstore.store
-
-        client: Any = {
-            key: options.pop(key) for key in ("allow_http", "timeout", "connect_timeout") if key in options
-        }
-        config: Any = dict(options)
-        if "endpoint" in config:
-            config.setdefault("virtual_hosted_style_request", "false")
-            client.setdefault("allow_http", str(config["endpoint"].startswith("http://")).lower())
-        try:
-            store = obstore.store.from_url(url, config=config, client_options=client)
-        except Exception as error:  # noqa: BLE001  # obstore raises its own, and several others, for bad options
-            raise StoreError(f"{url}: {_first_line(error)}") from None
-        return ObjectBlob(store, url)
+        return ObjectBlob(connected(url, **options), url)
 
     def put(self, name: str, data: bytes) -> None:
         """Stores `data` durably, all of it or none."""
@@ -131,8 +135,9 @@ class ObjectBlob:
             kind = IndeterminateError if changes else StoreError
             if changes and isinstance(error, PermissionDeniedError):
                 kind = ReadOnlyError
-            raise kind(f"{self.url}/{name}: {_first_line(error)}") from None
+            raise kind(f"{self.url}/{name}: {first_line(error)}") from None
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What a library says of its error, without its account of causes."""
     return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from tidegate.errors import CorruptError
 from tidegate.expr.spelling import from_utf8
 from tidegate.expr.types import TEXT
 from tidegate.ingest.decode import lines as files
-from tidegate.ingest.decode.csv_text import BadRecord, ends, parse, split, wrong_count
+from tidegate.ingest.decode.csv_text import BadRecord, Pick, ends, parse, split, wrong_count
 from tidegate.ingest.decode.demand import Staged, stages
 from tidegate.ingest.decode.rows import bad, bad_rows, fine, line_of, picked
 from tidegate.ingest.source import Bad, Columns, Decoded
@@ -109,7 +109,9 @@ class CsvDecode:
                 places, width, first, begin = self._places(found, name), len(found), False, 1
             kept = np.flatnonzero(~_empty(records))
             kept = kept[kept >= begin]
-            parsed = self._parsed(picked(records, kept), kept, places, width)
+            whole = len(kept) == len(records) - begin  # the usual case, of which nothing need be copied
+            some = records.slice(begin) if whole else picked(records, kept)
+            parsed = self._parsed(some, kept, places, width)
             yield replace(self._decoded(records, parsed, []), start=int(numbers[0]), numbers=numbers)
 
     def _places(self, header: Sequence[str], name: str) -> tuple[int, ...]:
@@ -123,44 +125,56 @@ class CsvDecode:
                 )
         return tuple(header.index(wanted) for wanted in self.format.names)
 
-    def _parsed(
-        self, records: pa.Array, numbers: np.ndarray, places: Sequence[int], width: int
-    ) -> tuple[list[pa.Array], np.ndarray, list[Bad]]:
-        """The demanded columns of the records that are right, their numbers, and the others."""
+    def _parsed(self, records: pa.Array, numbers: np.ndarray, places: Sequence[int], width: int) -> _Parsed:
+        """The records that are right, their numbers, and the others."""
         errors = from_utf8(records).errors
         good = np.flatnonzero(fine(errors, len(records)))
         wanted = [places[column] for column in (*self.staged.first, *self.staged.later)]
         fields = parse(picked(records, good), self.format.delimiter, width, wanted)
         failures = [*bad(errors, numbers), *((int(numbers[good[i]]), why) for i, why in fields.failures)]
-        return fields.columns, numbers[good[fields.rows]], failures
+        return _Parsed(
+            lambda column, rows: fields.column(places[column], rows), numbers[good[fields.rows]], failures
+        )
 
-    def _decoded(
-        self, values: pa.Array, parsed: tuple[list[pa.Array], np.ndarray, list[Bad]], others: list[Bad]
-    ) -> Decoded:
-        columns, numbers, failures = parsed
+    def _decoded(self, values: pa.Array, parsed: _Parsed, others: list[Bad]) -> Decoded:
         if values.null_count:
-            columns, numbers = _with_nulls(columns, numbers, values)
-        first = len(self.staged.first)
-        rows = self.staged.before.evaluate(columns[:first], len(numbers))
+            parsed = _with_nulls(parsed, values)
+        numbers = parsed.numbers
+        rows = self.staged.before.evaluate(
+            [parsed.column(column, None) for column in self.staged.first], len(numbers)
+        )
+        passed = rows.selection if len(rows.selection) < len(numbers) else None
         return Decoded(
-            [*rows.columns, *(picked(column, rows.selection) for column in columns[first:])],
+            [*rows.columns, *(parsed.column(column, passed) for column in self.staged.later)],
             numbers[rows.selection],
-            sorted([*failures, *others, *bad_rows(rows, numbers)]),
+            sorted([*parsed.failures, *others, *bad_rows(rows, numbers)]),
             len(values),
             line_of(values),
             size=values.nbytes,
         )
 
 
-def _with_nulls(
-    columns: list[pa.Array], numbers: np.ndarray, values: pa.Array
-) -> tuple[list[pa.Array], np.ndarray]:
+class _Parsed(NamedTuple):
+    """Records that are right."""
+
+    column: Pick
+    """By its place among the source's columns."""
+    numbers: np.ndarray
+    """Which records these are."""
+    failures: list[Bad]
+
+
+def _with_nulls(parsed: _Parsed, values: pa.Array) -> _Parsed:
     """Rows of NULL where there was no value."""
     nulls = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
-    both = np.concatenate([numbers, nulls])
+    both = np.concatenate([parsed.numbers, nulls])
     order = np.argsort(both, kind="stable")
-    padded = [pa.concat_arrays([column, pa.nulls(len(nulls), pa.string())]) for column in columns]
-    return [column.take(pa.array(order)) for column in padded], both[order]
+
+    def column(place: int, rows: np.ndarray | None) -> pa.Array:
+        padded = pa.concat_arrays([parsed.column(place, None), pa.nulls(len(nulls), pa.string())])
+        return padded.take(pa.array(order if rows is None else order[rows]))
+
+    return _Parsed(column, both[order], parsed.failures)
 
 
 def _unbroken(values: pa.Array) -> pa.Array:
@@ -174,14 +188,17 @@ def _several(values: pa.Array, delimiter: str) -> np.ndarray:
     """Values that are several records, a line break at the end aside: they are cut as a file would be."""
     found = np.array(pc.match_substring(values, "\n").to_numpy(zero_copy_only=False), bool)
     for row in np.flatnonzero(found):
-        found[row] = len(ends(values[int(row)].as_py(), delimiter, last=True)) > 1
+        letters = np.frombuffer(values[int(row)].as_py(), np.uint8)
+        found[row] = len(ends(letters, delimiter, last=True)) > 1
     return found
 
 
 def _empty(records: pa.Array) -> np.ndarray:
-    found: np.ndarray = pc.is_in(records, pa.array([b"", b"\n", b"\r\n"], pa.binary())).to_numpy(
-        zero_copy_only=False
-    )
+    short = pc.less(pc.binary_length(records), 3)
+    found: np.ndarray = pc.fill_null(short, False).to_numpy(zero_copy_only=False).copy()
+    rows = np.flatnonzero(found)
+    breaks = pa.array([b"", b"\n", b"\r\n"], pa.binary())
+    found[rows] = pc.is_in(records.take(pa.array(rows)), breaks).to_numpy(zero_copy_only=False)
     return found
 
 
@@ -196,13 +213,18 @@ def _blocks(opened: BinaryIO, name: str, delimiter: str) -> Iterator[tuple[pa.Ar
     """Whole records of a file, and of each its line."""
     line = 0
     for letters, last, forget in files.pieces(opened, name):
-        data = letters.tobytes()
-        cut = ends(data, delimiter, last=last)
-        if not len(cut) and len(data) > _LONGEST:  # a quote that was not meant as one
-            cut = ends(data[: data.rfind(b"\n") + 1], delimiter, last=True)
+        cut = ends(letters, delimiter, last=last)
+        if not len(cut) and len(letters) > _LONGEST:  # a quote that was not meant as one
+            breaks = files.positions(letters, "\n")
+            cut = ends(letters[: int(breaks[-1]) + 1 if len(breaks) else 0], delimiter, last=True)
         forget(int(cut[-1]) if len(cut) else 0)
-        if len(cut):
+        if not len(cut):
+            continue
+        if files.holds(letters, '"'):
             starts = np.concatenate([[0], cut[:-1]])
             breaks = files.positions(letters[: int(cut[-1])], "\n")
             yield files.cut_at(letters, cut), line + np.searchsorted(breaks, starts)
             line += len(breaks)
+        else:  # every line is a record
+            yield files.cut_at(letters, cut), line + np.arange(len(cut))
+            line += len(cut)

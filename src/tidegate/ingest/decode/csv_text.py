@@ -6,15 +6,19 @@ delimiters and line breaks; behind it the field must end. Anywhere else a quote 
     5" pipe,"a ""b"", c"        two fields:   5" pipe   and   a "b", c
     "a"b,c                      no record: text follows a closing quote
 
-Records of which quotes stand only where they must (`Shape.ordinary`, checked for a whole block at once) are
-parsed by Arrow, which then sees what we see. Others, and those with a carriage return that ends no line, are
-parsed one by one.
+| a block of records | how it is cut into fields |
+|---|---|
+| no quotes, and every record has as many fields as it should | `_Grid`: where delimiters and breaks are, found in one pass |
+| quotes stand only where they must (`ordinary`), or some counts are wrong | by Arrow, which then sees what we see |
+| others, and those with a carriage return that ends no line | one by one |
+
+A grid knows where every field is, and copies those of a column when it is asked for, of the records that it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,21 +26,27 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from tidegate.expr.outcome import raw_bytes
-from tidegate.ingest.decode.lines import positions
+from tidegate.ingest.decode.lines import holds, positions
 from tidegate.ingest.source import Bad
 
 UNCLOSED = "a quoted field is not closed"
 BEHIND_QUOTE = "text follows a closing quote"
+_STRETCH = 1 << 16
+"""Bytes that are searched at a time."""
 
 
 class BadRecord(ValueError):  # noqa: N818  # it is the record that has the error
     """A record that is no CSV; the message is the record's error."""
 
 
-class Fields(NamedTuple):
-    """Columns of the records that are well formed, which these are, and what is wrong with the others."""
+Pick: TypeAlias = Callable[[int, np.ndarray | None], pa.Array]
 
-    columns: list[pa.Array]
+
+class Fields(NamedTuple):
+    """The records that are well formed, and what is wrong with the others."""
+
+    column: Pick
+    """A column that was asked for, by its place in the record: of all of `rows`, or of some, by their places there."""
     rows: np.ndarray
     failures: list[Bad]
 
@@ -70,22 +80,21 @@ def split(record: str, delimiter: str) -> list[str]:
 # ---------------------------------------------------------------- where records end
 
 
-def ends(data: bytes, delimiter: str, *, last: bool) -> np.ndarray:
+def ends(letters: np.ndarray, delimiter: str, *, last: bool) -> np.ndarray:
     """Where the records of a block end; bytes behind the last of them begin one that the block does not hold whole.
 
     With `last` there is nothing behind the block. Then a quote that is never closed makes its line a record, which
     fails, and what follows goes on: one wrong quote does not swallow a file.
     """
-    letters = np.frombuffer(data, np.uint8)
     breaks = positions(letters, "\n")
-    quotes = positions(letters, '"') if b'"' in data else breaks[:0]
-    if len(quotes):
+    if holds(letters, '"'):
+        quotes = positions(letters, '"')
         if not ordinary(letters, quotes, delimiter) or (last and len(quotes) % 2):
-            return _walked(data, delimiter, last=last)
+            return _walked(letters.tobytes(), delimiter, last=last)
         breaks = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
     found = breaks + 1
-    if last and len(data) and (not len(found) or found[-1] != len(data)):
-        found = np.append(found, len(data))
+    if last and len(letters) and (not len(found) or found[-1] != len(letters)):
+        found = np.append(found, len(letters))
     return found
 
 
@@ -155,13 +164,21 @@ def _open(record: bytes, delimiter: str) -> bool:
 def parse(records: pa.Array, delimiter: str, width: int, columns: Sequence[int]) -> Fields:
     """Some of the `width` columns of records that are valid UTF-8 and not empty."""
     if not len(records):
-        return Fields([pa.array([], pa.string()) for _ in columns], np.zeros(0, np.int64), [])
+        return Fields(lambda *_: pa.array([], pa.string()), np.zeros(0, np.int64), [])
     data = raw_bytes(records)
-    quotes = positions(data, '"')
-    if _arrow_can(data, records, quotes, delimiter):
-        found = _by_arrow(records, data, delimiter, width, columns, quoted=bool(len(quotes)))
-        if found is not None:
-            return found
+    if _broken_well(data, records):
+        quotes = positions(data, '"') if holds(data, '"') else np.zeros(0, np.int64)
+        grid = None if len(quotes) else _Grid.of(data, records, delimiter, width)
+        if grid is not None:
+            return Fields(grid.column, np.arange(len(records)), [])
+        if len(quotes) % 2 == 0 and (not len(quotes) or ordinary(data, quotes, delimiter)):
+            found = _by_arrow(records, data, delimiter, width, columns, quoted=bool(len(quotes)))
+            if found is not None:
+                return found
+    return _one_by_one(records, delimiter, width, columns)
+
+
+def _one_by_one(records: pa.Array, delimiter: str, width: int, columns: Sequence[int]) -> Fields:
     rows: list[int] = []
     values: list[list[str]] = []
     failures: list[Bad] = []
@@ -175,8 +192,13 @@ def parse(records: pa.Array, delimiter: str, width: int, columns: Sequence[int])
         else:
             rows.append(i)
             values.append(fields)
-    arrays = [pa.array([fields[column] for fields in values], pa.string()) for column in columns]
-    return Fields(arrays, np.array(rows, np.int64), failures)
+    arrays = {column: pa.array([fields[column] for fields in values], pa.string()) for column in columns}
+    return Fields(_of(arrays), np.array(rows, np.int64), failures)
+
+
+def _of(arrays: dict[int, pa.Array]) -> Pick:
+    """Columns that are there already."""
+    return lambda column, rows: arrays[column] if rows is None else arrays[column].take(pa.array(rows))
 
 
 def wrong_count(found: int, width: int) -> str:
@@ -184,15 +206,56 @@ def wrong_count(found: int, width: int) -> str:
     return f"the record has {found} field{'' if found == 1 else 's'} instead of {width}"
 
 
-def _arrow_can(data: np.ndarray, records: pa.Array, quotes: np.ndarray, delimiter: str) -> bool:
-    """Whether Arrow cuts these records as we do."""
-    returns = positions(data, "\r")
-    if len(returns) and not (data[np.minimum(returns + 1, len(data) - 1)] == ord("\n")).all():
-        return False
+def _broken_well(data: np.ndarray, records: pa.Array) -> bool:
+    """Whether each record but the last ends with a line break, and carriage returns are parts of such."""
+    if holds(data, "\r"):
+        returns = positions(data, "\r")
+        if not (data[np.minimum(returns + 1, len(data) - 1)] == ord("\n")).all():
+            return False
     behind = np.cumsum(pc.binary_length(records).to_numpy())
-    if not (data[behind[:-1] - 1] == ord("\n")).all():
-        return False
-    return len(quotes) % 2 == 0 and (not len(quotes) or ordinary(data, quotes, delimiter))
+    return bool((data[behind[:-1] - 1] == ord("\n")).all())
+
+
+class _Grid:
+    """Records without quotes, each of `width` fields: where the fields are."""
+
+    def __init__(self, fields: pa.Array, width: int, *, returns: bool) -> None:
+        self._fields, self._width, self._returns = fields, width, returns
+
+    @staticmethod
+    def of(data: np.ndarray, records: pa.Array, delimiter: str, width: int) -> _Grid | None:
+        """None if some record has another number of fields."""
+        if data[-1] != ord("\n"):
+            data = np.append(data, np.uint8(ord("\n")))
+        found = separators(data, delimiter)
+        if len(found) != width * len(records) or not (data[found[width - 1 :: width]] == ord("\n")).all():
+            return None
+        offsets = np.zeros(len(found) + 1, np.int32)
+        np.add(found, 1, out=offsets[1:], casting="unsafe")
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
+        fields = pa.Array.from_buffers(pa.binary(), len(found), buffers)
+        return _Grid(fields, width, returns=holds(data, "\r"))
+
+    def column(self, column: int, rows: np.ndarray | None) -> pa.Array:
+        """The texts of a column: each field is taken with what ends it, which is then cut off."""
+        count = len(self._fields) // self._width
+        at = np.arange(count) if rows is None else rows
+        found = pc.binary_slice(self._fields.take(pa.array(at * self._width + column)), 0, -1)
+        if self._returns and column == self._width - 1:
+            found = pc.if_else(pc.ends_with(found, b"\r"), pc.binary_slice(found, 0, -1), found)
+        return found.view(pa.string())
+
+
+def separators(data: np.ndarray, delimiter: str) -> np.ndarray:
+    """Where delimiters and line breaks are."""
+    one, other = np.empty(_STRETCH, bool), np.empty(_STRETCH, bool)
+    found = []
+    for at in range(0, len(data), _STRETCH):
+        some = data[at : at + _STRETCH]
+        same = np.equal(some, ord(delimiter), out=one[: len(some)])
+        np.logical_or(same, np.equal(some, ord("\n"), out=other[: len(some)]), out=same)
+        found.append(np.flatnonzero(same) + at)
+    return np.concatenate(found)
 
 
 def _by_arrow(
@@ -233,6 +296,6 @@ def _by_arrow(
     good[[number - 1 for number, _ in wrong]] = False
     if good.sum() != len(table):
         return None
-    arrays = [table.column(names[column]).combine_chunks() for column in columns]
+    arrays = {column: table.column(names[column]).combine_chunks() for column in columns}
     failures = sorted((number - 1, wrong_count(count, width)) for number, count in wrong)
-    return Fields(arrays, np.flatnonzero(good), failures)
+    return Fields(_of(arrays), np.flatnonzero(good), failures)

@@ -119,6 +119,13 @@ def positions(letters: np.ndarray, letter: str) -> np.ndarray:
     return np.concatenate(found)
 
 
+def holds(letters: np.ndarray, letter: str) -> bool:
+    """Whether an ASCII letter is there at all: twice as fast as finding out where."""
+    same = np.empty(_STRETCH, bool)
+    stretches = (letters[at : at + _STRETCH] for at in range(0, len(letters), _STRETCH))
+    return any(np.equal(some, ord(letter), out=same[: len(some)]).any() for some in stretches)
+
+
 def cut_at(data: np.ndarray, ends: np.ndarray) -> pa.Array:
     """The pieces of `data` that end there, in place."""
     offsets = np.zeros(len(ends) + 1, np.int32)

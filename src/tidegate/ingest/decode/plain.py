@@ -19,7 +19,7 @@ from tidegate.expr.spelling import from_utf8
 from tidegate.expr.types import BYTEA, TEXT
 from tidegate.ingest.decode.demand import Staged, stages
 from tidegate.ingest.decode.lines import blocks, without_breaks
-from tidegate.ingest.decode.rows import bad, bad_rows, fine, line_of, picked
+from tidegate.ingest.decode.rows import bad, bad_rows, fine, picked
 from tidegate.ingest.source import Columns, Decoded
 from tidegate.plan.mfp import MapFilterProject
 
@@ -79,7 +79,7 @@ class PlainDecode:
             good[rows.selection],
             failures,
             len(values),
-            line_of(values),
+            lambda record: values[record].as_py() or b"",
             start,
             size=values.nbytes,
         )

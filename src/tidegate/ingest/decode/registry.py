@@ -37,6 +37,8 @@ class Registry:
     url: str
     user: str = ""
     password: str = field(default="", repr=False)
+    connection: str = ""
+    """The connection that says all this; empty: nothing but the URL was given."""
 
     def schema(self, number: int) -> Any:
         """The schema of that number."""

@@ -1,0 +1,172 @@
+"""An upstream made by hand, of which a test decides everything: JSON records in numbered partitions; and a source of it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import tidegate.expr.functions  # noqa: F401  # fills the registry
+from tidegate.clock import ManualClock
+from tidegate.config import Config
+from tidegate.expr.build import call, cast, literal
+from tidegate.expr.tree import Column
+from tidegate.expr.types import BYTEA, INT8, JSONB, TEXT, Type
+from tidegate.ingest.decode.json import Json
+from tidegate.ingest.definition import ERRORS_COLUMNS, UPSERT_KEY, Output, Source
+from tidegate.ingest.source import Chunk, Columns, Format, Included, Lag, Limit, Position, Split, Wanted
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.session.planning import Planning
+from tidegate.shard.reader import snapshot
+from tidegate.shard.root import open_root
+from tidegate.shard.schema import Schema
+from tidegate.shard.statistics import describing
+from tidegate.shard.writer import Shard
+from tidegate.store.place import Place, parse
+
+
+@dataclass
+class Numbers:
+    """Partitions of records; a split is at most `step` of one. What was asked of it is noted."""
+
+    partitions: dict[str, list[bytes]]
+    step: int = 10
+    first: int = 0
+    asked: list[tuple[str, Any]] = field(default_factory=list)
+
+    def tables(self) -> dict[str, Format]:
+        return {}
+
+    def includes(self, included: Included) -> Type:
+        return INT8
+
+    def start(self) -> Position:
+        self.asked.append(("start", None))
+        return dict.fromkeys(self.partitions, self.first)
+
+    def latest(self, after: Position, limit: Limit) -> Position:
+        most = limit.rows or 10**9
+        found = {}
+        for key, records in self.partitions.items():
+            found[key] = min(len(records), after.get(key, 0) + most)
+            most -= found[key] - after.get(key, 0)
+        return found
+
+    def splits(self, after: Position, upto: Position) -> list[Split]:
+        return [
+            Split(key, begin, min(begin + self.step, end))
+            for key, end in upto.items()
+            for begin in range(after.get(key, 0), end, self.step)
+        ]
+
+    def read(
+        self, split: Split, wanted: Sequence[Wanted], included: Sequence[Included]
+    ) -> Iterator[tuple[int, Chunk]]:
+        self.asked.append(("read", (split.key, split.start, split.end, len(wanted))))
+        some = self.partitions[split.key][split.start : split.end]
+        offsets = pa.array(np.arange(split.start, split.end))
+        keys = pa.array([json.loads(one).get("key", "").encode() for one in some], pa.binary())
+
+        def position(record: int) -> Position:
+            return {"partition": split.key, "offset": split.start + record}
+
+        for number, one in enumerate(wanted):
+            decoded = one.decode.records(pa.array(some, pa.binary()))
+            yield number, Chunk(decoded, [offsets for _ in included], position, keys=keys)
+
+    def acknowledge(self, upto: Position) -> None:
+        self.asked.append(("acknowledge", dict(upto)))
+
+    def lag(self, at: Position) -> Lag:
+        return Lag(records=sum(len(r) - at.get(k, 0) for k, r in self.partitions.items()))
+
+    def drop(self) -> None:
+        pass
+
+
+def records(first: int, last: int, bad: Sequence[int] = (), **more: str) -> list[bytes]:
+    """`{"n": 7}`; those in `bad` have a text there."""
+    return [json.dumps({"n": f"x{n}" if n in bad else n, **more}).encode() for n in range(first, last)]
+
+
+@dataclass
+class Lab:
+    """A database that holds the shards of one source, and nothing else."""
+
+    place: Place
+    clock: ManualClock
+    source: Source
+    upstream: Numbers
+    config: Config = field(default_factory=Config)
+
+    def shards(self, name: str) -> Shard:
+        """As a process does that has just been started."""
+        machine = open_root(self.place, self.clock).catalog.shard_machine(name)
+        return Shard(machine, self.config, describing(machine, self.config))
+
+    def planning(self, *, once: bool = False) -> Planning:
+        return Planning(self.source, self.shards, self.place, self.config, self.clock, once=once)
+
+    def rows(self, shard: str) -> list[tuple[Any, ...]]:
+        """All rows of a shard, each as often as it is there, sorted."""
+        with snapshot(self.shards(shard)) as found:
+            pieces = [batch.to_pydict() for batch in found.batches()]
+        return sorted(row for piece in pieces for row in zip(*piece.values(), strict=True))
+
+    def numbers(self, output: str) -> list[int]:
+        shard = next(one.shard for one in self.source.outputs if one.name == output)
+        return [row[0] for row in self.rows(shard)]
+
+
+_N = cast(call("->>", Column(0, JSONB), literal("n", TEXT)), INT8)
+
+
+def lab(folder: Path, partitions: dict[str, list[bytes]], **more: Any) -> Lab:
+    """A source with two collections: `all` (n, the offset) and `even` (n)."""
+    inputs = MapFilterProject.identity([JSONB, INT8])
+    every = inputs.map(_N).project([2, 1])
+    even = inputs.map(_N).filter(call("=", call("%", _N, literal(2, INT8)), literal(0, INT8))).project([2])
+    shapes: dict[str, tuple[MapFilterProject, Columns]] = {
+        "all": (every, (("n", INT8), ("at", INT8))),
+        "even": (even, (("n", INT8),)),
+    }
+    return _made(folder, partitions, shapes, (Included("offset", "offset"),), {}, more)
+
+
+def upserting(folder: Path, partitions: dict[str, list[bytes]]) -> Lab:
+    """A source with ENVELOPE UPSERT: n by key."""
+    plan = MapFilterProject.identity([JSONB]).map(_N).project([1])
+    columns: Columns = (("n", INT8), ("key", BYTEA))
+    return _made(folder, partitions, {"last": (plan, columns)}, (), {UPSERT_KEY: 1}, {"envelope": "upsert"})
+
+
+def _made(
+    folder: Path,
+    partitions: dict[str, list[bytes]],
+    shapes: dict[str, tuple[MapFilterProject, Columns]],
+    included: tuple[Included, ...],
+    options: dict[str, Any],
+    more: dict[str, Any],
+) -> Lab:
+    place, clock = parse(folder / "lake"), ManualClock(1_000_000)
+    catalog = open_root(place, clock).catalog
+
+    def created(columns: Columns, given: dict[str, Any]) -> str:
+        name = secrets.token_hex(8)
+        Shard.create(catalog.shard_machine(name), Schema.of(list(columns)), given)
+        return name
+
+    hidden = len(options)
+    outputs = tuple(
+        Output(name, created(columns, options), Json(), plan, hidden=hidden)
+        for name, (plan, columns) in shapes.items()
+    )
+    upstream = Numbers(partitions)
+    source = Source("s", "kafka", upstream, outputs, created(ERRORS_COLUMNS, {}), included, **more)
+    return Lab(place, clock, source, upstream)
