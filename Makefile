@@ -9,7 +9,7 @@ SEED := $(shell echo $$RANDOM$$RANDOM)
 endif
 export PYTHON
 
-.PHONY: help setup postgres demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark prove docs clean
+.PHONY: help setup postgres kafka demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart prove docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -23,6 +23,9 @@ setup: .venv/stamp ## a .venv with everything at the versions of constraints.txt
 postgres: ## PostgreSQL for the tests that compare with it (Debian's package, if root)
 	@.ci/postgres
 
+kafka: setup ## Apache Kafka's jars for the tests that run a broker (by mvn, into .venv/kafka)
+	@.ci/kafka
+
 demo: setup ## the main job: raw events through two sources on Spark into a lake, and questions (ROWS=… for more)
 	@$(BIN)/python -m tidegate.demo $(if $(ROWS),--rows $(ROWS))
 
@@ -32,13 +35,13 @@ gates: setup ## format, lint, types, layers
 	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
 
-test: gates postgres ## every gate, then every test (JOBS=2 at once)
+test: gates postgres kafka ## every gate, then every test (JOBS=2 at once)
 	$(BIN)/pytest -W error -n $(JOBS)
 
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest -W error -q -p no:xdist tests/golden
 
-bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark ## all benchmarks
+bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart ## all benchmarks
 
 bench-interpret: setup ## pruning 10,000 to 1,000,000 parts, beside deltalake
 	$(BIN)/python bench/interpret.py
@@ -68,12 +71,21 @@ bench-spark: setup ## reading and writing on Spark, beside plain Parquet
 	PYTHONPATH=. $(BIN)/python -m bench.spark
 	PYTHONPATH=. $(BIN)/python -m bench.spark_write
 
-prove: setup postgres ## laws, golden files, reads, simulation and kills with many more random cases (SEED=… to repeat a run)
+bench-ingest: setup kafka ## files and topics through a transform, beside Spark's own reader and a plain loop
+	PYTHONPATH=. $(BIN)/python -m bench.ingest
+	PYTHONPATH=. $(BIN)/python -m bench.ingest_kafka
+
+bench-restart: setup ## restart and first read of a 30-day window, with 20 times the history behind it
+	PYTHONPATH=. $(BIN)/python -m bench.restart
+
+prove: setup postgres kafka ## laws, golden files, reads, sources, simulation and kills with many more random cases (SEED=… to repeat a run)
 	@echo "seed $(SEED): repeat with make prove SEED=$(SEED)"
 	HYPOTHESIS_PROFILE=prove $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) $(wildcard tests/laws) tests/golden
 	TIDEGATE_SIMULATIONS=400 TIDEGATE_KILLS=200 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) tests/simulation
 	TIDEGATE_READS=30 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -n $(JOBS) tests/reads/test_differential.py
 	TIDEGATE_SPARK_LAWS=3 TIDEGATE_GENERAL=1 TIDEGATE_STREAM_KILLS=8 $(BIN)/pytest -W error -p no:xdist tests/spark/test_catalyst.py tests/spark/test_expression.py tests/spark/test_sql_differential.py tests/spark/test_stream.py
+	TIDEGATE_UPSERTS=300 TIDEGATE_CHANGES=100 TIDEGATE_EXPIRY=20 TIDEGATE_POSTGRES_MOMENTS=100 TIDEGATE_KAFKA_STRESS_S=60 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -n $(JOBS) tests/ingest
+	TIDEGATE_INGEST_KILLS=20 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -p no:xdist tests/spark/test_ingest_kills.py
 	TIDEGATE_CLUSTER_ROWS=20000000 $(BIN)/pytest -W error -p no:xdist tests/spark/test_cluster.py
 	@echo "seed $(SEED)"
 

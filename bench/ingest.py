@@ -1,4 +1,4 @@
-"""Files through a transform: a source of ours beside Spark's own read → select → where → write, in one session, by turns.
+"""Files through a transform: a source of ours beside Spark's own read → select → where → write, in one session.
 
     make bench-ingest                                             # 2,000,000 lines of JSON, and of CSV, in 8 files each
     PYTHONPATH=. .venv/bin/python -m bench.ingest 500000 1        # fewer lines, and turns
@@ -186,8 +186,11 @@ def measure(spark: SparkSession, folder: Path, rows: int, turns: int) -> dict[st
             "tidegate alone": sources.way(kind, place, on_spark=False),
         }
         best = {name: (float("inf"), float("inf")) for name in ways}
-        for turn in range(turns + 1):
-            for name, work in ways.items():
+        for (
+            name,
+            work,
+        ) in ways.items():  # one after the other: Spark ends Python processes that wait for a minute
+            for turn in range(turns + 1):
                 wall, cpu = processors.timed(work)
                 print(f"  {kind}, {name:20} {wall:7.2f} s, {cpu:7.2f} s of processors", flush=True)
                 if turn:

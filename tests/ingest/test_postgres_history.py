@@ -67,24 +67,31 @@ def statement(c: psycopg.Connection, luck: random.Random) -> None:
 
 
 class Sessions:
-    """Sessions that change the tables until they are told to stop."""
+    """Sessions that change the tables until they are told to stop, so many transactions as they are allowed to."""
 
     def __init__(self, db: Database, count: int) -> None:
         self._db, self._stop, self.done = db, threading.Event(), 0
         self._threads = [threading.Thread(target=self._work, args=(i,)) for i in range(count)]
+        self._allowed = threading.Semaphore(0)
         self.failures: list[psycopg.Error] = []
+
+    def go(self, transactions: int = 25) -> None:
+        """So many more: however slow the machine is, there is not more to follow."""
+        self._allowed.release(transactions)
 
     def _work(self, seed: int) -> None:
         luck = random.Random(seed)
         try:
             with psycopg.connect(self._db.url, autocommit=True) as c:
                 while not self._stop.is_set():
+                    if not self._allowed.acquire(timeout=0.05):
+                        continue
                     try:
                         change(c, luck)
                         self.done += 1
                     except psycopg.errors.DeadlockDetected:
                         pass
-                    time.sleep(luck.random() * 0.05)
+                    time.sleep(luck.random() * 0.02)
         except psycopg.Error as error:
             self.failures.append(error)
 
@@ -140,12 +147,14 @@ def test_follows_postgresql(seed: int) -> None:
         db.run("CREATE PUBLICATION p FOR TABLE orders, items")
         follower = Follower(db.source())
         with Sessions(db, 3) as sessions:
+            sessions.go(100)
             with pytest.raises(Killed):
                 follower.batch(die="between")  # the snapshot is committed for one table alone
             follower.reborn()
             time.sleep(0.2)
             assert not follower.even
             for _ in range(MOMENTS // 2):  # all of them, through a lake: test_postgres_sql.py
+                sessions.go()
                 for _ in range(luck.randint(0, 2)):
                     batch_or_death(follower, luck)
                 at_a_moment(db, follower)

@@ -206,6 +206,7 @@ def test_postgresql_at_many_times(db: Database, lake: tidegate.Database) -> None
     luck, moments = random.Random(7), []
     with Sessions(db, 2) as sessions:
         for _ in range(MOMENTS):
+            sessions.go()
             if luck.random() < 0.5:
                 ingest(lake, "s")  # while they run
             time.sleep(luck.random() * 0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -177,6 +178,9 @@ def test_what_is_gone_of_the_server_is_said(db: Database) -> None:
     db.run("ALTER TABLE orders REPLICA IDENTITY FULL", "DROP PUBLICATION p")
     gone(upstream, at, 'publication "p" does not exist any more')
     db.run("CREATE PUBLICATION p FOR TABLE orders")
+    away = Connection("c", "postgres", {**db.connection.options, "host": "/nowhere"})
+    with pytest.raises(SourceError, match=f'the replication slot "{upstream.slot}" could not be dropped'):
+        replace(upstream, connection=away).drop()
     upstream.drop()
     upstream.drop()
     gone(upstream, at, f'the replication slot "{upstream.slot}" was dropped')

@@ -191,3 +191,15 @@ def test_its_transform_cannot_be_changed(db: Database) -> None:
         db.sql("DROP SOURCE s")
     assert db.sql("SELECT * FROM v").rows() == [(1,)]
     db.sql("DROP SOURCE s CASCADE")
+
+
+def test_what_the_view_reads_is_not_dropped(db: Database) -> None:
+    db.sql("CREATE TABLE names (kind text, name text, more int4)")
+    make(db, "SELECT n.name FROM {s} JOIN names n ON n.kind = {s}.data->>'kind'")
+    with pytest.raises(tidegate.BindError, match='source "s" reads "names"'):
+        db.sql("DROP TABLE names")
+    with pytest.raises(tidegate.BindError, match='source "s" reads that column'):
+        db.sql("ALTER TABLE names DROP COLUMN name")
+    db.sql("ALTER TABLE names DROP COLUMN more")
+    db.sql("DROP TABLE names CASCADE")
+    assert db.sql("SHOW SOURCES").rows() == []

@@ -11,6 +11,7 @@ from threading import Thread
 import pytest
 
 import tidegate
+from tests import servers
 from tests.ingest.statements import ingest, json_lines, options, rows
 from tidegate.database import Database
 from tidegate.ingest import stored
@@ -20,6 +21,7 @@ from tidegate.shard.state import RETENTION
 from tidegate.shard.statistics import KEEP
 from tidegate.shard.validity import HIDDEN, OPTION
 from tidegate.shard.writer import CLUSTER
+from tidegate.store.object import connected
 
 
 @pytest.fixture
@@ -36,13 +38,16 @@ def files(tmp_path: Path) -> str:
 # ---------------------------------------------------------------- what is made
 
 
+FROM_FILES = (
+    "CREATE SOURCE s FROM FILES '{files}' FORMAT JSON INCLUDE FILE, LINE AS n, INGESTION TIMESTAMP AS ts\n"
+    "TRANSFORM USING (SELECT (data->>'id')::int8 AS id, n, data->'at' AS at FROM s\n"
+    "  WHERE mz_now() <= ts + '30 days' AND data->>'kind' = 'a')\n"
+    "CLUSTER BY (id) KEEP STATISTICS (at.x) WITH (MAX ERRORS 5, BATCH FILES 3, RETENTION '1 day')"
+)
+
+
 def test_a_source_from_files(db: Database, files: str) -> None:
-    sql = (
-        f"CREATE SOURCE s FROM FILES '{files}' FORMAT JSON INCLUDE FILE, LINE AS n, INGESTION TIMESTAMP AS ts\n"
-        "TRANSFORM USING (SELECT (data->>'id')::int8 AS id, n, data->'at' AS at FROM s\n"
-        "  WHERE mz_now() <= ts + '30 days' AND data->>'kind' = 'a')\n"
-        "CLUSTER BY (id) KEEP STATISTICS (at.x) WITH (MAX ERRORS 5, BATCH FILES 3, RETENTION '1 day')"
-    )
+    sql = FROM_FILES.format(files=files)
     assert db.sql(f"SELECT 1; {sql};").text() == "CREATE SOURCE"
     assert rows(db, "SHOW SOURCES") == [("s", "files", None, "ready"), ("s_errors", "subsource", "s", None)]
     assert rows(db, "SHOW COLUMNS FROM s") == [
@@ -65,6 +70,10 @@ def test_a_source_from_files(db: Database, files: str) -> None:
     assert found[CLUSTER] == [0]
     assert found[KEEP] == [[2, "x"]]
     assert found[RETENTION] == 86_400_000
+
+
+def test_a_loaded_source(db: Database, files: str) -> None:
+    db.sql(FROM_FILES.format(files=files))
     source = load(db._open, "s")
     assert (source.kind, source.max_errors, source.limit.files) == ("files", 5, 3)
     assert [one.what for one in source.included] == ["file", "line", "ingestion timestamp"]
@@ -225,6 +234,37 @@ def test_a_schema_registry(db: Database) -> None:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_an_aws_connection(db: Database, tmp_path: Path) -> None:
+    """What a bucket needs is said by a connection, whose secret is a file."""
+    try:
+        given = servers.s3()
+    except servers.Missing as missing:
+        pytest.skip(f"not here: {missing}")
+    (tmp_path / "secret").write_text(given["secret_access_key"] + "\n")
+    connected("s3://lake/", **given).put("in/a.txt", b"x\ny\n")
+    db.sql(
+        f"CREATE CONNECTION a TO AWS (ENDPOINT '{given['endpoint']}', REGION 'us-east-1', ALLOW HTTP 'true', "
+        f"ACCESS KEY ID '{given['access_key_id']}', SECRET ACCESS KEY 'file:{tmp_path}/secret')"
+    )
+    db.sql("CREATE SOURCE s FROM FILES 's3://lake/in/*.txt' (AWS CONNECTION a) FORMAT TEXT")
+    ingest(db, "s")
+    assert rows(db, "SELECT text FROM s ORDER BY 1") == [("x",), ("y",)]
+    with pytest.raises(tidegate.BindError, match='source "s" uses "a"'):
+        db.sql("DROP CONNECTION a")
+
+
+def test_more_bad_rows_than_allowed(db: Database, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"id": 1}\nno\nneither\n')
+    db.sql(f"CREATE SOURCE s FROM FILES '{tmp_path}/*.json' FORMAT JSON WITH (MAX ERRORS 1)")
+    with pytest.raises(tidegate.TidegateError, match="bad"):
+        ingest(db, "s")
+    found = db.status().sources["s"]
+    assert (found.state, found.errors) == ("stopped", 2)
+    assert found.trouble == "2 bad rows are more than MAX ERRORS 1"
+    assert found.collections["s"].kept == 1
+    assert rows(db, "SHOW SOURCES LIKE 's'") == [("s", "files", None, "stopped")]
 
 
 def test_envelopes(db: Database) -> None:

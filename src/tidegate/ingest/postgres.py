@@ -194,12 +194,16 @@ class Postgres:
     def drop(self) -> None:
         """Gives back the slot: the server would keep its log for it for ever."""
         snapshot.release(self.slot)
-        with connected(self.connection) as c:
-            patiently(
-                c,
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s",
-                (self.slot,),
-            )
+        query = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
+        try:
+            with connected(self.connection) as c:
+                patiently(c, query, (self.slot,))
+        except SourceError as error:
+            raise SourceError(
+                f'the replication slot "{self.slot}" could not be dropped: {error.message}',
+                again=error.again,
+                hint=f"SELECT pg_drop_replication_slot('{self.slot}') there, or the server keeps its log for it for ever",
+            ) from None
 
     # ------------------------------------------------------------ its records
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,7 +101,7 @@ def connected(connection: Connection) -> Iterator[Psycopg]:
     """A connection for a while; errors of PostgreSQL inside of the block are SourceErrors."""
     psycopg = psycopg_module()
     try:
-        with psycopg.connect(**_login(connection), autocommit=True) as opened:
+        with closing(psycopg.connect(**_login(connection), autocommit=True)) as opened:
             yield opened
     except psycopg.Error as error:
         raise failed(connection, error) from None

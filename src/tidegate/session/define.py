@@ -27,13 +27,13 @@ from tidegate.scan.result import Result
 from tidegate.session.drop import readers
 from tidegate.session.lake import Lake, Seen, at, relation_of
 from tidegate.session.query import names_of
-from tidegate.shard.catalog import Item, View, exists, view_of
+from tidegate.shard.catalog import Item, View, exists, kind_of, view_of
 from tidegate.shard.change import Evolve
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import RETENTION, State
 from tidegate.shard.statistics import KEEP
 from tidegate.shard.writer import CLUSTER, schema_of
-from tidegate.sql import bind, grammar, statement
+from tidegate.sql import grammar, statement
 from tidegate.sql.catalog import Entry
 from tidegate.sql.express import Binder, assigned
 from tidegate.sql.scope import Scope
@@ -185,9 +185,12 @@ def _check_views(lake: Lake, name: str, smaller: Schema, options: dict[str, Any]
     """Raises if a view could not be bound any more."""
     for view in readers(lake, name):
         try:
-            bind.query(_text(lake, view), _With(Seen(lake), name, smaller, options), lake.clock.now())
+            names_of(_text(lake, view), _With(Seen(lake), name, smaller, options), lake.clock.now())
         except TidegateError:
-            raise BindError(f'view "{view}" reads that column', hint=f"DROP VIEW {view} first") from None
+            kind = kind_of(lake.item(view))
+            raise BindError(
+                f'{kind} "{view}" reads that column', hint=f"DROP {kind.upper()} {view} first"
+            ) from None
 
 
 class _With:

@@ -75,6 +75,8 @@ def _one(lake: Lake, given: Statement, as_of: int | None, watch: Watch | None) -
         case Explain(inner):
             lake = _with_options(lake, inner) if isinstance(inner, Query) else lake
             when = _as_of(lake, inner, as_of) if isinstance(inner, Query) else as_of
+            if isinstance(inner, CreateSource) and not given.analyze and not given.filter_pushdown:
+                return _explained_source(lake, inner)
             if given.filter_pushdown:
                 return explain.pushdown(lake, inner, when)
             return explain.explain(lake, inner, when, analyze=given.analyze)
@@ -113,6 +115,12 @@ def _source(lake: Lake, given: CreateSource | AlterSource) -> Result:
         if isinstance(given, CreateSource)
         else source_alter.alter(lake, given)
     )
+
+
+def _explained_source(lake: Lake, given: CreateSource) -> Result:
+    from tidegate.session.source_explain import explain_source
+
+    return explain_source(lake, given)
 
 
 def _with_options(lake: Lake, given: Query) -> Lake:

@@ -101,7 +101,7 @@ def _explained(
                 return read(bound, found, max(lake.clock.now(), found.state.upper - 1))
         case _:
             raise UnsupportedError(
-                "EXPLAIN is for statements that read: SELECT, DELETE, UPDATE",
+                "EXPLAIN is for statements that read: SELECT, DELETE, UPDATE, CREATE SOURCE",
                 hint="of INSERT INTO … SELECT, explain the SELECT",
             )
 

@@ -30,6 +30,7 @@ from tidegate.session.lake import Beyond, Lake, Seen
 from tidegate.shard.reader import Snapshot, snapshot
 from tidegate.sql import bind, syntax
 from tidegate.sql.bind import BoundQuery
+from tidegate.sql.catalog import Catalog
 from tidegate.sql.split_query import general
 
 T = TypeVar("T")
@@ -42,13 +43,13 @@ def bound_query(lake: Lake, parsed: syntax.Query | str, seen: Seen, now_ms: int)
     return bind.query(parsed, seen, now_ms)
 
 
-def names_of(parsed: syntax.Query | str, seen: Seen, now_ms: int) -> tuple[str, ...]:
+def names_of(parsed: syntax.Query | str, seen: Catalog, now_ms: int) -> tuple[str, ...]:
     """The columns of a query of any shape; an error if it means nothing."""
     return columns_of(parsed, seen, now_ms)[0]
 
 
 def columns_of(
-    parsed: syntax.Query | str, seen: Seen, now_ms: int
+    parsed: syntax.Query | str, seen: Catalog, now_ms: int
 ) -> tuple[tuple[str, ...], tuple[Type, ...]]:
     """The names and types of its columns."""
     try:

@@ -60,10 +60,9 @@ def create_source(lake: Lake, given: statement.CreateSource) -> Result:
         error = exists(name, found)
         error.position = at(given.sql, given.name)
         raise error
-    making = Making(lake, given, asked(given.with_options, given.sql))
     try:
-        items, shards = _made(making)
-        lake.catalog.create(items, shards, making.needs)
+        making, source, shards = planned_source(lake, given)
+        lake.catalog.create(_items(making, source), shards, making.needs)
     except TidegateError as error:
         if given.if_not_exists and lake.catalog.find(name) is not None:
             return Result.done(f'"{name}" already exists, and was left as it is')  # another one was faster
@@ -83,8 +82,17 @@ def _blamed(given: statement.CreateSource, message: str) -> Position:
 Shards = dict[str, tuple[Schema, dict[str, Any]]]
 
 
-def _made(making: Making) -> tuple[dict[str, Item], Shards]:
-    """The names and the shards of a source."""
+def planned_source(lake: Lake, given: statement.CreateSource) -> tuple[Making, Source, Shards]:
+    """The source that a statement asks for, and its shards; nothing is made yet."""
+    making = Making(lake, given, asked(given.with_options, given.sql))
+    try:
+        return making, *_made(making)
+    except TidegateError as error:
+        error.position = error.position or _blamed(given, error.message)
+        raise
+
+
+def _made(making: Making) -> tuple[Source, Shards]:
     given = making.given
     check_envelope(making)
     upstream = connect.made(given.kind, _upstream(making))
@@ -118,7 +126,7 @@ def _made(making: Making) -> tuple[dict[str, Item], Shards]:
         making.asked.limit,
         making.asked.max_errors,
     )
-    return _items(making, source), shards
+    return source, shards
 
 
 def _items(making: Making, source: Source) -> dict[str, Item]:
