@@ -152,12 +152,19 @@ class World:
         }
         (name,) = self.dice.choices(list(happens), [weight for _, weight in happens.values()])
         happens[name][0]()
+        if (
+            name == "wait" and self.dice.random() < 0.6
+        ):  # at the very moment at which something ends, or just before
+            then = self.dice.choice(["expire", "compact", "compact all", "ingest"])
+            happens[then][0]()
+            return f"wait and {then}"
         return name
 
     def ingest(self) -> None:
         """Some rows come from upstream, some that came before are taken back."""
         now = self.clock.now()
-        given = [(self.row(), self.dice.choice([1, 1, 1, 2])) for _ in range(self.dice.randint(1, 6))]
+        soon, many = self.dice.random() < 0.6, self.dice.choice([1, 1, 2, 5])  # whole parts are to end, too
+        given = [(self.row(soon=soon), self.dice.choice([1, 1, 1, 2])) for _ in range(many)]
         there = [row for row, many in self.sums().items() if many > 0]
         if self.retracts and there:
             given += [(row, -1) for row in self.dice.sample(there, min(2, len(there)))]
@@ -169,9 +176,12 @@ class World:
         at = self.shard.append(kept.columns, diff=diffs or 1).at
         self.raw += [(row, at, diff) for row, diff in given if not self.is_bad(row)]
 
-    def row(self) -> Row:
-        dice = self.dice
-        return Row(dice.randint(1, 9), self.time(), self.time(), dice.choice([None, 0, 1, 2, 3, 4, 5]))
+    def row(self, *, soon: bool = False) -> Row:
+        """One whose bounds are anything; or whose life begins and ends soon."""
+        dice, now, x = self.dice, self.clock.now(), self.dice.choice([None, 0, 1, 2, 3, 4, 5])
+        if soon:
+            return Row(dice.randint(1, 9), now + dice.randint(-2, 40), now + dice.randint(1, 60), x)
+        return Row(dice.randint(1, 9), self.time(), self.time(), x)
 
     def time(self) -> int | None:
         """A bound: none, now, near, far, or beyond what a time can be."""

@@ -86,6 +86,7 @@ def test_included_columns_tombstones_and_positions(kafka: Broker) -> None:
     assert chunk.keys.to_pylist() == [b"k", b"k", None]
     assert chunk.gone is not None
     assert chunk.gone.tolist() == [False, True, False]
+    assert [c.keys for c in chunks(found.for_envelope("none"), Split("1", 0, 3))] == [None]
     assert chunk.position(2) == {"partition": 1, "offset": 2}
     assert chunk.decoded.raw(0) == b"a\n"
     types = [found.includes(included) for included in map(_asked, asked)]
@@ -252,11 +253,28 @@ def test_positions_are_told_to_the_group(kafka: Broker) -> None:
     found.drop()
 
 
+def test_a_large_partition_is_cut_unless_keys_count(kafka: Broker) -> None:
+    found = source(kafka, "orders")
+    after, upto = {"0": 5, "1": 0, "2": 9}, {"0": 3_500_005, "1": 1_999_999, "2": 9, "3": 0}
+    assert found.splits(after, upto) == [Split("0", 5, 3_500_005), Split("1", 0, 1_999_999)]
+    cut = found.for_envelope("none").splits(after, upto)
+    assert [(s.key, s.end - s.start) for s in cut] == [
+        ("0", 1_166_666),
+        ("0", 1_166_667),
+        ("0", 1_166_667),
+        ("1", 1_999_999),
+    ]
+    assert [(a.end, b.start) for a, b in pairwise(cut[:3])] == [(s.end, s.end) for s in cut[:2]]
+
+
 def test_a_source_is_kept_and_pickled(kafka: Broker) -> None:
     found = source(kafka, "orders", start_offset=(1, 2), group_id="g")
     kept = found.to_json()
     assert kept["connection"] == "k"
     assert kafka.address not in str(kept)
     assert again("kafka", kept, found.connection) == found
+    appending = found.for_envelope(None)
+    assert not appending.keyed
+    assert again("kafka", appending.to_json(), found.connection) == appending
     assert pickle.loads(pickle.dumps(found)) == found
     assert isinstance(found, Kafka)

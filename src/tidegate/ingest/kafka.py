@@ -30,7 +30,8 @@ never read. Nobody joins a group, so there is nothing to rebalance; each task is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from tidegate.clock import SystemClock
@@ -43,6 +44,8 @@ from tidegate.ingest.kafka_options import Start
 from tidegate.ingest.kafka_topic import TOPIC_ID, There
 from tidegate.ingest.source import Chunk, Format, Included, Lag, Limit, Position, Split, Wanted
 
+STRETCH = 1_000_000
+"""Offsets of one partition that a task reads at least, so that one large partition is work for several."""
 _INCLUDES = {
     "key": BYTEA,
     "partition": INT4,
@@ -65,6 +68,8 @@ class Kafka:
     connection: Connection
     group: str
     begins: Start = field(default_factory=Start)
+    keyed: bool = True
+    """ENVELOPE UPSERT: each chunk has its keys, and a partition is read by one task, as the last record of a key counts."""
 
     # ------------------------------------------------------------ created and kept
 
@@ -91,6 +96,7 @@ class Kafka:
             "offsets": list(self.begins.offsets),
             "everywhere": self.begins.everywhere,
             "timestamp": self.begins.timestamp,
+            "keyed": self.keyed,
         }
 
     @staticmethod
@@ -98,7 +104,11 @@ class Kafka:
         """What `to_json` gave."""
         assert connection is not None
         begins = Start(tuple(kept["offsets"]), kept["everywhere"], kept["timestamp"])
-        return Kafka(kept["topic"], connection, kept["group"], begins)
+        return Kafka(kept["topic"], connection, kept["group"], begins, kept.get("keyed", True))
+
+    def for_envelope(self, envelope: str | None) -> Kafka:
+        """The same topic, knowing whether keys will be asked for."""
+        return replace(self, keyed=envelope == "upsert")
 
     # ------------------------------------------------------------ Upstream
 
@@ -143,12 +153,17 @@ class Kafka:
         return {**after, **moved, **new, **there.named}
 
     def splits(self, after: Position, upto: Position) -> list[Split]:
-        """One for each partition that has records. One that is new has none yet: only its beginning is noted."""
+        """One for each partition that has records, or several. One that is new has none yet: only its beginning is noted."""
         return [
-            Split(key, after[key], end)
+            Split(key, *ends)
             for key, end in sorted(upto.items())
             if key != TOPIC_ID and key in after and after[key] != end
+            for ends in pairwise(self._cuts(after[key], end))
         ]
+
+    def _cuts(self, start: int, end: int) -> list[int]:
+        count = 1 if self.keyed else max(1, (end - start) // STRETCH)
+        return [start + (end - start) * i // count for i in range(count + 1)]
 
     def read(
         self, split: Split, wanted: Sequence[Wanted], included: Sequence[Included]
@@ -157,7 +172,7 @@ class Kafka:
         stretch = kafka_read.Stretch(
             self.topic, int(split.key), split.start, split.end, self._settings, self._timeout
         )
-        return kafka_read.read(stretch, wanted, included)
+        return kafka_read.read(stretch, wanted, included, keyed=self.keyed)
 
     def acknowledge(self, upto: Position) -> None:
         """Tells the broker how far we are, for those who watch consumer groups. Nothing depends on it, so it cannot fail."""

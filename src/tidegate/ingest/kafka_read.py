@@ -44,6 +44,7 @@ take 2.3. A full queue is looked at again after 5 ms, not a second."""
 _AT_ONCE = 500
 _AT_ONCE_BYTES = 4 << 20
 CHUNK_ROWS, CHUNK_BYTES = 1 << 16, 32 << 20
+_KEY = Included("key", "key")
 _WAIT = 0.1
 """Seconds that a consumer waits until it has as many as were asked for: at the end of a partition it never has."""
 
@@ -65,11 +66,13 @@ class Stretch:
 
 
 def read(
-    stretch: Stretch, wanted: Sequence[Wanted], included: Sequence[Included]
+    stretch: Stretch, wanted: Sequence[Wanted], included: Sequence[Included], *, keyed: bool
 ) -> Iterator[tuple[int, Chunk]]:
-    """The records, for each of `wanted`."""
-    columns = [_Column(one) for one in included]
+    """The records, for each of `wanted`; with `keyed` chunks have their keys."""
+    columns = [_Column(one) for one in (*included, *((_KEY,) if keyed else ()))]
     for part in _chunks(stretch, columns):
+        if keyed:
+            part = replace(part, columns=part.columns[:-1], keys=part.columns[-1])
         for number, want in enumerate(wanted):
             yield number, part.chunk(stretch.partition, want)
 
@@ -88,7 +91,7 @@ class _Column:
         """Its values."""
         match self.what:
             case "key":
-                return some.keys
+                return pa.array(list(map(library().Message.key, some.messages)), pa.binary())
             case "partition":
                 return pa.array(np.full(len(some.messages), some.messages[0].partition(), np.int32))
             case "offset":
@@ -108,7 +111,6 @@ class _Some:
         kind = library().Message
         self.messages = messages
         self.values = pa.array(list(map(kind.value, messages)), pa.binary())
-        self.keys = pa.array(list(map(kind.key, messages)), pa.binary())
         first, last = messages[0].offset(), messages[-1].offset()
         # Offsets rise, so if there are as many as they span there is no gap.
         self.offsets: np.ndarray = (
@@ -117,6 +119,11 @@ class _Some:
             else np.fromiter(map(kind.offset, messages), np.int64, len(messages))
         )
         self.columns = [column.of(self) for column in columns]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(array.nbytes for array in (self.values, *self.columns))
 
 
 def _timestamps(messages: Sequence[Message]) -> pa.Array:
@@ -153,7 +160,7 @@ def _headers(messages: Sequence[Message]) -> pa.Array:
 def _arrays(messages: Sequence[Message], columns: Sequence[_Column]) -> Iterator[_Some]:
     """The messages as arrays; in two if they are too long for one."""
     some = _Some(messages, columns)
-    if isinstance(some.values, pa.Array) and isinstance(some.keys, pa.Array):
+    if all(isinstance(array, pa.Array) for array in (some.values, *some.columns)):
         yield some
         return
     half = len(messages) // 2  # 2 GB of values: an array cannot hold them, and pyarrow gives several
@@ -169,10 +176,10 @@ class _Part:
     """What becomes a chunk, before it is decoded."""
 
     values: pa.Array
-    keys: pa.Array
     offsets: np.ndarray
     columns: list[pa.Array]
     bad: list[Bad]
+    keys: pa.Array | None = None
 
     def chunk(self, partition: int, wanted: Wanted) -> Chunk:
         """Decoded as one of them wants it."""
@@ -227,7 +234,7 @@ def _filled(messages: Iterator[Sequence[Message]], columns: Sequence[_Column]) -
             for some in _arrays(found, columns):
                 some.messages = ()
                 held.append(some)
-                rows, size = rows + len(some.values), size + some.values.nbytes + some.keys.nbytes
+                rows, size = rows + len(some.values), size + some.size
             del found  # their memory is used for the next ones
     return held
 
@@ -254,7 +261,6 @@ def _joined(held: Sequence[_Some], columns: Sequence[_Column]) -> _Part:
             joined[i] = text
     return _Part(
         pa.concat_arrays([some.values for some in held]),
-        pa.concat_arrays([some.keys for some in held]),
         np.concatenate([some.offsets for some in held]),
         joined,
         [(record, message) for record, message in sorted(dict(reversed(bad)).items())],

@@ -29,6 +29,7 @@ from tidegate.ingest.connect import Given
 from tidegate.ingest.debezium import FIELDS, payload
 from tidegate.ingest.definition import ERRORS, ERRORS_COLUMNS, UPSERT_KEY, Output, Source
 from tidegate.ingest.files import Files
+from tidegate.ingest.kafka import Kafka
 from tidegate.ingest.made import INGESTED
 from tidegate.ingest.source import Columns, Decode, Format, Included, Upstream
 from tidegate.plan.mfp import MapFilterProject
@@ -103,6 +104,8 @@ def _made(making: Making) -> tuple[Source, Shards]:
     names = tuple(one for one, _ in included)
     if format_ is not None and isinstance(upstream, Files):
         upstream = upstream.for_format(format_, names)
+    if isinstance(upstream, Kafka):
+        upstream = upstream.for_envelope(given.envelope)
     outputs: list[Output] = []
     shards: Shards = {}
     for wanted in collections(making, upstream, format_):
