@@ -1,6 +1,6 @@
 """Files through a transform: a source of ours beside Spark's own read → select → where → write, in one session.
 
-    make bench-ingest                                             # 2,000,000 lines of JSON, and of CSV, in 8 files each
+    make bench-ingest                                             # 4,000,000 lines of JSON, and of CSV, in 8 files each
     PYTHONPATH=. .venv/bin/python -m bench.ingest 500000 1        # fewer lines, and turns
 
 Every line has 40 fields; 5 of them and a tenth of the rows are kept, in their types (bigint, text, decimal, text, timestamp).
@@ -12,7 +12,7 @@ Every line has 40 fields; 5 of them and a tenth of the rows are kept, in their t
 | tidegate alone | `db.ingest(source, once=True, spark=False)`: the same in this process |
 
 Counted are the seconds of all processors together: this process, the JVM, and Spark's Python processes, those that ended meanwhile
-included, as Linux tells in /proc. CREATE SOURCE, starting a stream and its processes, planning and commits are in it: about 3 s,
+included, as Linux tells in /proc. CREATE SOURCE, starting a stream and its processes, planning and commits are in it: about 4 s,
 whatever the size of the data. The least of several turns counts, as the machine is noisy; the first turn warms up and does not
 count. Wanted: no more than Spark's own.
 """
@@ -36,7 +36,7 @@ import tidegate
 from bench.spark_write import cpu_seconds
 from tidegate.spark.session import prepare
 
-ROWS = 2_000_000
+ROWS = 4_000_000
 FILES = 8
 DRAWN = 20_000
 """Rows that are drawn; others are the same with another id."""

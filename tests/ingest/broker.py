@@ -220,7 +220,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 @contextmanager
 def gate(broker: Broker) -> Iterator[Gate]:
     """An open gate; the only one of all test processes."""
-    with open(Path(tempfile.gettempdir()) / f"tidegate-gate-{broker.front}", "w") as lock:
+    with open(_folder()[0] / "gate", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = Gate(broker)
         found.open()
@@ -228,10 +228,15 @@ def gate(broker: Broker) -> Iterator[Gate]:
             yield found
         finally:
             found.close()
-            os.unlink(lock.name)
 
 
 # ---------------------------------------------------------------- starting and ending
+
+
+def _folder() -> tuple[Path, int]:
+    """Where the broker of this test run keeps all it has, and the process with which it ends."""
+    owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    return Path(tempfile.gettempdir()) / f"tidegate-kafka-{owner}", owner
 
 
 _keepers: list[subprocess.Popen[bytes]] = []
@@ -244,8 +249,7 @@ def broker() -> Broker:
     if not (JARS / "stamp").exists():
         raise Missing("Apache Kafka (.ci/kafka fetches it)")
     java = _java()
-    owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
-    folder = Path(tempfile.gettempdir()) / f"tidegate-kafka-{owner}"
+    folder, owner = _folder()
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -155,7 +155,9 @@ class World:
         if (
             name == "wait" and self.dice.random() < 0.6
         ):  # at the very moment at which something ends, or just before
-            then = self.dice.choice(["expire", "compact", "compact all", "ingest"])
+            then = self.dice.choice(["expire", "compact", "compact all"])
+            if self.dice.random() < 0.5:
+                self.ingest()
             happens[then][0]()
             return f"wait and {then}"
         return name
@@ -166,8 +168,9 @@ class World:
         soon, many = self.dice.random() < 0.6, self.dice.choice([1, 1, 2, 5])  # whole parts are to end, too
         given = [(self.row(soon=soon), self.dice.choice([1, 1, 1, 2])) for _ in range(many)]
         there = [row for row, many in self.sums().items() if many > 0]
-        if self.retracts and there:
-            given += [(row, -1) for row in self.dice.sample(there, min(2, len(there)))]
+        there = [row for row in there if self.there(row, now)] or there
+        if self.retracts and there and self.dice.random() < 0.6:
+            given += [(self.row(), 1), *((row, -1) for row in self.dice.sample(there, min(2, len(there))))]
         columns = [pa.array([row[i] for row, _ in given], pa.int64()) for i in range(4)]
         made = self.safe.evaluate(columns, len(given))
         assert made.failures.rows.tolist() == [i for i, (row, _) in enumerate(given) if self.is_bad(row)]
@@ -192,16 +195,13 @@ class World:
         )
 
     def wait(self) -> None:
-        """Until a row comes or goes, or just before or after; or for some time."""
+        """Until a row comes or goes, or can no longer be asked for, or just before or after; or for some time."""
         now = self.clock.now()
-        edges = [
-            edge
-            for row in self.sums()
-            for edge in self.life(row) or ()
-            if edge is not None and now < edge < now + 10**6
-        ]
-        if edges and self.dice.random() < 0.7:
-            self.clock.set(self.dice.choice(edges) + self.dice.choice([-1, 0, 0, 1]))
+        ends = [edge for row in self.sums() for edge in self.life(row) or () if edge is not None]
+        edges = [edge + later for edge in ends for later in (0, self.retention or 0)]
+        near = [edge for edge in edges if now < edge < now + 10**6]
+        if near and self.dice.random() < 0.8:
+            self.clock.set(self.dice.choice(near) + self.dice.choice([-1, -1, 0, 1]))
         else:
             self.clock.advance(self.dice.choice([1, 7, 60, 300, 6_000]))
 
@@ -272,11 +272,9 @@ class World:
             if edge is not None
             for step in (-1, 0)
         ]
-        inside = [edge for edge in edges if state.since <= edge <= last]
-        return [
-            self.dice.choice([*inside, state.since, last, self.dice.randint(state.since, last)])
-            for _ in range(many)
-        ]
+        inside = [edge for edge in edges if state.since <= edge <= last] or [last]
+        ways = [state.since, last, self.dice.randint(state.since, last), self.dice.choice(inside)]
+        return [self.dice.choice(ways) for _ in range(many)]
 
     def check_feed(self) -> None:
         """The changes since the first time that is kept add up to what is there at each later one."""

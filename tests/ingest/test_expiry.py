@@ -5,7 +5,9 @@ which something begins or ends, or the one before), parts are compacted, expired
 After each step plain reads, reads AS OF, and the change feed are compared with RAW (`expiring.py`).
 
 Every transform has a run without and one with retractions, of 15 steps each with two reads, some 1,300 queries of 15 ms: about
-20 s. A bug that was planted in any of the readers was found by a single such round. More of them, from other seeds:
+20 s. A round of them finds a bound that is off by one, a part or a row that is dropped a millisecond early, a feed that forgets a
+lower bound, a reader that takes another time than it should; `tests/unit/test_expire.py` has what it takes luck to meet. More
+rounds, from other seeds:
 
     TIDEGATE_EXPIRY=20 pytest tests/ingest/test_expiry.py
 
@@ -36,7 +38,7 @@ OFF = ("stats_filter", "late_materialization", "fast_path")
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_every_reader_at_every_time(tmp_path: Path, name: str, retracts: bool, seed: int) -> None:
     dice = random.Random(f"{name} {retracts} {seed}")
-    world = World(tmp_path / "lake", dice, TRANSFORMS[name], retracts, dice.choice([0, 40, 400, None]))
+    world = World(tmp_path / "lake", dice, TRANSFORMS[name], retracts, dice.choice([0, 40, 40, 400, None]))
     story = [f"retention {world.retention}"]
     try:
         for _ in range(STEPS):
@@ -68,8 +70,8 @@ def check(world: World, as_of: int | None) -> None:
         return world.db.sql(sql + off, as_of=as_of).rows()
 
     assert Counter(asked("SELECT * FROM c")) == truth
-    for way in world.dice.sample(WAYS, 2):
-        way(asked, every)
+    filtered(asked, every)
+    world.dice.choice(WAYS)(asked, every)
 
 
 def aggregates(asked: Asked, every: Rows) -> None:

@@ -53,9 +53,7 @@ def readers(world: World, spark: SparkSession) -> dict[str, Callable[[int | None
         "attached": lambda as_of: spark.sql(
             "SELECT * FROM c" if as_of is None else f"SELECT * FROM tidegate('c', {as_of})"
         ).collect(),
-        "load": lambda as_of: (
-            spark.read.format("tidegate").option("as_of", str(as_of or world.now)).load(lake).collect()
-        ),
+        "load": lambda as_of: spark.read.format("tidegate").option("as_of", str(as_of)).load(lake).collect(),
     } | {reader: lambda as_of, reader=reader: general(reader, as_of) for reader in get_args(Reader)}
 
 

@@ -95,6 +95,8 @@ def stored(lake: Path, name: str) -> int:
 
 def killed(lake: Path, name: str, role: str, at: int, rng: random.Random) -> None:
     """Ingests until some rows are there and a moment longer, and kills."""
+    if role != "driver":
+        at = max(at, stored(lake, name) + 1)  # a JVM that is still being started has nothing to ingest
     driver = Driver(lake, name)
     try:
         end = time.monotonic() + 500
@@ -138,7 +140,7 @@ def test_every_record_once(tmp_path: Path) -> None:
         assert found[3] - found[2] == ROWS - 1, f"seed {SEED}"
 
 
-@pytest.mark.skipif(KILLS < 20, reason="TIDEGATE_INGEST_KILLS=20 (make prove)")
+@pytest.mark.skipif(KILLS <= 2, reason="TIDEGATE_INGEST_KILLS=20 (make prove)")
 def test_a_million_records_of_kafka(tmp_path: Path) -> None:
     try:
         kafka = broker()

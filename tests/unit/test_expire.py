@@ -13,7 +13,7 @@ from tests.unit.shards import World, changes, ids
 from tidegate.clock import ManualClock
 from tidegate.config import Config
 from tidegate.errors import BindError, CorruptError, EvaluationError, TimeError
-from tidegate.expr.types import INT8, MZ_TIMESTAMP, TEXT
+from tidegate.expr.types import FLOAT8, INT8, MZ_TIMESTAMP, TEXT
 from tidegate.shard import compact as compaction
 from tidegate.shard.compact import compact
 from tidegate.shard.expire import expire
@@ -129,6 +129,28 @@ def test_more_than_one_entry_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
         shard.append(lives((i, NOW + 20)))
     world.clock.set(NOW + 100)
     assert (expire(shard), count(shard)) == (8, 0)
+
+
+def test_a_retraction_that_outlives_its_row() -> None:
+    """Conditions on floats are asked after rows have met what retracts them: those that have ended must be out by then."""
+    clock = ManualClock(NOW)
+    with tidegate.open("memory://", clock=clock, config=Config(audit=1.0)) as opened:
+        schema = Schema.of([("x", FLOAT8, True), ("b", MZ_TIMESTAMP, True), ("e", MZ_TIMESTAMP, True)])
+        opened._open.catalog.create_table("t", schema, {"validity": [1, 2], "retention_ms": 0})
+        shard = opened._open.table("t")
+        shard.append({"x": [1.5], "b": [None], "e": [NOW + 50]})
+        shard.append({"x": [1.5, 2.5], "b": [None] * 2, "e": [NOW + 50, None]}, diff=[-1, 1])
+        clock.set(NOW + 50)
+        assert expire(shard) == 1
+        for sql in ("SELECT x FROM t WHERE x > 0", "SELECT * FROM t", "SELECT max(x) FROM t WHERE x < 9"):
+            assert opened.sql(sql).rows() == [(2.5,)]
+
+
+def test_the_feed_tells_an_end_to_whoever_begins_there() -> None:
+    shard = made(1000)
+    shard.append(lives((1, NOW + 7)))
+    shard.append(lives(), at=NOW + 100)
+    assert [changes(shard, NOW + start) for start in (6, 7, 8)] == [[(1, NOW + 7, -1)]] * 2 + [[]]
 
 
 # ---------------------------------------------------------------- single rows

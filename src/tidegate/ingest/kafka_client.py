@@ -69,6 +69,11 @@ class Heard:
         """Notes an error."""
         self.errors.append(error)
 
+    def begin(self) -> None:
+        """Another try. What is said of a broker that is down stays: librdkafka does not say the same thing twice."""
+        for error in [error for error in self.errors if error.name() in _HOPELESS]:
+            self.errors.remove(error)
+
     @property
     def hopeless(self) -> KafkaError | None:
         """An error after which waiting makes no sense."""
@@ -116,7 +121,7 @@ class Admin:
 
     def ask(self, what: str, seconds: float, question: Callable[[Admin, float], _T]) -> _T:
         """The answer to a question; what goes wrong is told as an error of `what`."""
-        self.heard.errors.clear()
+        self.heard.begin()
         until = time.monotonic() + seconds
         try:
             while True:

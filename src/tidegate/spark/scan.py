@@ -249,6 +249,8 @@ def splits_of(question: Question, found: Pruned, cores: int) -> list[Split]:
     table = table.set_column(SCHEMA.get_field_index("stats"), SCHEMA.field("stats"), nothing).combine_chunks()
     if found.retracts:
         return [Split(table, np.zeros(table.num_rows, np.int64))]
+    if not table.num_rows:
+        return []
     sizes = table.column("size").to_numpy()
     aim = min(SPLIT, max(SMALLEST, int(sizes.sum()) // (2 * cores) + 1))
     before = np.cumsum(sizes) - sizes
