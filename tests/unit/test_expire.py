@@ -21,6 +21,7 @@ from tidegate.shard.maintain import Here, compact_by
 from tidegate.shard.reader import snapshot
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import ENDED_MS
+from tidegate.shard.statistics import describing
 from tidegate.shard.sweep import sweep
 from tidegate.shard.writer import Shard
 from tidegate.store.place import parse
@@ -178,6 +179,25 @@ def test_compaction_leaves_out_rows_that_have_ended(tmp_path: Path, by: str, clu
         assert (part.rows, part.diffs) == (7, 7)  # 20 and its retraction are one time by now, and are gone
         assert ids(shard) == [10, 11, 12, 13, 21, 22, 23]
         assert changes(shard, shard.machine.fetch().since + 1) == []
+
+
+def test_a_part_of_which_most_rows_have_ended_is_rewritten_alone() -> None:
+    world = World()
+    shard = made(world=world)
+    shard.describe = describing(shard.machine, shard.config)
+    shard.append(lives(*((i, NOW + 10 * i) for i in range(1, 101))))
+    shard.append(lives(*((i, NOW + 100_000) for i in range(200, 250))))
+    shard.append(lives((300, None), (301, NOW + 20), (302, None)))
+    world.clock.set(NOW + 400)
+    shard.append(lives())
+    assert compact(shard).removed == 0, "most of it is valid"
+    world.clock.set(NOW + 700)
+    shard.append(lives())
+    done = compact(shard)
+    assert (done.removed, done.added) == (1, 1)
+    assert sorted(part.rows for part in shard.machine.fetch().parts.all()) == [3, 30, 50]
+    assert ids(shard) == [*range(71, 101), *range(200, 250), 300, 302]
+    assert compact(shard).removed == 0, "once is enough"
 
 
 def test_a_part_of_which_nothing_is_left_is_no_part() -> None:

@@ -8,7 +8,8 @@ Parts in the order of their times, sizes in MiB, fanout 4 (8 by default):
 Only neighbours are merged, so a part covers a short time, and filters on time still find few parts. Each row is rewritten
 about once a tier, of which there are few. What is rewritten gets the newest schema, times below `since` become `since`, and in
 a shard with retractions identical rows of one time are added up: what was put in and taken out is gone. Rows that have ended by
-themselves before `since` are left out. The sum of diffs, with theirs, stays the same: that is checked here and again by the state.
+themselves before `since` are left out; a part of which most have is rewritten for that alone, so what is stored stays in
+proportion to what is valid. The sum of diffs, with theirs, stays the same: that is checked here and again by the state.
 
 A compaction that is killed leaves orphans, one that meets another gives up what it wrote; in both cases the parts it read are still
 there. `full=True` merges all small neighbours however few, and in a shard with retractions the large parts too.
@@ -39,11 +40,13 @@ from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import Conflict, State
 from tidegate.shard.stream import blocks
-from tidegate.shard.validity import Validity, still_valid
+from tidegate.shard.validity import Validity, ends, still_valid
 from tidegate.shard.writer import INFLATION, Shard, TooOld, order_of, schema_of
 
 SMALLEST_TIER = 64 << 10
 """Parts up to this size are all of one tier."""
+MOST = 0.5
+"""The share of a part's rows that must have ended before it is rewritten without them: each rewriting halves it, or more."""
 
 
 @dataclass
@@ -126,9 +129,29 @@ def neighbours(shard: Shard, state: State, *, full: bool) -> Iterator[Neighbours
     else:
         groups = _tiers(sizes, target, fanout)
     rows = table.column("rows").to_numpy()
+    alone = np.isin(ids, _mostly_ended(state))
     for group in groups:
         inside = slice(group.start, group.stop)
+        alone[inside] = False
         yield Neighbours(ids[inside], int(rows[inside].sum()), int(sizes[inside].sum()))
+    for at in np.flatnonzero(alone):
+        yield Neighbours(ids[at : at + 1], int(rows[at]), int(sizes[at]))
+
+
+def _mostly_ended(state: State) -> np.ndarray:
+    """The ids of the parts of which most rows have ended, as their statistics tell: ends are taken to be spread evenly."""
+    validity, found = Validity.of(state.options), [np.zeros(0, np.int64)]
+    if validity is None:
+        return found[0]
+    for table, frame in zip(state.parts.tables(["id"]), state.parts.frames(), strict=True):
+        low, high = (frame.fact(side, (validity.upper,)) for side in ("low", "high"))
+        if low is not None and high is not None:
+            first, last = ends(low).astype(np.float64), ends(high).astype(np.float64)
+            share = np.minimum((state.since - first + 1) / np.maximum(last - first + 1, 1), 1)
+            endless = frame.nulls(validity.upper).to_numpy(zero_copy_only=False).astype(np.float64)
+            share *= 1 - endless / np.maximum(frame.rows, 1)
+            found.append(table.column("id").to_numpy()[share >= MOST])
+    return np.concatenate(found)
 
 
 def _fill(sizes: np.ndarray, target: int) -> Iterator[range]:
