@@ -5,8 +5,8 @@
 
 A collection as a source with `TRANSFORM USING (… WHERE mz_now() <= at + '30 days')` leaves it: every row has the hidden bound by
 which it ends. On a clock of its own it lives through so many days: a batch a day, with its position upstream; expiry after each
-batch, compaction every second night, once a week a full one and a sweep. Whatever the number of days (whole weeks, so that both end
-alike), 30 of them are valid at the end.
+batch, compaction every second night, once a week a sweep. Whatever the number of days (whole weeks, so that both end alike), 30
+of them are valid at the end.
 
 | measured, each in a fresh process | |
 |---|---|
@@ -101,7 +101,7 @@ def lived(place: Path, days: int, *, keep: bool) -> int:
                 lake.table(KEPT).append(given)
             if batch % (2 * BATCHES) == 0 or batch % (7 * BATCHES) == 0:
                 for name in [NAME, KEPT][: 1 + keep]:
-                    db.compact(name, full=batch % (7 * BATCHES) == 0)
+                    db.compact(name)
             if batch % (7 * BATCHES) == 0:
                 db.sweep()
         for name in [NAME, KEPT][: 1 + keep]:
