@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 BIN := .venv/bin
-JOBS ?= 2
+JOBS ?= 3
 ifndef SEED
 SEED := $(shell echo $$RANDOM$$RANDOM)
 endif
@@ -35,7 +35,7 @@ gates: setup ## format, lint, types, layers
 	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
 
-test: gates postgres kafka ## every gate, then every test (JOBS=2 at once)
+test: gates postgres kafka ## every gate, then every test (JOBS=3 at once: some of them wait for servers)
 	$(BIN)/pytest -W error -n $(JOBS)
 
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it

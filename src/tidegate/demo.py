@@ -125,7 +125,9 @@ def _ingest(db: tidegate.Database, folder: Path, rows: int, now: int, spark: Any
     written = write_clicks(clicks, rows // 5, 8, now)
     orders = f"""
 CREATE SOURCE orders_30d
-FROM GENERATOR orders (ROWS {rows}, START AT '{start:%Y-%m-%d %H:%M:%S}+00', RATE {rate:.6f})
+FROM GENERATOR orders (
+    ROWS {rows}, START AT '{start:%Y-%m-%d %H:%M:%S}+00', RATE {rate:.6f}
+)
 TRANSFORM USING (
     SELECT id, created_at, customer_id, status, item, total, payload
     FROM orders_30d
@@ -136,7 +138,8 @@ CREATE SOURCE clicks
 FROM FILES '{clicks}/*.json' FORMAT JSON
 TRANSFORM USING (
     SELECT (data->>'id')::int8 AS id, (data->>'at')::timestamptz AS at,
-           (data->>'user')::int8 AS user_id, data->>'url' AS url, data->'device' AS device
+           (data->>'user')::int8 AS user_id, data->>'url' AS url,
+           data->'device' AS device
     FROM clicks
     WHERE data->>'kind' = 'click'
 )"""
