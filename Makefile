@@ -36,7 +36,7 @@ gates: setup ## format, lint, types, layers
 	$(BIN)/lint-imports
 
 test: gates postgres kafka ## every gate, then every test (JOBS=3 at once: some of them wait for servers)
-	$(BIN)/pytest -W error -n $(JOBS)
+	$(BIN)/pytest -W error -n $(JOBS) --dist worksteal
 
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest -W error -q -p no:xdist tests/golden
