@@ -28,8 +28,8 @@ from tidegate.clock import SystemClock
 from tidegate.config import Config
 from tidegate.demo_data import DAYS, write_clicks
 from tidegate.errors import UnsupportedError
+from tidegate.plan.explain import size
 from tidegate.scan.result import Result
-from tidegate.serve.output import size
 
 LATER_DAYS = 10
 T = TypeVar("T")

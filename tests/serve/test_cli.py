@@ -70,6 +70,13 @@ def test_a_file_of_statements_and_stdin(
     assert json.loads(capsys.readouterr().out) == {"max": 5}
 
 
+def test_as_of_is_never_passed_over(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "/* before anything */ SELECT id FROM t", "--as-of", "1", "--json"]) == 0
+    assert capsys.readouterr().out == ""
+    assert main(["sql", "DELETE FROM t", "--as-of", "1"]) == 1
+    assert "as_of is for queries" in capsys.readouterr().err
+
+
 def test_errors_say_what_and_where(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", "SELECT nope FROM t"]) == 1
     assert capsys.readouterr().err.splitlines()[:4] == [

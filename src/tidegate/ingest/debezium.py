@@ -54,9 +54,12 @@ _NO_AFTER = "the change does not say what the row is now"
 
 def payload(format_: Format) -> Columns:
     """The columns of a row inside of a change; a BindError if records of this format are no changes."""
-    if isinstance(format_, Json):
-        return format_.columns
-    found = dict(format_.columns)
+    return format_.columns if isinstance(format_, Json) else fields_of_row(format_.columns)
+
+
+def fields_of_row(columns: Columns) -> Columns:
+    """What a row has, by the columns before, after and op of its changes; a BindError if these are not among them."""
+    found = dict(columns)
     types = [found.get(name) for name in FIELDS]
     if types[2] != TEXT or types[0] is None or types[0] != types[1] or types[0].kind is not Kind.RECORD:
         raise BindError(

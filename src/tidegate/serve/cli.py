@@ -132,7 +132,7 @@ def sql(
     output
         A file for the result, instead of the screen. Parquet needs one.
     as_of
-        The time to read at, in milliseconds since 1970.
+        The time to read at, in milliseconds since 1970; for queries alone.
     timing
         Print how long each statement took.
     """
@@ -160,7 +160,7 @@ def _run(
 
     for one in pieces(given):
         began = time.perf_counter()
-        result = db.sql(one, as_of=as_of if _reads(one) else None)
+        result = db.sql(one, as_of=as_of)
         took = time.perf_counter() - began
         if form == "parquet" and result.names:
             save(result, str(output))
@@ -169,10 +169,6 @@ def _run(
                 show(result, "csv" if form == "table" else form, opened)
         else:
             show(result, form, took=took if timing else None)
-
-
-def _reads(statement: str) -> bool:
-    return statement.lstrip().lower().startswith(("select", "with", "explain", "values", "("))
 
 
 @app.command

@@ -54,20 +54,13 @@ def save(result: Result, path: str) -> None:
 def footer(result: Result) -> str:
     """How many rows, how they were come by, and what was read for them."""
     rows = f"{len(result):,} row{'' if len(result) == 1 else 's'}"
+    from tidegate.plan.explain import size
+
     scan = result.scan
     if not scan.parts_total:
         return f"({rows})"
     read = f"{scan.parts_read:,} of {scan.parts_total:,} parts, {size(scan.bytes_read)} of {size(scan.bytes_total)}"
     return f"({rows}, from {result.path}: read {read})"
-
-
-def size(count: float) -> str:
-    """Bytes in words."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
 
 
 def _rows(result: Result) -> Iterator[list[Any]]:

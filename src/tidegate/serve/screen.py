@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tidegate.serve.output import size
+from tidegate.plan.explain import size
 
 if TYPE_CHECKING:
     from tidegate.session.status import Status

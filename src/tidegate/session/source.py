@@ -19,20 +19,19 @@ All names and shards come into being in one entry of the catalog: there is no so
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tidegate.errors import BindError, PlanError, Position, TidegateError
 from tidegate.expr.types import JSONB, TIMESTAMPTZ, Type
 from tidegate.ingest import connect, envelope, stored
 from tidegate.ingest.connect import Given
-from tidegate.ingest.debezium import FIELDS, payload
+from tidegate.ingest.debezium import FIELDS, fields_of_row
 from tidegate.ingest.definition import ERRORS, ERRORS_COLUMNS, UPSERT_KEY, Output, Source
 from tidegate.ingest.files import Files
 from tidegate.ingest.kafka import Kafka
 from tidegate.ingest.made import INGESTED
-from tidegate.ingest.source import Columns, Decode, Format, Included, Upstream
-from tidegate.plan.mfp import MapFilterProject
+from tidegate.ingest.source import Columns, Format, Included, Upstream
 from tidegate.scan.result import Result
 from tidegate.session import connection as connections
 from tidegate.session.lake import Lake, Seen, at
@@ -281,19 +280,7 @@ def changed(columns: Columns) -> Columns:
     """The columns of a row, from those of Debezium's changes."""
     if columns[0][1] == JSONB:
         return columns
-    return (*payload(Shaped(columns)), *columns[len(FIELDS) :])
-
-
-@dataclass(frozen=True)
-class Shaped:
-    """Columns, as if they were those of a format."""
-
-    columns: Columns
-    splittable: bool = False
-
-    def take(self, plan: MapFilterProject) -> tuple[Decode, MapFilterProject]:
-        """Nobody decodes it."""
-        raise NotImplementedError
+    return (*fields_of_row(columns), *columns[len(FIELDS) :])
 
 
 def _distinct(making: Making, columns: Columns) -> Columns:

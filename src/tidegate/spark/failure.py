@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 
 from tidegate import errors
-from tidegate.errors import EvaluationError, TidegateError
+from tidegate.errors import EvaluationError, StoreError, TidegateError
 from tidegate.expr.spark_form import MARK
 
 _CLASSES = {
@@ -43,3 +43,16 @@ def told(error: BaseException) -> TidegateError | None:
             return _CLASSES[name](message, hint=hint or None)
     raised = _RAISED.search(str(error))
     return EvaluationError(raised[1]) if raised else None
+
+
+def failed(what: str, error: BaseException, hint: str) -> StoreError:
+    """The error for work on Spark that failed of something that is not ours: a worker that died, one without tidegate."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = [line for line in lines if "Error: " in line or "Exception: " in line] or lines
+    missing = any("No module named" in line for line in lines)
+    return StoreError(
+        f"{what} failed: {(said or ['it was not said why'])[-1][:300]}",
+        hint="tidegate must be installed where tasks run, or be on their path (spark.executorEnv.PYTHONPATH)"
+        if missing
+        else hint,
+    )

@@ -32,13 +32,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tidegate.errors import SourceError, StoreError, UnsupportedError
+from tidegate.errors import SourceError, UnsupportedError
 from tidegate.ingest.definition import Source
 from tidegate.ingest.pipeline import Descriptor, Job, run
 from tidegate.session.ingest import Ingestion
 from tidegate.session.planning import Planning
 from tidegate.spark.attempt import attempted, attempts
-from tidegate.spark.failure import told
+from tidegate.spark.failure import failed, told
 from tidegate.spark.session import active, beside
 from tidegate.spark.splits import FORMAT, PLAN, SplitsSource, unpickled
 from tidegate.store.place import Place
@@ -112,20 +112,9 @@ class SparkTasks:
                 again=False,
                 hint="start it again, in a new process if this one's Spark was killed: it goes on where it was",
             )
-        return told(error) or _failed(error)
-
-
-def _failed(error: Exception) -> StoreError:
-    """The error for a stream that failed of something that is not ours: a worker that died, one without tidegate."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = [line for line in lines if "Error: " in line or "Exception: " in line] or lines
-    missing = any("No module named" in line for line in lines)
-    return StoreError(
-        f"the Spark stream of the ingestion failed: {(said or ['it was not said why'])[-1][:300]}",
-        hint="tidegate must be installed where tasks run, or be on their path (spark.executorEnv.PYTHONPATH)"
-        if missing
-        else "what was committed stays; run it again",
-    )
+        return told(error) or failed(
+            "the Spark stream of the ingestion", error, "what was committed stays; run it again"
+        )
 
 
 def _watch(query: StreamingQuery, ingestion: Ingestion, batches: _Batches) -> None:

@@ -34,12 +34,12 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tidegate.errors import StoreError, TidegateError, UnsupportedError
+from tidegate.errors import TidegateError, UnsupportedError
 from tidegate.shard.compact import neighbours
 from tidegate.shard.task import Made, Task, do
 from tidegate.shard.writer import Shard
 from tidegate.spark.attempt import attempted, attempts
-from tidegate.spark.failure import told
+from tidegate.spark.failure import failed, told
 from tidegate.store.place import Place
 
 IDLE_S = 1.0
@@ -99,7 +99,9 @@ class SparkCrew:
             work = partial(_done, attempts(self.context))
             found = list(self.context.parallelize(tasks, len(tasks)).map(work).collect())
         except (PySparkException, Py4JError) as error:
-            raise told(error) or _failed(error) from None
+            raise told(error) or failed(
+                "a Spark job of the maintenance", error, "what was done so far stays; run it again"
+            ) from None
         for one in found:
             if isinstance(one, TidegateError):
                 raise one
@@ -125,19 +127,6 @@ def _context(spark: SparkSession) -> SparkContext:
             "maintenance needs a session in this process, and not one of Spark Connect",
             hint="leave out spark=…, and it is done here; or run it where the driver is",
         ) from None
-
-
-def _failed(error: Exception) -> StoreError:
-    """The error for a job that failed of something that is not ours: a worker without tidegate, a stopped session."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = [line for line in lines if "Error: " in line or "Exception: " in line] or lines
-    missing = any("No module named" in line for line in lines)
-    return StoreError(
-        f"a Spark job of the maintenance failed: {(said or ['it was not said why'])[-1][:300]}",
-        hint="tidegate must be installed where tasks run, or be on their path (spark.executorEnv.PYTHONPATH)"
-        if missing
-        else "what was done so far stays; run it again",
-    )
 
 
 def active(shard: Shard, place: Place, *, full: bool) -> SparkSession | None:
