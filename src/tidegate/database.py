@@ -42,6 +42,7 @@ from tidegate.session.ingest import Here, Ingesting, Ingestion, ingest
 from tidegate.session.ingest_progress import Report as ReportIngestion
 from tidegate.session.lake import Lake
 from tidegate.session.maintain import backfill_statistics, recluster
+from tidegate.session.reach import ANYWHERE, Reach
 from tidegate.session.status import Status, status
 from tidegate.shard import compact, sweep
 from tidegate.shard.compact import Compacted
@@ -263,6 +264,12 @@ class Database:
     def metrics(self) -> str:
         """What was done since it was opened, in the text format of Prometheus: see `tidegate/metrics.py`."""
         return self._open.metrics.text()
+
+    def session(self, reach: Reach = ANYWHERE) -> Database:
+        """The same open database for one client of a server: SET in it changes nothing for others. It need not be closed."""
+        other = Database.__new__(Database)
+        other._lake, other._shown, other._attached = self._open.session(reach), self._shown, []
+        return other
 
     def set(self, name: str, value: object) -> None:
         """Changes a setting of this open database, as SET does; None: back to its default."""

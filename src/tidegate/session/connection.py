@@ -51,6 +51,8 @@ def create_connection(lake: Lake, given: statement.CreateConnection) -> Result:
         return Result.done(f'"{name}" already exists, and was left as it is')
     options = checked(given.options, given.sql)
     try:
+        for option, value in options.items():
+            lake.reach.option(option, value)
         _check(connect.Connection(name, given.kind, options))
     except BindError as error:
         said = [option for option in given.options if option.name.upper() in error.message]

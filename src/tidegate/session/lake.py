@@ -24,6 +24,7 @@ from tidegate.plan.mfp import MapFilterProject
 from tidegate.scan.result import Result
 from tidegate.scan.turns import Turns
 from tidegate.scan.watch import Watch
+from tidegate.session.reach import ANYWHERE, Reach
 from tidegate.session.settings import changed
 from tidegate.shard.catalog import Item, Subsource, Table, View, kind_of, shard_of, view_of
 from tidegate.shard.heart import beat
@@ -71,6 +72,10 @@ class Lake:
     def __init__(self, root: Root, clock: Clock, config: Config) -> None:
         self.root, self.clock, self.config = root, clock, config
         self.catalog = root.catalog
+        self.reach = ANYWHERE
+        """What statements may reach outside of it."""
+        self.shared = True
+        """Whether a setting is everybody's; a session has its own (`session`)."""
         self.metrics = Metrics()
         self.metrics.other(
             "statistics_unreadable", "Statistics that could not be read.", "why", lambda: unreadable
@@ -151,6 +156,8 @@ class Lake:
     def set(self, name: str, value: object) -> None:
         """Changes a setting of this open database; None: back to its default."""
         self.config = changed(self.config, name, value)
+        if not self.shared:
+            return
         with self._lock:
             for shard in self._shards.values():
                 shard.config = self.config
@@ -165,6 +172,12 @@ class Lake:
                 with suppress(TidegateError):
                     step_back(shard)
             self._shards.clear()
+
+    def session(self, reach: Reach) -> Lake:
+        """The same open database for one client: with settings of its own, which reads follow, and with its own reach."""
+        other = copy(self)
+        other.shared, other.reach = False, reach
+        return other
 
     def with_setting(self, name: str, value: object) -> Lake:
         """The same open database for one query that wants a setting of its own."""

@@ -19,6 +19,7 @@ All names and shards come into being in one entry of the catalog: there is no so
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -162,6 +163,7 @@ def _items(making: Making, source: Source) -> dict[str, Item]:
 def _upstream(making: Making) -> Given:
     given, of = making.given, making.given.of
     options, connection = connections.checked(given.options, given.sql), None
+    _check_reach(making, options)
     if given.kind in ("kafka", "postgres"):
         assert of is not None
         connection = making.connection(of.text, at(given.sql, of))
@@ -176,6 +178,14 @@ def _upstream(making: Making) -> Given:
         tables,
         making.asked.more,
     )
+
+
+def _check_reach(making: Making, options: Mapping[str, Any]) -> None:
+    """Refuses what this session may not reach."""
+    for name, value in (*options.items(), *making.asked.more.items()):
+        making.lake.reach.option(name, value)
+    if making.given.kind == "files":
+        making.lake.reach.file(str(making.given.path))
 
 
 # ---------------------------------------------------------------- columns

@@ -30,7 +30,9 @@ def chosen_format(making: Making, given: statement.Format, upstream: Upstream | 
         if registry is not None:
             options = {**options, "schema": _newest(making, registry, key=upstream is None)}
         elif "schema file" in options:
-            options["schema"] = _file(str(options.pop("schema file")))
+            path = str(options.pop("schema file"))
+            making.lake.reach.file(path)
+            options["schema"] = _file(path)
         first = getattr(upstream, "first", None)
         found = chosen(given.kind, options, first, registry)
         found.columns  # noqa: B018  # a schema that cannot be read is refused here
