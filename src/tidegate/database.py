@@ -27,7 +27,7 @@ import sys
 import weakref
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, overload
 
 from tidegate.clock import Clock, SystemClock
 from tidegate.config import Config
@@ -37,20 +37,24 @@ from tidegate.scan.result import Result
 from tidegate.scan.watch import Watch
 from tidegate.session.append import append, milliseconds
 from tidegate.session.execute import execute
-from tidegate.session.ingest import Crew as Readers
-from tidegate.session.ingest import Here, Ingesting, Ingestion, ingest
-from tidegate.session.ingest_progress import Report as ReportIngestion
 from tidegate.session.lake import Lake
-from tidegate.session.maintain import backfill_statistics, recluster
 from tidegate.session.reach import ANYWHERE, Reach
 from tidegate.session.status import Status, status
 from tidegate.shard import compact, sweep
 from tidegate.shard.compact import Compacted
-from tidegate.shard.maintain import Crew, Learnt, Reclustered, compact_by
 from tidegate.shard.root import open_root
 from tidegate.shard.sweep import Swept
 from tidegate.sql import syntax
 from tidegate.store.place import parse
+
+if (
+    TYPE_CHECKING
+):  # what ingests and maintains takes as long to import as what reads, and a query must not wait for it
+    from tidegate.session.ingest import Crew as Readers
+    from tidegate.session.ingest import Ingesting, Ingestion
+    from tidegate.session.ingest_progress import Report as ReportIngestion
+    from tidegate.session.querymap import Maps
+    from tidegate.shard.maintain import Crew, Learnt, Reclustered
 
 Spark: TypeAlias = Any
 """A SparkSession. Its name would import pyspark, which tidegate.spark alone does."""
@@ -181,10 +185,14 @@ class Database:
         returns. On Spark: in the session that is given, the active one, or a new one on this machine; with `spark=False` in this
         process alone. `progress` is called with each change; without it there is a bar on a terminal, and a log record.
         """
+        from tidegate.session.ingest import ingest
+
         return ingest(self._open, name, lambda: self._tasks(spark), once=once, report=progress)
 
     def _tasks(self, spark: Spark | Literal[False] | None) -> Readers:
         """Whoever reads the splits of sources."""
+        from tidegate.session.ingest import Here
+
         place = self._open.root.place
         if spark is False or (spark is None and place.kind == "memory"):
             return Here()
@@ -214,6 +222,8 @@ class Database:
             spark = active(shard, place, full=full)
         if spark is None:
             return compact.compact(shard, full=full)
+        from tidegate.shard.maintain import compact_by
+
         return compact_by(
             self._crew(spark, f"compact {name}"), shard, place, full=full, report=progress, name=name
         )
@@ -230,6 +240,8 @@ class Database:
 
         With `by`, these are its CLUSTER BY from here on. On Spark if a session is given, else in this process.
         """
+        from tidegate.session.maintain import recluster
+
         crew = None if spark is None else self._crew(spark, f"recluster {name}")
         return recluster(self._open, name, by, crew, progress)
 
@@ -237,6 +249,8 @@ class Database:
         self, name: str, *, spark: Spark | None = None, progress: Report | None = None
     ) -> Learnt:
         """Gives statistics to the parts of a table that have none, as `stats_collection` was off; what was done."""
+        from tidegate.session.maintain import backfill_statistics
+
         crew = None if spark is None else self._crew(spark, f"statistics {name}")
         return backfill_statistics(self._open, name, crew, progress)
 
@@ -264,6 +278,13 @@ class Database:
     def metrics(self) -> str:
         """What was done since it was opened, in the text format of Prometheus: see `tidegate/metrics.py`."""
         return self._open.metrics.text()
+
+    @property
+    def maps(self) -> Maps:
+        """Where parts lie, and what a query would do with them, for pictures: see `session/partmap.py` and `querymap.py`."""
+        from tidegate.session.querymap import Maps
+
+        return Maps(self._open)
 
     def session(self, reach: Reach = ANYWHERE) -> Database:
         """The same open database for one client of a server: SET in it changes nothing for others. It need not be closed."""

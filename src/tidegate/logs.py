@@ -27,6 +27,18 @@ LOG = logging.getLogger("tidegate")
 LOG.addHandler(logging.NullHandler())
 
 
+class Lines(logging.Formatter):
+    """A record as one line for people: when, what, and the numbers that there are."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
+        known = getattr(record, "tidegate", {})
+        told = "  ".join(f"{key}={value}" for key, value in known.items() if not isinstance(value, dict))
+        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        return f"{at}  {level}{record.getMessage()}  {told}".rstrip()
+
+
 class Json(logging.Formatter):
     """A record as one line of JSON."""
 
@@ -47,8 +59,17 @@ class Json(logging.Formatter):
 
 def to_stderr(level: int = logging.INFO) -> logging.Handler:
     """Prints the logs of Tidegate, from this level on, as JSON; the handler, for who wants to take it off again."""
+    return _handled(Json(), level)
+
+
+def lines_to_stderr(level: int = logging.INFO) -> logging.Handler:
+    """The same, as lines for people."""
+    return _handled(Lines(), level)
+
+
+def _handled(formatter: logging.Formatter, level: int) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Json())
+    handler.setFormatter(formatter)
     LOG.addHandler(handler)
     LOG.setLevel(level)
     return handler

@@ -9,14 +9,13 @@ at the low end. So it is declared with `guarded`: AT_ENDS, but only where the un
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tidegate.expr.function import AT_ENDS, Function, Param, TrendClaim, scalar
+from tidegate.expr.function import AT_ENDS, Function, Param, TrendClaim, parameters, scalar
 from tidegate.expr.outcome import spread, to_numpy
 from tidegate.expr.specs import Specs, to_bools
 from tidegate.expr.transfer import all_of, any_of, by_trend
@@ -35,7 +34,7 @@ def guarded(
     """Declares an overload whose errors are AT_ENDS only in the containers where `told(*specs)` holds."""
 
     def declare(kernel: Callable[..., Any]) -> Callable[..., Any]:
-        wants_out = "out" in inspect.signature(kernel).parameters
+        wants_out = "out" in parameters(kernel)
         inner = Function(
             name, tuple(params), result, kernel, trend=trend, errors=AT_ENDS, wants_out=wants_out
         )
@@ -85,7 +84,7 @@ def constant(specs: Specs) -> Any:
 
 def claimed(kernel: Callable[..., Any], result: Type, **claims: Any) -> Callable[..., Specs]:
     """The transfer that a function with these claims would have, for one that has more to say beside it."""
-    wants_out = "out" in inspect.signature(kernel).parameters
+    wants_out = "out" in parameters(kernel)
     inner = Function(kernel.__name__, (), result, kernel, wants_out=wants_out, **claims)
     return lambda out, *args: by_trend(inner, args, out)
 

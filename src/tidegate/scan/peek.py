@@ -40,6 +40,8 @@ FIRST = 1024
 """Parts whose statistics are asked first, from either end."""
 LOOKED_AT = 64
 """Parts among which the smallest are read first; beyond them, in the order of the state."""
+AT_ONCE = 4
+"""Of these, parts that are made values of at once."""
 PATIENCE = 4
 """Parts that are read one after the other before several are read at the same time."""
 
@@ -139,7 +141,16 @@ def _ordered(found: Pruned) -> Iterator[tuple[Part, bool]]:
 def _some(found: Pruned, places: np.ndarray) -> Iterator[Part]:
     """The parts at these places, a few at a time: there may be a million, and the first be enough."""
     for begin in range(0, len(places), LOOKED_AT):
-        yield from sorted(
-            found.snapshot.pick(places[begin : begin + LOOKED_AT]),
-            key=lambda part: (part.rows < 1, part.size),
-        )
+        some = places[begin : begin + LOOKED_AT]
+        order = some[_smallest_first(found, some)] if len(some) > AT_ONCE else some
+        for first in range(0, len(order), AT_ONCE):
+            few = found.snapshot.pick(np.sort(order[first : first + AT_ONCE]))
+            yield from sorted(few, key=lambda part: (part.rows < 1, part.size))
+
+
+def _smallest_first(found: Pruned, places: np.ndarray) -> np.ndarray:
+    """In which order to read parts, told from two columns of the state: making values of 64 parts takes a millisecond."""
+    table = found.snapshot.table(["rows", "size"])
+    begin, end = int(places[0]), int(places[-1]) + 1
+    rows, size = (table.column(name).slice(begin, end - begin).to_numpy() for name in ("rows", "size"))
+    return np.lexsort((size[places - begin], rows[places - begin] < 1))

@@ -14,7 +14,6 @@ from tidegate.errors import BindError, ParseError, Position
 from tidegate.scan.result import Result
 from tidegate.scan.watch import Watch
 from tidegate.session import define, explain, query
-from tidegate.session.connection import create_connection
 from tidegate.session.drop import drop
 from tidegate.session.insert import insert
 from tidegate.session.lake import Lake
@@ -71,10 +70,10 @@ def _one(lake: Lake, given: Statement, as_of: int | None, watch: Watch | None) -
         raise BindError("as_of is for queries: a statement that changes something does so now")
     match given:
         case Query(parsed):
-            return query.select(_with_options(lake, given), parsed, _as_of(lake, given, as_of), watch)
+            return query.select(with_options(lake, given), parsed, time_of(lake, given, as_of), watch)
         case Explain(inner):
-            lake = _with_options(lake, inner) if isinstance(inner, Query) else lake
-            when = _as_of(lake, inner, as_of) if isinstance(inner, Query) else as_of
+            lake = with_options(lake, inner) if isinstance(inner, Query) else lake
+            when = time_of(lake, inner, as_of) if isinstance(inner, Query) else as_of
             if isinstance(inner, CreateSource) and not given.analyze and not given.filter_pushdown:
                 return _explained_source(lake, inner)
             if given.filter_pushdown:
@@ -98,23 +97,23 @@ def _one(lake: Lake, given: Statement, as_of: int | None, watch: Watch | None) -
             return _set(lake, given)
         case Drop():
             return drop(lake, given)
-        case CreateConnection():
-            return create_connection(lake, given)
-        case CreateSource() | AlterSource():
+        case CreateConnection() | CreateSource() | AlterSource():
             return _source(lake, given)
         case _:
             assert_never(given)
 
 
-def _source(lake: Lake, given: CreateSource | AlterSource) -> Result:
+def _source(lake: Lake, given: CreateConnection | CreateSource | AlterSource) -> Result:
     # Decoders and upstreams take as long to import as all else together: whoever has no sources does not wait for them.
-    from tidegate.session import source, source_alter
+    from tidegate.session import connection, source, source_alter
 
-    return (
-        source.create_source(lake, given)
-        if isinstance(given, CreateSource)
-        else source_alter.alter(lake, given)
-    )
+    match given:
+        case CreateConnection():
+            return connection.create_connection(lake, given)
+        case CreateSource():
+            return source.create_source(lake, given)
+        case AlterSource():
+            return source_alter.alter(lake, given)
 
 
 def _explained_source(lake: Lake, given: CreateSource) -> Result:
@@ -123,14 +122,14 @@ def _explained_source(lake: Lake, given: CreateSource) -> Result:
     return explain_source(lake, given)
 
 
-def _with_options(lake: Lake, given: Query) -> Lake:
+def with_options(lake: Lake, given: Query) -> Lake:
     """The database with the settings that a query asks for, for itself alone."""
     for option in given.options:
         lake = _positioned(option, partial(lake.with_setting, option.name.text, option.value))
     return lake
 
 
-def _as_of(lake: Lake, given: Query, as_of: int | None) -> int | None:
+def time_of(lake: Lake, given: Query, as_of: int | None) -> int | None:
     """The time that is asked for, by the statement or beside it."""
     if given.as_of is None:
         return as_of

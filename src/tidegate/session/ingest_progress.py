@@ -119,10 +119,15 @@ def summed(counts: Sequence[Counts]) -> Counts:
     return found
 
 
-def shown(now: Progress) -> None:
-    """On a terminal a bar, which the next one overwrites; else a log record."""
+def logged(now: Progress) -> None:
+    """As a log record."""
     level = logging.WARNING if now.state in ("retrying", "failed") else logging.INFO
     LOG.log(level, "ingest %s", now.source, extra={"tidegate": now.data()})
+
+
+def shown(now: Progress) -> None:
+    """On a terminal a bar, which the next one overwrites; else a log record."""
+    logged(now)
     if sys.stderr is not None and sys.stderr.isatty():
         last = "\n" if now.state in ("done", "failed", "stopped") else ""
         sys.stderr.write(f"\r\x1b[K{now.line()}{last}")

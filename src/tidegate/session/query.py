@@ -31,7 +31,6 @@ from tidegate.shard.reader import Snapshot, snapshot
 from tidegate.sql import bind, syntax
 from tidegate.sql.bind import BoundQuery
 from tidegate.sql.catalog import Catalog
-from tidegate.sql.split_query import general
 
 T = TypeVar("T")
 REBINDS = 10
@@ -56,6 +55,8 @@ def columns_of(
         bound = bind.query(parsed, seen, now_ms)
         return bound.names, bound.types
     except PlanError:
+        from tidegate.sql.split_query import general  # not for queries of one collection, and slow to import
+
         found = general(parsed, seen, now_ms)
         return found.names, tuple(column.type for column in found.columns)
 

@@ -21,7 +21,6 @@ from tidegate.errors import BindError
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.types import BOOL, TEXT
 from tidegate.scan.result import Result
-from tidegate.session.connection import create_sql, without_secrets
 from tidegate.session.define import DEFAULTS
 from tidegate.session.lake import Lake, Seen
 from tidegate.session.query import columns_of
@@ -125,10 +124,10 @@ def _create(lake: Lake, kind: str, name: str) -> Result:
         case View(query, columns):
             given = f" ({', '.join(map(quoted, columns))})" if columns else ""
             sql = f"CREATE VIEW {quoted(name)}{given} AS {query}"
-        case Connection():
-            sql = create_sql(quoted(name), item)
-        case Source():
-            sql = without_secrets(item.sql)
+        case Connection() | Source():
+            from tidegate.session.connection import create_sql, without_secrets
+
+            sql = without_secrets(item.sql) if isinstance(item, Source) else create_sql(quoted(name), item)
         case Subsource():
             raise AssertionError("nobody can ask for it")
         case _:
