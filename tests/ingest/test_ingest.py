@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,7 +20,7 @@ from tidegate.errors import BindError, SourceError
 from tidegate.ingest.files import Files
 from tidegate.ingest.source import Limit, Position
 from tidegate.session.ingest import Ingestion
-from tidegate.session.ingest_progress import Progress
+from tidegate.session.ingest_progress import Bars, Progress
 
 QUICK = replace(Config(), ingest_poll_ms=20, ingest_retry_ms=50)
 MADE = """CREATE SOURCE s FROM FILES '{}/*.json' FORMAT JSON TRANSFORM USING (
@@ -240,3 +241,43 @@ def test_a_source_that_is_dropped_or_changed(db: Database, folder: Path) -> None
     db.sql("DROP SOURCE s")
     until(lambda: not q.running, "it ends")
     assert isinstance(q.error, BindError)
+
+
+def test_bars_of_several_sources_stand_below_each_other() -> None:
+    bars, screen = Bars(), Screen()
+    for now in (
+        Progress("a", "running", records=1),
+        Progress("b", "running", records=2),
+        Progress("a", "running", records=30),
+        Progress("b", "done", records=4),
+        Progress("a", "done", records=50),
+    ):
+        screen.write(bars.text(now, 60))
+    assert [line.split("  ")[0] for line in screen.lines[:2]] == ["ingest a", "ingest b"]
+    assert "  50 in  " in screen.lines[0]
+    assert "  4 in  " in screen.lines[1]
+    assert screen.at == 2, "what comes next is printed below them"
+    assert max(map(len, screen.lines)) < 60
+
+
+class Screen:
+    """A terminal that knows the four things that bars do."""
+
+    def __init__(self) -> None:
+        self.lines, self.at, self.column = [""], 0, 0
+
+    def write(self, text: str) -> None:
+        for piece in re.findall("\r|\n|\x1b\\[\\d*[AK]|[^\r\n\x1b]+", text):
+            if piece == "\r":
+                self.column = 0
+            elif piece == "\n":
+                self.at, self.column = self.at + 1, 0
+                self.lines += [""] * (self.at + 1 - len(self.lines))
+            elif piece.endswith("A") and piece.startswith("\x1b"):
+                self.at -= int(piece[2:-1])
+            elif piece.startswith("\x1b"):
+                self.lines[self.at] = self.lines[self.at][: self.column]
+            else:
+                line = self.lines[self.at]
+                self.lines[self.at] = line[: self.column] + piece + line[self.column + len(piece) :]
+                self.column += len(piece)

@@ -41,7 +41,7 @@ from tidegate.ingest.pipeline import Descriptor, Job, run
 from tidegate.ingest.settle import Overlap, Settled, errors_now, settle
 from tidegate.ingest.standing import least
 from tidegate.session import source as definitions
-from tidegate.session.ingest_progress import Progress, Report, State, shown, total
+from tidegate.session.ingest_progress import ENDED, Progress, Report, State, shown, total
 from tidegate.session.lake import Lake
 from tidegate.session.planning import Planning
 from tidegate.shard.catalog import Source as Item
@@ -85,7 +85,7 @@ class Ingestion:
     def progress(self) -> Progress:
         """How it is doing. How far behind it is, upstream is asked, every two seconds at most."""
         source, now = self._source, time.monotonic()
-        ended = self._now.state in ("done", "failed", "stopped")
+        ended = self._now.state in ENDED
         if source is not None and not ended and now - self._lag_asked >= LAG_S:
             self._lag_asked = now
             self._ask_lag(source)

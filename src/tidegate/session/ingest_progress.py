@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -23,6 +25,8 @@ from tidegate.ingest.source import Lag
 from tidegate.progress import BAR, LOG, UNITS
 
 State = Literal["starting", "running", "idle", "retrying", "paused", "stopped", "done", "failed"]
+
+ENDED: tuple[State, ...] = ("stopped", "done", "failed")
 
 
 @dataclass(frozen=True)
@@ -125,10 +129,36 @@ def logged(now: Progress) -> None:
     LOG.log(level, "ingest %s", now.source, extra={"tidegate": now.data()})
 
 
+class Bars:
+    """The lines of sources that are ingested at the same time, one below the other, each overwritten by its next."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, str] = {}
+        self._going: set[str] = set()
+        self._drawn = 0
+        self._lock = threading.Lock()
+
+    def text(self, now: Progress, width: int) -> str:
+        """What to print so that this is what the terminal shows. A line that were wrapped would be two to go back over."""
+        with self._lock:
+            self._lines[now.source] = now.line()[: max(width - 1, 1)]
+            (self._going.discard if now.state in ENDED else self._going.add)(now.source)
+            back = f"\r\x1b[{self._drawn - 1}A" if self._drawn > 1 else "\r"
+            found = back + "\n".join(f"\x1b[K{line}" for line in self._lines.values())
+            self._drawn = len(self._lines)
+            if self._going:
+                return found
+            self._lines.clear()  # all have ended: what comes next is printed below
+            self._drawn = 0
+            return f"{found}\n"
+
+
+BARS = Bars()
+
+
 def shown(now: Progress) -> None:
     """On a terminal a bar, which the next one overwrites; else a log record."""
     logged(now)
     if sys.stderr is not None and sys.stderr.isatty():
-        last = "\n" if now.state in ("done", "failed", "stopped") else ""
-        sys.stderr.write(f"\r\x1b[K{now.line()}{last}")
+        sys.stderr.write(BARS.text(now, shutil.get_terminal_size().columns))
         sys.stderr.flush()
