@@ -309,6 +309,8 @@ def _next(took: float) -> None:
         "  tidegate sql --lake demo/lake               ask it yourself\n"
         "  tidegate ingest --lake demo/lake            put files into demo/clicks, and\n"
         "                                              see them come in\n"
+        "  tidegate serve --lake demo/lake --pg 5433   the map of its parts in a browser,\n"
+        "                                              and psql -h 127.0.0.1 -p 5433\n"
         "  tidegate status --lake demo/lake            how it is doing\n"
         "\n(tidegate is in .venv/bin, if it was `make` that set it up.)"
     )

@@ -149,3 +149,16 @@ def test_statements_of_a_text() -> None:
 )
 def test_values_in_words(value: object, spelled: str) -> None:
     assert text(value) == spelled
+
+
+def test_a_file_holds_all_results(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.csv"
+    assert main(["sql", "SELECT 1 AS a; SELECT 2 AS b, 'x' AS c", "--format", "csv", "-o", str(out)]) == 0
+    assert out.read_text() == "a\n1\nb,c\n2,x\n"
+    assert main(["sql", "SELECT 1; SELECT 2", "--format", "parquet", "-o", str(tmp_path / "x.parquet")]) == 1
+    assert "rows of one statement" in capsys.readouterr().err
+
+
+def test_a_text_may_begin_with_a_comment(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "--format", "csv", "--", "-- the answer\nSELECT 42 AS a"]) == 0
+    assert capsys.readouterr().out == "a\n42\n"

@@ -19,11 +19,13 @@ The lake is `--lake`, else what TIDEGATE_LAKE says, else the folder `lake`.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json as jsons
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -90,14 +92,19 @@ def _tell(error: tidegate.TidegateError, *, json: bool) -> None:
     sys.stderr.write(jsons.dumps(told) + "\n")
 
 
-def _opened(lake: str, *, make: bool = False) -> Database:
+def opened(lake: str, *, make: bool = False) -> Database:
     """The database; commands that only look do not make one by mistake."""
     if not make and "://" not in lake and not Path(lake.partition("?")[0]).exists():
         raise tidegate.StoreError(
             f"there is no lake at {lake}",
             hint=f"--lake or {LAKE} says where it is; `tidegate sql` with a CREATE TABLE makes one",
         )
-    return tidegate.open(lake)
+    gc.disable()  # what is imported stays: looking through it for garbage would be a tenth of a cold start
+    try:
+        return tidegate.open(lake)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @app.command
@@ -124,7 +131,8 @@ def sql(
     Parameters
     ----------
     text
-        One statement, or several with semicolons between. All of them run; each result is printed.
+        One statement, or several with semicolons between. All of them run; each result is printed. Before a text that
+        begins with a comment, write `--`: tidegate sql -- "-- all orders…".
     file
         A file of statements.
     format
@@ -144,11 +152,11 @@ def sql(
     if text is None and file is None and sys.stdin.isatty():
         from tidegate.serve.repl import repl
 
-        with _opened(lake, make=True) as db:
+        with opened(lake, make=True) as db:
             repl(db, form)
         return
     given = text if text is not None else file.read_text() if file is not None else sys.stdin.read()
-    with _opened(lake, make=True) as db:
+    with opened(lake, make=True) as db:
         _run(db, given, form, output, as_of, timing=timing)
 
 
@@ -158,17 +166,26 @@ def _run(
     """Runs statements, and prints each result as it is there."""
     from tidegate.sql.lex import pieces
 
-    for one in pieces(given):
-        began = time.perf_counter()
-        result = db.sql(one, as_of=as_of)
-        took = time.perf_counter() - began
-        if form == "parquet" and result.names:
-            save(result, str(output))
-        elif output is not None and result.names:
-            with output.open("w", encoding="utf-8") as opened:
-                show(result, "csv" if form == "table" else form, opened)
-        else:
-            show(result, form, took=took if timing else None)
+    with ExitStack() as stack:
+        out = None
+        if output is not None and form != "parquet":
+            out = stack.enter_context(output.open("w", encoding="utf-8"))
+        saved = False
+        for one in pieces(given):
+            began = time.perf_counter()
+            result = db.sql(one, as_of=as_of)
+            took = time.perf_counter() - began
+            if output is None or not result.names:
+                show(result, form, took=took if timing else None)
+            elif out is not None:
+                show(result, "csv" if form == "table" else form, out)
+            elif saved:
+                raise tidegate.UnsupportedError(
+                    f"{output} holds the rows of one statement, and there are more", hint="give each a file"
+                )
+            else:
+                save(result, str(output))
+                saved = True
 
 
 @app.command
@@ -182,7 +199,7 @@ def explain(query: str, *, lake: Lake = "lake", analyze: bool = False, pushdown:
     ```
     """
     words = "FILTER PUSHDOWN " if pushdown else "ANALYZE " if analyze else ""
-    with _opened(lake) as db:
+    with opened(lake) as db:
         sys.stdout.write(db.sql(f"EXPLAIN {words}{query}").text() + "\n")
 
 
@@ -216,7 +233,7 @@ def ingest(
         sys.stdout.write(now.json() + "\n")
         sys.stdout.flush()
 
-    with _opened(lake) as db:
+    with opened(lake) as db:
         running = db.ingest(
             names or None, once=once, spark=None if spark else False, progress=told if json else None
         )
@@ -246,7 +263,7 @@ def status(*, lake: Lake = "lake", json: Json = False) -> None:
     tidegate status --json | jq .collections.orders.rows
     ```
     """
-    with _opened(lake) as db:
+    with opened(lake) as db:
         found = db.status()
     if json:
         sys.stdout.write(jsons.dumps(dataclasses.asdict(found), default=str) + "\n")
@@ -265,7 +282,7 @@ def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = F
     tidegate compact orders --full
     ```
     """
-    with _opened(lake) as db:
+    with opened(lake) as db:
         _each(
             names or tuple(db.status().collections),
             lambda name: db.compact(name, full=full),
@@ -277,7 +294,7 @@ def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = F
 @app.command
 def sweep(*, lake: Lake = "lake", json: Json = False) -> None:
     """Deletes objects that nothing refers to any more: left by killed writers, and by compaction."""
-    with _opened(lake) as db:
+    with opened(lake) as db:
         _each(("lake",), lambda _: db.sweep(), "swept", json)
 
 
@@ -326,6 +343,11 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
     from tidegate.demo import main as show_all
 
     show_all(["--rows", str(rows), *(() if lake is None else ("--lake", str(lake)))])
+
+
+app.command(  # imported when it is asked for, as are its servers
+    "tidegate.serve.serving:serve", help="Opens the lake to browsers, Prometheus and psql; until Ctrl-C."
+)
 
 
 if __name__ == "__main__":
