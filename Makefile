@@ -89,10 +89,11 @@ prove: setup postgres kafka ## laws, golden files, reads, sources, simulation an
 	TIDEGATE_CLUSTER_ROWS=20000000 $(BIN)/pytest -W error -p no:xdist tests/spark/test_cluster.py
 	@echo "seed $(SEED)"
 
-docs: setup ## docs/sql.md from the registry of functions
+docs: setup ## docs/sql.md from the registry of functions, and the pictures of docs/pruning.md from the interpreter
 	@mkdir -p docs
 	PYTHONPATH=. $(BIN)/python docs/generate.py > docs/sql.md.new
 	@mv docs/sql.md.new docs/sql.md
+	PYTHONPATH=. $(BIN)/python docs/pruning_pictures.py
 
 clean: ## removes .venv and every cache
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist build

@@ -36,3 +36,22 @@ def duck(expression: str, type_: pa.DataType, **arrays: pa.Array) -> pa.Array:
     finally:
         con.unregister("given")
     return got.column("r").cast(type_).combine_chunks()
+
+
+def locked() -> Any:
+    """A DuckDB of its own, in memory, for texts of strangers: no files, no extensions, no settings, little memory, one thread."""
+    import duckdb
+
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "enable_external_access": "false",
+            "autoload_known_extensions": "false",
+            "autoinstall_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "memory_limit": "256MB",
+            "max_temp_directory_size": "0B",
+            "threads": "1",
+            "lock_configuration": "true",
+        },
+    )

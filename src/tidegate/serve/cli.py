@@ -189,7 +189,9 @@ def _run(
 
 
 @app.command
-def explain(query: str, *, lake: Lake = "lake", analyze: bool = False, pushdown: bool = False) -> None:
+def explain(
+    query: str, *, lake: Lake = "lake", analyze: bool = False, pushdown: bool = False, json: Json = False
+) -> None:
     """Says how a query would be answered, and why each part that is read must be.
 
     ```
@@ -200,7 +202,11 @@ def explain(query: str, *, lake: Lake = "lake", analyze: bool = False, pushdown:
     """
     words = "FILTER PUSHDOWN " if pushdown else "ANALYZE " if analyze else ""
     with opened(lake) as db:
-        sys.stdout.write(db.sql(f"EXPLAIN {words}{query}").text() + "\n")
+        found = db.sql(f"EXPLAIN {words}{query}")
+        if json:
+            show(found, "json")
+        else:
+            sys.stdout.write(found.text() + "\n")
 
 
 @app.command

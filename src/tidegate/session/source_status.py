@@ -16,6 +16,7 @@ from typing import Any
 
 from tidegate.ingest.made import Counts
 from tidegate.ingest.settle import errors_now
+from tidegate.ingest.source import Lag
 from tidegate.ingest.standing import Standing
 from tidegate.session.lake import Lake
 from tidegate.shard.catalog import Source
@@ -39,6 +40,8 @@ class SourceStatus:
     """Why it does not go on."""
     notes: tuple[str, ...] = ()
     """What the upstream noticed in the last run of this process, such as files that changed after they were read."""
+    lag: Lag | None = None
+    """How far behind the ingestion of this process is; None: it does not run here."""
 
 
 def source_status(lake: Lake, name: str, item: Source) -> SourceStatus:
@@ -49,6 +52,7 @@ def source_status(lake: Lake, name: str, item: Source) -> SourceStatus:
     standings = {one: Standing.of(shard.machine.fetch()) for one, shard in found.items()}
     least = min(standings.values(), key=lambda one: one.batch)
     running = lake.ingesting.get(name)
+    lag = None if running is None else running.progress().lag
     state, trouble = _state(lake, name, item, bad := errors_now(errors))
     return SourceStatus(
         kept["kind"],
@@ -59,7 +63,8 @@ def source_status(lake: Lake, name: str, item: Source) -> SourceStatus:
         {one: standing.counts for one, standing in standings.items()},
         least.at,
         trouble,
-        () if running is None else tuple(running.progress().lag.notes),
+        () if lag is None else tuple(lag.notes),
+        lag,
     )
 
 

@@ -23,7 +23,7 @@ from tidegate.errors import LimitError, ParseError, Position, UnsupportedError
 MAX_TOKENS = 1_000_000
 """Of one text. A program that writes more has lost its way; a million take a second and 200 MB."""
 
-Kind: TypeAlias = Literal["word", "quoted", "string", "number", "op", "end"]
+Kind: TypeAlias = Literal["word", "quoted", "string", "number", "op", "parameter", "end"]
 
 
 class Token(NamedTuple):
@@ -58,6 +58,7 @@ _TOKEN = re.compile(
     + ")",
     re.VERBOSE | re.DOTALL,
 )
+_PARAMETER = re.compile(r"\$([0-9]+)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UPPER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _PREFIXED = {"b": "bit strings", "x": "bit strings", "n": "national strings", "u": "strings with U& escapes"}
@@ -68,13 +69,20 @@ def fold(word: str) -> str:
     return word.lower() if word.isascii() else word.translate(_UPPER)
 
 
-def tokens(sql: str) -> list[Token]:
-    """All tokens of a text, and one of kind `end` behind them."""
+def tokens(sql: str, *, parameters: bool = False) -> list[Token]:
+    """All tokens of a text, and one of kind `end` behind them; with `parameters` also $1, whose text is its number.
+
+    No grammar of ours takes a parameter: whoever asks for them puts values in their places (`serve/pg/holes.py`).
+    """
     _check_characters(sql)
     found: list[Token] = []
     at, size, match = 0, len(sql), _TOKEN.match
     while at < size:
         hit = match(sql, at)
+        if hit is None and parameters and (hit := _PARAMETER.match(sql, at)):
+            found.append(Token("parameter", hit[1], at, hit.end()))
+            at = hit.end()
+            continue
         if hit is None:
             raise _no_token(sql, at)
         kind, end = hit.lastgroup, hit.end()
@@ -105,13 +113,14 @@ def tokens(sql: str) -> list[Token]:
 
 def pieces(sql: str) -> list[str]:
     """The statements of a text, each as a text of its own whose lines are numbered as in the whole."""
-    found, start = [], 0
+    found, start, said = [], 0, False
     for token in tokens(sql):
         if token.kind == "end" or (token.kind == "op" and token.text == ";"):
-            one = sql[start : token.start]
-            if one.strip():
-                found.append("\n" * sql.count("\n", 0, start) + one)
-            start = token.end
+            if said:  # a comment behind the last semicolon is no statement
+                found.append("\n" * sql.count("\n", 0, start) + sql[start : token.start])
+            start, said = token.end, False
+        else:
+            said = True
     return found
 
 

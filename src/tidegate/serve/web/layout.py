@@ -1,0 +1,147 @@
+"""What every page has: its head, the way to the others, and how it is sent."""
+
+from __future__ import annotations
+
+from starlette.responses import HTMLResponse
+
+from tidegate.errors import TidegateError
+from tidegate.serve.web.markup import Child, Html, el, join
+
+PAGES = (("/", "Collections"), ("/query", "Query"), ("/ingest", "Ingestion"), ("/health", "Health"))
+WAVE = "M1 15c3 0 3-4 6-4s3 4 6 4 3-4 6-4 3 4 6 4"
+
+
+def page(
+    title: str, *content: Child, at: str = "", write: bool = False, known: bool = True, status: int = 200
+) -> HTMLResponse:
+    """A whole page; `at` is the one of `PAGES` that it belongs to."""
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="color-scheme", content="light dark"),
+        el("title", f"{title} · Tidegate" if title else "Tidegate"),
+        el("link", rel="icon", href="/static/tidegate.svg", type="image/svg+xml"),
+        el("link", rel="stylesheet", href="/static/tidegate.css"),
+        el("script", src="/static/theme.js"),
+        el("script", src="/static/tidegate.js", type="module"),
+    )
+    body = el(
+        "body",
+        el("a", "Skip to content", href="#content", class_="skip"),
+        _bar(at, write) if known else None,
+        el("main", content, id="content", tabindex="-1"),
+    )
+    return sent(Html(f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'), status)
+
+
+def fragments(*content: Child, status: int = 200) -> HTMLResponse:
+    """Elements with ids, each of which takes the place of the one on the page that has it."""
+    return sent(join(content), status)
+
+
+def sent(content: Html, status: int = 200) -> HTMLResponse:
+    """Markup as an answer; a text that no encoding has (half of a pair) becomes a question mark."""
+    return HTMLResponse(content.encode("utf-8", "replace"), status)
+
+
+def _bar(at: str, write: bool) -> Html:
+    links = [
+        el("a", name, href=path, aria_current="page" if path == at else None, class_="tab")
+        for path, name in PAGES
+    ]
+    mark = el(
+        "svg",
+        el("path", d=WAVE, class_="wave"),
+        el("path", d=WAVE.replace("M1 15", "M1 21"), class_="wave low"),
+        el("path", d="M7 3v6M13 3v6M19 3v6", class_="gate"),
+        viewBox="0 0 26 26",
+        class_="mark",
+        aria_hidden="true",
+    )
+    means = "This server changes the lake when told to" if write else "This server only reads"
+    return el(
+        "header",
+        el(
+            "div",
+            el("a", mark, el("span", "Tidegate"), href="/", class_="brand"),
+            el("nav", links, aria_label="Pages"),
+            el("span", "writes" if write else "read-only", class_="badge", title=means),
+            el(
+                "button",
+                _theme(),
+                type="button",
+                class_="icon",
+                data_theme_toggle=True,
+                aria_label="Light or dark",
+                title="Light or dark",
+            ),
+            class_="inner",
+        ),
+        class_="bar",
+    )
+
+
+def _theme() -> Html:
+    half = "M10 3a7 7 0 1 0 0 14z"
+    return el(
+        "svg",
+        el("circle", cx=10, cy=10, r=7, class_="ring"),
+        el("path", d=half),
+        viewBox="0 0 20 20",
+        aria_hidden="true",
+    )
+
+
+def trouble(error: TidegateError, id_: str | None = None) -> Html:
+    """An error: what happened, where in the text with a caret below it, what to do."""
+    excerpt = None if error.position is None else error.position.excerpt()
+    place = None
+    if error.position is not None:
+        lines = "" if excerpt is None else "\n".join(excerpt)
+        where = f"line {error.position.line}, column {error.position.column}"
+        place = [el("div", where, class_="where"), el("pre", lines, class_="caret") if lines else None]
+    return el(
+        "div",
+        el("div", error.message, class_="what"),
+        place,
+        [el("div", line) for line in error.details()],
+        el("div", error.hint, class_="hint") if error.hint else None,
+        class_="trouble",
+        role="alert",
+        id=id_,
+    )
+
+
+def card(heading: Child, *content: Child, id_: str | None = None, more: Child = None) -> Html:
+    """A piece of a page with a heading."""
+    return el(
+        "section",
+        el("div", el("h2", heading), more, class_="head") if heading else None,
+        content,
+        class_="card",
+        id=id_,
+    )
+
+
+def facts(*pairs: tuple[str, Child]) -> Html:
+    """A strip of names and what they are."""
+    return el(
+        "dl",
+        [el("div", el("dt", name), el("dd", value)) for name, value in pairs],
+        class_="facts",
+    )
+
+
+def table(names: list[str], rows: list[list[Child]], numbers: frozenset[int] = frozenset()) -> Html:
+    """A table; `numbers` are the columns that stand to the right."""
+
+    def cell(kind: str, i: int, value: Child) -> Html:
+        return el(kind, value, class_="n" if i in numbers else None, scope="col" if kind == "th" else None)
+
+    head = el("tr", [cell("th", i, name) for i, name in enumerate(names)])
+    body = [el("tr", [cell("td", i, value) for i, value in enumerate(row)]) for row in rows]
+    return el(
+        "div", el("table", el("thead", head), el("tbody", body)), class_="scroll", tabindex="0", role="region",
+        aria_label="Table",
+    )  # fmt: skip

@@ -1,0 +1,286 @@
+// What pages do by themselves. A page is whole without it; this only asks the server for pieces of it again.
+//
+//   data-ask="/explain"      a form: as its fields change, they are sent there, a moment after the last key
+//   data-cancel="/cancel"    a button: ends what the form runs
+//   data-fill="SELECT …"     a button: a text for the box
+//   data-load="/parts"       a <details>: asked for when it is opened
+//   data-poll="/x" data-every="1000"     a piece that is asked for again, while the page is seen
+//
+// An answer is a few elements with ids; each takes the place of the one on the page that has its id.
+
+const WAIT = 220;
+const page = document;
+const one = (selector) => page.querySelector(selector);
+
+function swap(html) {
+  const made = page.createElement("template");
+  made.innerHTML = html;
+  for (const fresh of [...made.content.children]) {
+    const old = fresh.id && page.getElementById(fresh.id);
+    if (!old) continue;
+    const focus = kept(old);
+    old.replaceWith(fresh);
+    focus();
+  }
+}
+
+// Whoever stood inside of what is replaced stands there again.
+function kept(old) {
+  const at = page.activeElement;
+  if (!at || !old.contains(at)) return () => {};
+  const find = at.id ? `#${CSS.escape(at.id)}` : at.name ? `[name="${at.name}"]${at.type === "checkbox" || at.type === "radio" ? `[value="${at.value}"]` : ""}` : null;
+  return () => find && one(find)?.focus({ preventScroll: true });
+}
+
+async function post(path, fields, signal) {
+  const answer = await fetch(path, { method: "POST", body: fields, signal, headers: { "X-Tidegate": "1" } });
+  if (answer.status === 401) location.assign("/login");
+  return answer;
+}
+
+// ---------------------------------------------------------------- the query box
+
+const form = one("form[data-ask]");
+const box = one("[data-query]");
+let asking = null;
+let later = 0;
+let running = null;
+
+const fields = () => new URLSearchParams(new FormData(form));
+
+async function ask() {
+  asking?.abort();
+  const mine = (asking = new AbortController());
+  try {
+    const answer = await post(form.dataset.ask, fields(), mine.signal);
+    const html = await answer.text();
+    if (asking === mine && answer.ok) {
+      swap(html);
+      form.dataset.asked = String(Number(form.dataset.asked ?? 0) + 1);
+      listing();
+    }
+  } catch (error) {
+    if (error.name !== "AbortError") say("The server does not answer.");
+  }
+}
+
+function say(text) {
+  const place = page.getElementById("result") ?? page.getElementById("verdict");
+  const told = page.createElement("div");
+  told.className = "trouble";
+  told.setAttribute("role", "alert");
+  told.textContent = text;
+  place?.replaceChildren(told);
+}
+
+function soon() {
+  clearTimeout(later);
+  later = setTimeout(ask, WAIT);
+}
+
+async function run() {
+  running?.abort();
+  const mine = (running = new AbortController());
+  const began = performance.now();
+  const elapsed = one("[data-elapsed]");
+  const button = one("[data-cancel]");
+  const clock = setInterval(() => (elapsed.textContent = `${((performance.now() - began) / 1000).toFixed(1)} s`), 100);
+  button.disabled = false;
+  page.getElementById("result")?.classList.add("busy");
+  try {
+    const answer = await post(form.getAttribute("action"), fields(), mine.signal);
+    const html = await answer.text();
+    if (running === mine) answer.ok ? swap(html) : say(html);
+  } catch (error) {
+    if (error.name !== "AbortError") say("The server does not answer.");
+  } finally {
+    clearInterval(clock);
+    if (running === mine) {
+      running = null;
+      button.disabled = true;
+      elapsed.textContent = "";
+      page.getElementById("result")?.classList.remove("busy");
+    }
+  }
+}
+
+function cancel() {
+  if (running) post(one("[data-cancel]").dataset.cancel, fields()).catch(() => {});
+}
+
+if (form) {
+  const mine = (event) => event.target.form === form || event.target.closest?.("form") === form;
+  page.addEventListener("input", (event) => {
+    if (!mine(event)) return;
+    const field = event.target;
+    if (field.dataset.single !== undefined && field.checked)
+      for (const other of page.querySelectorAll("[data-single]")) other.checked = other === field;
+    if (field === box) for (const other of page.querySelectorAll("[data-single]")) other.checked = false;
+    field === box ? soon() : ask();
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    run();
+  });
+  one("[data-cancel]").addEventListener("click", cancel);
+  for (const chip of page.querySelectorAll("[data-fill]"))
+    chip.addEventListener("click", () => {
+      box.value = chip.dataset.fill;
+      box.focus();
+      ask();
+    });
+  if (box.value.trim()) ask();
+}
+
+page.addEventListener("keydown", (event) => {
+  const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+  if (event.key === "/" && !typing && box && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    box.focus();
+  } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && form) {
+    event.preventDefault();
+    run();
+  } else if (event.key === "Escape") {
+    if (running) cancel();
+    else if (event.target === box) box.blur();
+  }
+});
+
+// ---------------------------------------------------------------- parts as a table
+
+function listing() {
+  const list = one("details[data-load]");
+  if (list?.open) post(list.dataset.load, fields()).then(async (answer) => answer.ok && swap(await answer.text())).catch(() => {});
+}
+one("details[data-load]")?.addEventListener("toggle", listing);
+
+// ---------------------------------------------------------------- the map
+
+// x y width height parts rows bytes level id kept whole
+function marks(map) {
+  if (map.read) return map.read;
+  const text = map.dataset.marks;
+  map.read = !text ? [] : text.split(";").map((line) => {
+    const [x, y, w, h, parts, rows, bytes, level, id, kept, whole] = line.split(" ");
+    return { x: +x, y: +y, w: Math.max(+w, 4), h: Math.max(+h, 4), parts: +parts, rows: +rows, bytes: bytes.replace("_", " "), level: +level, id: +id, kept: +kept, whole: +whole };
+  });
+  return map.read;
+}
+
+function told(map, mark) {
+  const asked = map.classList.contains("asked");
+  const many = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+  const words = [];
+  if (mark.parts > 1) words.push(many(mark.parts, "part"));
+  else words.push(`Part ${mark.id}`);
+  words.push(mark.parts > 1 ? `up to level ${mark.level}` : `level ${mark.level}`, many(mark.rows, "row"), mark.bytes);
+  if (asked && mark.parts > 1) words.push(`${mark.kept.toLocaleString("en")} read, ${mark.whole.toLocaleString("en")} proven whole`);
+  else if (asked) words.push(mark.whole ? "proven whole" : mark.kept ? "read" : "left out");
+  return words;
+}
+
+function point(map, mark) {
+  map.at = mark;
+  const cursor = map.querySelector(".cursor");
+  for (const [name, value] of [["x", mark ? mark.x - 1 : 0], ["y", mark ? mark.y - 1 : 0], ["width", mark ? mark.w + 2 : 0], ["height", mark ? mark.h + 2 : 0]])
+    cursor.setAttribute(name, value);
+  if (!mark) return;
+  const [first, ...rest] = told(map, mark);
+  const bold = page.createElement("b");
+  bold.textContent = first;
+  const more = mark.parts === 1 ? " · Enter or a click tells why" : "";
+  page.getElementById("mark").replaceChildren(bold, ` · ${rest.join(" · ")}${more}`);
+}
+
+// The smallest mark under the pointer, else the nearest one that is near.
+function under(map, event) {
+  const box = map.getBoundingClientRect();
+  const [, , width, height] = map.getAttribute("viewBox").split(" ").map(Number);
+  const scale = Math.min(box.width / width, box.height / height);
+  const x = (event.clientX - box.left - (box.width - width * scale) / 2) / scale;
+  const y = (event.clientY - box.top - (box.height - height * scale) / 2) / scale;
+  let best = null;
+  let least = Infinity;
+  for (const mark of marks(map)) {
+    const dx = Math.max(mark.x - x, 0, x - mark.x - mark.w);
+    const dy = Math.max(mark.y - y, 0, y - mark.y - mark.h);
+    const far = dx || dy ? 1e9 + dx * dx + dy * dy : mark.w * mark.h;
+    if (far < least && (far < 1e9 || far - 1e9 < 200)) [best, least] = [mark, far];
+  }
+  return best;
+}
+
+function walk(map, key) {
+  const all = marks(map);
+  if (!all.length) return;
+  const across = key === "ArrowLeft" || key === "ArrowRight";
+  const middle = (mark) => [mark.x + mark.w / 2, -(mark.y + mark.h / 2)];
+  const order = [...all].sort((a, b) => {
+    const [ax, ay] = middle(a);
+    const [bx, by] = middle(b);
+    return across ? ax - bx || ay - by : ay - by || ax - bx;
+  });
+  const at = map.at ? order.indexOf(map.at) : -1;
+  const step = key === "ArrowRight" || key === "ArrowUp" ? 1 : -1;
+  point(map, order[at < 0 ? 0 : Math.min(Math.max(at + step, 0), order.length - 1)]);
+}
+
+async function part(map) {
+  if (!map.at || map.at.parts !== 1 || !form) return;
+  const given = fields();
+  given.set("part_of", map.dataset.collection);
+  given.set("part", map.at.id);
+  try {
+    const answer = await post("/part", given);
+    if (answer.ok) swap(await answer.text());
+  } catch {
+    say("The server does not answer.");
+  }
+}
+
+const map = (event) => event.target.closest?.("svg.map[data-marks]");
+page.addEventListener("pointermove", (event) => {
+  const over = map(event);
+  if (over) point(over, under(over, event));
+});
+page.addEventListener("click", (event) => {
+  const over = map(event);
+  if (!over) return;
+  point(over, under(over, event));
+  part(over);
+});
+page.addEventListener("keydown", (event) => {
+  const over = map(event);
+  if (!over) return;
+  if (event.key.startsWith("Arrow")) {
+    event.preventDefault();
+    walk(over, event.key);
+  } else if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) part(over);
+});
+
+// ---------------------------------------------------------------- pieces that move
+
+async function poll(id) {
+  const piece = page.getElementById(id);
+  if (!piece) return;
+  const every = Number(piece.dataset.every);
+  if (!page.hidden) {
+    try {
+      const answer = await fetch(piece.dataset.poll, { signal: AbortSignal.timeout(10_000) });
+      if (answer.ok) swap(await answer.text());
+    } catch {
+      // the server is away: it is asked again
+    }
+  }
+  setTimeout(poll, every, id);
+}
+for (const piece of page.querySelectorAll("[data-poll]")) setTimeout(poll, Number(piece.dataset.every), piece.id);
+
+// ---------------------------------------------------------------- light or dark
+
+one("[data-theme-toggle]")?.addEventListener("click", () => {
+  const root = page.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("theme", root.dataset.theme);
+});

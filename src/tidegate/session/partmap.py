@@ -1,0 +1,257 @@
+"""The parts of a collection as arrays, for whoever draws them: where each lies, how large it is, what a query does with it.
+
+    found = part_map(lake, "orders", x="created_at", y="(payload->>'ts')::numeric")
+    found.x.low, found.x.high       between which bounds each part's values lie, as numbers on an axis
+    found.size, found.level         bytes, and how often it was compacted
+
+An axis is any expression over the columns: its bounds in every part are what pruning itself would say of it (`expr/interpret.py`),
+so a picture of `date_trunc('day', at)` shows exactly what a filter on it can tell apart. Beside expressions there are what parts
+have without looking into them:
+
+| axis | |
+|---|---|
+| `_time` | from the first to the last time of its updates |
+| `_part` | its number: parts that were written later have greater ones |
+| `_rows`, `_size`, `_level` | rows, bytes, how often it was compacted |
+
+Texts have no distance, so on their axis stand ranks: all bounds in order, and `texts` says which is which. A bound that is not
+known is NaN. Everything is told from metadata, and nothing loops over parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.errors import BindError
+from tidegate.expr.interpret import Interpretation
+from tidegate.expr.show import identifier
+from tidegate.expr.specs import Specs
+from tidegate.expr.tree import Expr, support
+from tidegate.expr.types import Kind, Type
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.scan.prune import Asked
+from tidegate.session.lake import Lake
+from tidegate.shard.reader import Snapshot, snapshot
+from tidegate.shard.schema import ColumnDef
+from tidegate.shard.validity import shown
+from tidegate.shard.writer import CLUSTER
+from tidegate.sql import bind
+
+OWN = ("_time", "_part", "_rows", "_size", "_level")
+"""Axes that are no expressions."""
+_TIMES = (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE)
+_NUMBERS = (Kind.INT2, Kind.INT4, Kind.INT8, Kind.FLOAT4, Kind.FLOAT8, Kind.NUMERIC, Kind.BOOL)
+_TEXTS = (Kind.TEXT, Kind.BYTEA, Kind.UUID)
+ORDERED = (*_TIMES, *_NUMBERS, *_TEXTS, Kind.MZ_TIMESTAMP)
+"""Kinds that an axis can have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Where each part lies, from `low` to `high`: float64, NaN where that is not known. Times are in milliseconds."""
+
+    name: str
+    scale: Literal["number", "time", "text"]
+    low: np.ndarray
+    high: np.ndarray
+    texts: tuple[str, ...] = ()
+    """What the ranks of a text axis mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartMap:
+    """All parts that may hold rows at a time: arrays of the same length, in the order of `Snapshot.table`."""
+
+    collection: str
+    x: Axis
+    y: Axis
+    id: np.ndarray
+    rows: np.ndarray
+    size: np.ndarray
+    level: np.ndarray
+    choices: tuple[str, ...]
+    """What else an axis may be: the columns."""
+    as_of: int
+    beyond: int = 0
+    """Parts that are not among these, as they have ended or begin later."""
+    verdict: np.ndarray | None = None
+    """What a query does with each: a `Verdict`; None: there is none, or it reads all."""
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What statistics say of a column in all parts together."""
+
+    name: str
+    type: str
+    nullable: bool
+    low: Any
+    high: Any
+    """None: not known."""
+    nulls: int | None
+    known: int
+    """Parts that know its bounds, or that it has none."""
+
+
+def part_map(lake: Lake, name: str, x: str | None = None, y: str | None = None) -> PartMap:
+    """The parts of a collection as it is now."""
+    with snapshot(lake.collection(name)) as found:
+        return map_of(found, name, x, y, lake.clock.now())
+
+
+def map_of(
+    found: Snapshot, name: str, x: str | None, y: str | None, now: int, verdict: np.ndarray | None = None
+) -> PartMap:
+    """The parts of a snapshot; without axes, those that tell most."""
+    table = found.table(["id", "rows", "size", "level", "first", "last"])
+    arrays = {one: table.column(one).to_numpy() for one in table.column_names}
+    columns = shown(found.schema, found.state.options)
+    first, second = _defaults(found, columns)
+    choices = tuple(identifier(column.name) for column in columns if column.type.kind in ORDERED)
+    return PartMap(
+        name,
+        _axis(found, x or first, arrays, now),
+        _axis(found, y or second, arrays, now),
+        arrays["id"],
+        arrays["rows"],
+        arrays["size"],
+        arrays["level"],
+        choices,
+        found.as_of,
+        found.state.parts.count - table.num_rows,
+        verdict,
+    )
+
+
+def _defaults(found: Snapshot, columns: Sequence[ColumnDef]) -> tuple[str, str]:
+    """Time from left to right, and upwards what rows are sorted by; else the first column that has an order."""
+    clustered = found.state.options.get(CLUSTER, ())
+    able = sorted(
+        (column for column in columns if column.type.kind in ORDERED),
+        key=lambda column: column.id not in clustered,
+    )
+    times = [identifier(column.name) for column in able if column.type.kind in _TIMES]
+    x = times[0] if times else "_time"
+    others = [identifier(column.name) for column in able if identifier(column.name) != x]
+    return x, others[0] if others else "_level"
+
+
+# ---------------------------------------------------------------- axes
+
+
+def _axis(found: Snapshot, name: str, arrays: dict[str, np.ndarray], now: int) -> Axis:
+    if name == "_time":
+        return Axis(name, "time", arrays["first"].astype(float), arrays["last"].astype(float))
+    if name in OWN:
+        values = arrays["id" if name == "_part" else name.removeprefix("_")].astype(float)
+        return Axis(name, "number", values, values)
+    names = [(column.name, column.type) for column in found.schema.columns]
+    expr = bind.expression(name, names, now)
+    if expr.type.kind not in ORDERED:
+        raise BindError(
+            f"{name} is of type {expr.type}, which has no place on an axis",
+            hint=f"numbers, times and texts have; so have {', '.join(OWN)}",
+        )
+    return _placed(name, expr.type, *bounds_of(found, expr, now))
+
+
+def bounds_of(found: Snapshot, expr: Expr, now: int) -> tuple[pa.Array, pa.Array]:
+    """Between which values an expression lies in each part, null where that is not known."""
+    types = [column.type for column in found.schema.columns]
+    asked = Asked.of(found, MapFilterProject.identity(types), now)
+    lows, highs = [], []
+    for specs, count in asked.stretches(support(expr)):
+        low, high = _bounds(Interpretation(specs, (now, now)).of(expr), count)
+        lows.append(low)
+        highs.append(high)
+    return pa.concat_arrays(lows), pa.concat_arrays(highs)
+
+
+def _bounds(specs: Specs, count: int) -> tuple[pa.Array, pa.Array]:
+    low, high = (
+        bound if len(bound) == count else pc.coalesce(pa.nulls(count, bound.type), bound[0])
+        for bound in specs.bounds()
+    )
+    return low, high
+
+
+def _placed(name: str, type_: Type, low: pa.Array, high: pa.Array) -> Axis:
+    """Bounds as numbers."""
+    if type_.kind in _TEXTS:
+        return _ranked(name, low, high)
+    time = type_.kind in _TIMES or type_.kind is Kind.MZ_TIMESTAMP
+    return Axis(name, "time" if time else "number", _numbers(low, type_), _numbers(high, type_))
+
+
+def _numbers(bound: pa.Array, type_: Type) -> np.ndarray:
+    if type_.kind in _TIMES:
+        bound = bound.cast(pa.timestamp("us", getattr(bound.type, "tz", None))).cast(pa.int64())
+    numbers = bound.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return np.asarray(numbers / 1000 if type_.kind in _TIMES else numbers, np.float64)
+
+
+def _ranked(name: str, low: pa.Array, high: pa.Array) -> Axis:
+    """Texts as their places among all bounds. Arrow orders them by their bytes in UTF-8, which is by code point."""
+    both = pa.concat_arrays([low, high]).dictionary_encode()
+    order = pc.sort_indices(both.dictionary).to_numpy()
+    rank = np.empty(len(order), np.float64)
+    rank[order] = np.arange(len(order))
+    codes = both.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    places = np.full(len(codes), np.nan)
+    places[codes >= 0] = rank[codes[codes >= 0]]
+    texts = tuple(map(_text, both.dictionary.take(pa.array(order)).to_pylist()))
+    return Axis(name, "text", places[: len(low)], places[len(low) :], texts)
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.hex()
+
+
+# ---------------------------------------------------------------- columns
+
+
+def column_facts(lake: Lake, name: str, most: int = 100) -> list[ColumnFacts]:
+    """What is known of the first columns of a collection."""
+    with snapshot(lake.collection(name)) as found:
+        columns = shown(found.schema, found.state.options)[:most]
+        places = {column.id: i for i, column in enumerate(found.schema.columns)}
+        types = [column.type for column in found.schema.columns]
+        asked = Asked.of(found, MapFilterProject.identity(types), found.as_of)
+        wanted = frozenset(places[column.id] for column in columns)
+        stretches = list(asked.stretches(wanted))
+        nulls = {column.id: _nulls(found, column) for column in columns}
+    return [
+        _facts(column, [(specs[places[column.id]], count) for specs, count in stretches], nulls[column.id])
+        for column in columns
+    ]
+
+
+def _nulls(found: Snapshot, column: ColumnDef) -> int | None:
+    counts = pa.chunked_array([frame.nulls(column.id) for frame in found.frames()], pa.int64())
+    return None if counts.null_count else int(pc.sum(counts, min_count=0).as_py())
+
+
+def _facts(
+    column: ColumnDef, stretches: Sequence[tuple[Specs | None, int]], nulls: int | None
+) -> ColumnFacts:
+    low = high = None
+    known = 0
+    if column.type.kind in ORDERED:
+        bounds = [_bounds(specs, count) for specs, count in stretches if specs is not None and count]
+        lows = pa.chunked_array([low for low, _ in bounds], column.type.arrow)
+        highs = pa.chunked_array([high for _, high in bounds], column.type.arrow)
+        known = int(pc.sum(pc.and_(lows.is_valid(), highs.is_valid()), min_count=0).as_py())
+        try:
+            low, high = pc.min(lows).as_py(), pc.max(highs).as_py()
+        except pa.ArrowNotImplementedError:  # of uuid there is no least one to Arrow
+            low = high = None
+    return ColumnFacts(column.name, str(column.type), column.nullable, low, high, nulls, known)
