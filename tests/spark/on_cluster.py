@@ -1,4 +1,4 @@
-"""A driver on a cluster: writes, joins and compacts, and says when it is in the middle of each, so that a worker can be killed.
+"""A driver on a cluster: writes, joins, compacts, ingests. It says when it is in the middle of each, so that workers can be killed.
 
     python -m tests.spark.on_cluster spark://… LAKE ROWS
 
@@ -133,6 +133,25 @@ def recluster(spark: SparkSession, db: Database, lake: str, rows: int) -> dict[s
     return {**told(db, "small"), **found}
 
 
+def ingest(spark: SparkSession, db: Database, lake: str, rows: int) -> dict[str, Any]:
+    """A source whose splits both workers read, and another in this process, which must hold the same."""
+    for name in ("shared", "alone"):
+        db.sql(
+            f"CREATE SOURCE {name} FROM GENERATOR orders (ROWS {10 * rows}) "
+            f"TRANSFORM USING (SELECT id, customer_id, total FROM {name} WHERE id % 4 = 1)"
+        )
+    db.ingest("shared", once=True, spark=spark)
+    db.ingest("alone", once=True, spark=False)
+    both = [
+        [
+            str(n)
+            for n in db.sql(f"SELECT count(*), sum(id), sum(total), max(customer_id) FROM {name}").rows()[0]
+        ]
+        for name in ("shared", "alone")
+    ]
+    return {"shared": both[0], "alone": both[1]}
+
+
 def told(db: Database, name: str = "big") -> dict[str, Any]:
     """What a loss or a doubling would change."""
     found = db.sql(
@@ -153,8 +172,8 @@ def append(db: Database, rows: int) -> None:
         )
 
 
-STEPS = (write, query, compact, join, recluster)
-KILLED = ("write", "query", "compact")
+STEPS = (write, query, compact, join, recluster, ingest)
+KILLED = ("write", "query", "compact", "ingest")
 """The steps in the middle of which a worker is killed."""
 
 
