@@ -32,6 +32,7 @@ Each message is one that a user can act on. A Python traceback, or the text of s
 is.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,6 +41,13 @@ EXCERPT = 76  # characters of a SQL line that are shown: fits a terminal of 80 w
 MESSAGE = 2_000  # characters of a message; a name in it may be as long as the statement that a program made
 VALUE = 80  # characters of one value of a row
 ROW = 20  # columns of a row
+SECRET = 4_000  # characters of a secret that are hidden, and of what may stand before it
+
+_HOLDS_SECRETS = re.compile(r"(?i)\bcreate\s+(?:connection|source)\b")
+_SECRETS = re.compile(
+    r"(?i)(\b(?:password|secret|token|key)\s*=?\s*'|[?&][a-z_]*(?:secret|password|token|key)=)((?:[^']|'')*)"
+)
+"""`PASSWORD 'this'`, and `?secret_access_key=this` to the end of the URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +90,8 @@ class Position:
         if high - low < EXCERPT:  # near the end of the line: show more of what comes before
             low = max(first, high - EXCERPT)
         more = high < len(self.sql) and newline < 0 and self.sql[high] != "\n"
-        before, after = _printable(self.sql[low:at]), _printable(self.sql[at:high])
+        shown = self._without_secrets(low, high)
+        before, after = _printable(shown[: at - low]), _printable(shown[at - low :])
         if low > first and before:
             before = "…" + before[1:]
         if more and after:
@@ -91,6 +100,16 @@ class Position:
             return None
         marked = after[: max(1, min(self.end, high) - at)]
         return (before + after).rstrip(), " " * _cells(before) + "^" * max(1, _cells(marked.rstrip()))
+
+    def _without_secrets(self, low: int, high: int) -> str:
+        """A stretch of the text, as long as it is: of a statement that may hold secrets, stars in their place."""
+        if not _HOLDS_SECRETS.search(self.sql, 0, high):
+            return self.sql[low:high]
+        begin = max(0, low - SECRET)
+        hidden = _SECRETS.sub(
+            lambda found: found[1] + re.sub(r"[^\n']", "*", found[2]), self.sql[begin : high + SECRET]
+        )
+        return hidden[low - begin : high - begin]
 
     def _at(self) -> int:
         """The start, brought into the text."""
