@@ -9,7 +9,7 @@ SEED := $(shell echo $$RANDOM$$RANDOM)
 endif
 export PYTHON
 
-.PHONY: help setup postgres kafka demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart prove docs clean
+.PHONY: help setup postgres kafka chromium demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart prove docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -26,6 +26,9 @@ postgres: ## PostgreSQL for the tests that compare with it (Debian's package, if
 kafka: setup ## Apache Kafka's jars for the tests that run a broker (by mvn, into .venv/kafka)
 	@.ci/kafka
 
+chromium: ## a browser for the tests of the pages (Debian's package, if root)
+	@.ci/chromium
+
 demo: setup ## the main job: raw events through two sources on Spark into a lake, and questions (ROWS=… for more)
 	@$(BIN)/python -m tidegate.demo $(if $(ROWS),--rows $(ROWS))
 
@@ -35,7 +38,7 @@ gates: setup ## format, lint, types, layers
 	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
 
-test: gates postgres kafka ## every gate, then every test (JOBS=3 at once: some of them wait for servers)
+test: gates postgres kafka chromium ## every gate, then every test (JOBS=3 at once: some of them wait for servers)
 	$(BIN)/pytest -W error -n $(JOBS) --dist worksteal
 
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it

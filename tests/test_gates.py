@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SOURCES = sorted(p for room in ("src", "bench", "tests") for p in (ROOT / room).rglob("*.py"))
+SOURCES = sorted(
+    p for room in ("src", "bench", "tests", "examples", "docs") for p in (ROOT / room).rglob("*.py")
+)
 FILE_LINES, FUNCTION_LINES = 400, 40
 # A suppression is followed by a second comment, as the one of TypeMismatch in tidegate/errors.py.
 SUPPRESSION = re.compile(r"#\s*(noqa|type:\s*ignore|mypy:|pragma)")

@@ -152,6 +152,7 @@ def test_rate_follows_the_clock() -> None:
     clock.advance(1_050)
     assert source.latest({"row": 1}, Limit()) == {"row": 11}
     assert source.latest({"row": 1}, Limit(rows=3)) == {"row": 4}
+    assert source.lag({}).records == 11, "it is asked before the first batch too"
     assert source.lag({"row": 4}).records == 7
     assert source.lag({"row": 4}).milliseconds == 650
     clock.advance(60_000)

@@ -228,3 +228,18 @@ def test_interrupted_from_the_keyboard(folder: Path, sql: str) -> None:
     assert child.returncode == 0, wrong
     with tidegate.open(folder) as db:
         assert len(db.sql("SELECT id FROM t")) == PARTS * ROWS
+
+
+def test_who_waits_for_a_time_can_be_stopped(tmp_path: Path) -> None:
+    """A time that is not complete yet is waited for: half a minute, if nobody is heard meanwhile."""
+    with tidegate.open(tmp_path / "lake") as db:
+        db.sql("CREATE TABLE t (id int8)")
+        db.append("t", pa.table({"id": [1]}), at=10)
+        for query in ("SELECT * FROM t AS OF 99", "SELECT count(*) FROM t AS OF 99"):
+            with pytest.raises(CancelledError, match="took longer than 50 ms"):
+                db.sql(query, watch=Watch(timeout_ms=50))
+            watch = Watch()
+            threading.Timer(0.05, watch.cancel).start()
+            with pytest.raises(CancelledError, match="was cancelled"):
+                db.sql(query, watch=watch)
+        assert db.status().collections["t"].leases <= 1  # the process's own, which readers share

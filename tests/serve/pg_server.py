@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import ssl
 import subprocess
 import threading
@@ -13,7 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 import tidegate
+from tidegate.config import Config
 from tidegate.serve.desk import Desk
 from tidegate.serve.pg.listen import Limits, PgServer
 
@@ -87,13 +91,32 @@ def serving(
 
 
 def psql(
-    at: Serving, *commands: str, stdin: str | None = None, **more: object
+    at: Serving, *commands: str, stdin: str | None = None, flags: tuple[str, ...] = (), **more: object
 ) -> subprocess.CompletedProcess[str]:
     """Runs psql with commands, one after the other."""
-    words = ["psql", "-X", "-v", "VERBOSITY=default", at.conninfo(**more)]
+    if shutil.which("psql") is None:
+        pytest.skip("psql is not installed")
+    words = ["psql", "-X", *flags, at.conninfo(**more)]
     for one in commands:
         words += ["-c", one]
     env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return subprocess.run(
         words, input=stdin, capture_output=True, text=True, timeout=60, env=env, check=False
     )
+
+
+SLOW = "SELECT count(*) FROM big WHERE " + "md5(" * 60 + "s" + ")" * 60 + " = 'x'"
+"""Many seconds of work; it can be stopped between parts, of which there are a hundred."""
+
+
+@contextmanager
+def shop() -> Iterator[Serving]:
+    """A server of a small table `orders` and of `big`, which takes long to read."""
+    with tidegate.open("memory://", config=Config(batch_rows=2_000, read_threads=1)) as db:
+        db.sql("CREATE TABLE orders (id int8 NOT NULL, name text, price numeric(10,2))")
+        db.sql("INSERT INTO orders VALUES (1, 'ham', 1.50), (2, 'eggs', 2.25), (3, 'O''Neill', NULL)")
+        db.sql("CREATE TABLE big (s text)")
+        for part in range(100):
+            db.append("big", {"s": [f"row {part * 3_000 + i}" for i in range(3_000)]})
+        with serving(db) as found:
+            yield found

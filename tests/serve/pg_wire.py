@@ -29,6 +29,7 @@ class Wire:
 
     def __init__(self, port: int) -> None:
         self.raw = socket.create_connection(("127.0.0.1", port), 30)
+        self.raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.file = self.raw.makefile("rb")
         self.raw.sendall(hello())
         found = dict(self.until("Z"))
@@ -63,8 +64,9 @@ class Wire:
     def ask(self, sql: str) -> Self:
         return self.send(message("Q", sql.encode() + b"\0"))
 
-    def parse(self, sql: str, name: str = "") -> Self:
-        return self.send(message("P", f"{name}\0{sql}\0".encode() + struct.pack(">H", 0)))
+    def parse(self, sql: str, name: str = "", oids: tuple[int, ...] = ()) -> Self:
+        types = struct.pack(f">H{len(oids)}I", len(oids), *oids)
+        return self.send(message("P", f"{name}\0{sql}\0".encode() + types))
 
     def bind(self, portal: str = "", name: str = "") -> Self:
         return self.send(message("B", f"{portal}\0{name}\0".encode() + struct.pack(">HHH", 0, 0, 0)))

@@ -276,11 +276,12 @@ class Generator:
         """They can always be made again."""
 
     def lag(self, at: Position) -> Lag:
-        """Records that are there and were not read; since when the first of them is."""
-        left = max(0, self._there() - at["row"])
+        """Records that are there and were not read; since when the first of them is. Before the first batch it is nowhere."""
+        done = at.get("row", 0)
+        left = max(0, self._there() - done)
         if not self.live or not left:
             return Lag(records=left, milliseconds=None if left else 0)
-        since = int(self.recipe.times(np.array([at["row"]]))[0]) // 1000
+        since = int(self.recipe.times(np.array([done]))[0]) // 1000
         return Lag(records=left, milliseconds=max(0, self.clock.now() - since))
 
     def drop(self) -> None:

@@ -77,8 +77,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run() -> NoReturn:
-    """The program `tidegate`."""
+    """The program `tidegate`. What it imports stays: looking through it for garbage would be a tenth of a cold start."""
+    gc.disable()
     sys.exit(main())
+
+
+def _settled() -> None:
+    """What is to be imported is: from here on there may be garbage."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def _tell(error: tidegate.TidegateError, *, json: bool) -> None:
@@ -99,12 +107,9 @@ def opened(lake: str, *, make: bool = False) -> Database:
             f"there is no lake at {lake}",
             hint=f"--lake or {LAKE} says where it is; `tidegate sql` with a CREATE TABLE makes one",
         )
-    gc.disable()  # what is imported stays: looking through it for garbage would be a tenth of a cold start
-    try:
-        return tidegate.open(lake)
-    finally:
-        gc.freeze()
-        gc.enable()
+    db = tidegate.open(lake)
+    _settled()
+    return db
 
 
 @app.command
@@ -348,6 +353,7 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
     """
     from tidegate.demo import main as show_all
 
+    _settled()
     show_all(["--rows", str(rows), *(() if lake is None else ("--lake", str(lake)))])
 
 

@@ -12,7 +12,8 @@ have without looking into them:
 |---|---|
 | `_time` | from the first to the last time of its updates |
 | `_part` | its number: parts that were written later have greater ones |
-| `_rows`, `_size`, `_level` | rows, bytes, how often it was compacted |
+| `_level` | how often it was compacted |
+| `_rows`, `_size` | rows, bytes: as logarithms, since parts are of all sizes |
 
 Texts have no distance, so on their axis stand ranks: all bounds in order, and `texts` says which is which. A bound that is not
 known is NaN. Everything is told from metadata, and nothing loops over parts.
@@ -20,7 +21,7 @@ known is NaN. Everything is told from metadata, and nothing loops over parts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -42,12 +43,15 @@ from tidegate.shard.schema import ColumnDef
 from tidegate.shard.validity import shown
 from tidegate.shard.writer import CLUSTER
 from tidegate.sql import bind
+from tidegate.stats.facts import name_of
 
 OWN = ("_time", "_part", "_rows", "_size", "_level")
 """Axes that are no expressions."""
 _TIMES = (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE)
 _NUMBERS = (Kind.INT2, Kind.INT4, Kind.INT8, Kind.FLOAT4, Kind.FLOAT8, Kind.NUMERIC, Kind.BOOL)
 _TEXTS = (Kind.TEXT, Kind.BYTEA, Kind.UUID)
+KEYS = 20
+"""Keys of a JSON column that are offered as axes; others can be written."""
 ORDERED = (*_TIMES, *_NUMBERS, *_TEXTS, Kind.MZ_TIMESTAMP)
 """Kinds that an axis can have."""
 
@@ -57,7 +61,7 @@ class Axis:
     """Where each part lies, from `low` to `high`: float64, NaN where that is not known. Times are in milliseconds."""
 
     name: str
-    scale: Literal["number", "time", "text"]
+    scale: Literal["number", "time", "text", "log"]
     low: np.ndarray
     high: np.ndarray
     texts: tuple[str, ...] = ()
@@ -75,8 +79,9 @@ class PartMap:
     rows: np.ndarray
     size: np.ndarray
     level: np.ndarray
+    written: np.ndarray
     choices: tuple[str, ...]
-    """What else an axis may be: the columns."""
+    """What else an axis may be: the columns, and the keys of JSON of which there are statistics."""
     as_of: int
     beyond: int = 0
     """Parts that are not among these, as they have ended or begin later."""
@@ -108,15 +113,26 @@ def part_map(lake: Lake, name: str, x: str | None = None, y: str | None = None) 
         return map_of(found, name, x, y, lake.clock.now())
 
 
+def next_end(lake: Lake, name: str) -> int | None:
+    """When the rows of the next part of a collection end by themselves, in ms; None: those of none do, as far as is known."""
+    now = lake.clock.now()
+    tables = lake.collection(name).machine.fetch().parts.tables(["expires"])
+    ends = [
+        pc.min(pc.filter(one.column("expires"), pc.greater(one.column("expires"), now))).as_py()
+        for one in tables
+    ]
+    return min((one for one in ends if one is not None), default=None)
+
+
 def map_of(
     found: Snapshot, name: str, x: str | None, y: str | None, now: int, verdict: np.ndarray | None = None
 ) -> PartMap:
     """The parts of a snapshot; without axes, those that tell most."""
-    table = found.table(["id", "rows", "size", "level", "first", "last"])
+    table = found.table(["id", "rows", "size", "level", "first", "last", "written"])
     arrays = {one: table.column(one).to_numpy() for one in table.column_names}
     columns = shown(found.schema, found.state.options)
     first, second = _defaults(found, columns)
-    choices = tuple(identifier(column.name) for column in columns if column.type.kind in ORDERED)
+    choices = tuple(one for column in columns for one in _choices(found, column))
     return PartMap(
         name,
         _axis(found, x or first, arrays, now),
@@ -125,11 +141,30 @@ def map_of(
         arrays["rows"],
         arrays["size"],
         arrays["level"],
+        arrays["written"],
         choices,
         found.as_of,
         found.state.parts.count - table.num_rows,
         verdict,
     )
+
+
+def _choices(found: Snapshot, column: ColumnDef) -> Iterator[str]:
+    """Axes that a column can give."""
+    name = identifier(column.name)
+    if column.type.kind in ORDERED:
+        yield name
+    if column.type.kind is not Kind.JSONB:
+        return
+    frames = list(found.frames())
+    facts = {fact for frame in frames for fact in frame.names}
+    keys = dict.fromkeys(key for frame in frames for key in frame.keys((column.id,)))
+    for key in list(keys)[:KEYS]:
+        path = f"{name} ->> '{key.replace(chr(39), chr(39) * 2)}'"
+        if name_of("number_low", (column.id, key)) in facts:
+            yield f"({path})::numeric"
+        elif name_of("text_low", (column.id, key)) in facts:
+            yield path
 
 
 def _defaults(found: Snapshot, columns: Sequence[ColumnDef]) -> tuple[str, str]:
@@ -153,6 +188,9 @@ def _axis(found: Snapshot, name: str, arrays: dict[str, np.ndarray], now: int) -
         return Axis(name, "time", arrays["first"].astype(float), arrays["last"].astype(float))
     if name in OWN:
         values = arrays["id" if name == "_part" else name.removeprefix("_")].astype(float)
+        if name in ("_rows", "_size"):
+            values = np.log10(np.maximum(values, 1))
+            return Axis(name, "log", values, values)
         return Axis(name, "number", values, values)
     names = [(column.name, column.type) for column in found.schema.columns]
     expr = bind.expression(name, names, now)

@@ -70,7 +70,7 @@ def select(lake: Lake, parsed: syntax.Query, as_of: int | None, watch: Watch | N
 
     with listening(watch):
         try:
-            return reading(lake, parsed, as_of, read, once)
+            return reading(lake, parsed, as_of, read, once, watch.check)
         except PlanError as error:
             return on_spark(lake, error).select(lake, parsed, as_of, watch)
 
@@ -91,8 +91,9 @@ def reading(
     as_of: int | None,
     read: Callable[[BoundQuery, Snapshot, int], T],
     once: Callable[[BoundQuery, int], T],
+    check: Callable[[], None] | None = None,
 ) -> T:
-    """Binds, pins a snapshot that fits, and reads."""
+    """Binds, pins a snapshot that fits, and reads; `check` ends the wait for one."""
     for _ in range(REBINDS):
         wall = lake.clock.now()
         seen = Seen(lake)
@@ -100,7 +101,7 @@ def reading(
         if bound.source is None:
             return once(bound, wall if as_of is None else as_of)
         shard, schema = seen.tables[bound.source]
-        with snapshot(shard, as_of) as found:
+        with snapshot(shard, as_of, check=check) as found:
             if found.schema.id == schema.id:
                 now = max(wall, found.state.upper - 1) if as_of is None else as_of
                 return read(bound, found, now)

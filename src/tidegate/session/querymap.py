@@ -35,7 +35,7 @@ from tidegate.scan.question import Question
 from tidegate.scan.sort import Shape
 from tidegate.session.execute import kind_of, time_of, with_options
 from tidegate.session.lake import Lake, Seen
-from tidegate.session.partmap import ORDERED, ColumnFacts, PartMap, column_facts, map_of, part_map
+from tidegate.session.partmap import ORDERED, ColumnFacts, PartMap, column_facts, map_of, next_end, part_map
 from tidegate.session.query import REBINDS, bound_query, question_of
 from tidegate.shard.change import Part
 from tidegate.shard.reader import Snapshot, snapshot
@@ -155,6 +155,10 @@ class Maps:
     def columns(self, name: str) -> list[ColumnFacts]:
         """What statistics say of its columns."""
         return column_facts(self.lake, name)
+
+    def next_end(self, name: str) -> int | None:
+        """When the rows of its next part end by themselves, in ms."""
+        return next_end(self.lake, name)
 
     def query(self, sql: str, axes: Axes = NO_AXES, only: int | None = None) -> QueryMap:
         """What a query would do with the parts of the collections that it reads."""

@@ -57,13 +57,21 @@ from tidegate.store.blob import Missing
 POLL_S = 0.02
 
 
-def snapshot(shard: Shard, as_of: int | None = None, timeout_ms: int | None = None) -> Snapshot:
-    """What the shard holds at time `as_of`; None: everything that is committed."""
+def snapshot(
+    shard: Shard,
+    as_of: int | None = None,
+    timeout_ms: int | None = None,
+    check: Callable[[], None] | None = None,
+) -> Snapshot:
+    """What the shard holds at time `as_of`; None: everything that is committed.
+
+    While it waits for a time that is not complete, `check` is called again and again, and may raise.
+    """
     if as_of is None:
         lease = share(shard, lambda state: max(state.upper - 1, state.since))
         return Snapshot(shard, lease, lease.since)
     lease = share(shard, lambda _: as_of)
-    _wait(shard, lease, as_of + 1, timeout_ms)
+    _wait(shard, lease, as_of + 1, timeout_ms, check)
     return Snapshot(shard, lease, as_of)
 
 
@@ -87,7 +95,13 @@ def updates(
     return Changes(shard, lease, from_time, lease.state.upper if to_time is None else to_time)
 
 
-def _wait(shard: Shard, lease: Lease, upper: int, timeout_ms: int | None) -> None:
+def _wait(
+    shard: Shard,
+    lease: Lease,
+    upper: int,
+    timeout_ms: int | None,
+    check: Callable[[], None] | None = None,
+) -> None:
     """Waits until the shard is complete up to `upper`, and lets the lease know that state."""
     timeout = shard.config.as_of_timeout_ms if timeout_ms is None else timeout_ms
     end = time.monotonic() + timeout / 1000
@@ -99,6 +113,8 @@ def _wait(shard: Shard, lease: Lease, upper: int, timeout_ms: int | None) -> Non
                     hint=f"waited for {timeout} ms; append something, or ask for a time below {lease.state.upper}",
                 )
             time.sleep(min(POLL_S, timeout / 1000))
+            if check is not None:
+                check()
             lease.keep()
             lease.state = shard.machine.fetch()
     except BaseException:

@@ -167,7 +167,8 @@ def _pinned(lake: Lake, parsed: syntax.Query | str, as_of: int | None, watch: Wa
         with ExitStack() as stack:
             pinned: dict[str, Snapshot] = {}
             for source in dict.fromkeys(scan.source for scan in scans):
-                pinned[source] = stack.enter_context(snapshot(seen.tables[source][0], as_of))
+                shard = seen.tables[source][0]
+                pinned[source] = stack.enter_context(snapshot(shard, as_of, check=watch.check))
             if all(found.schema.id == seen.tables[name][1].id for name, found in pinned.items()):
                 stack.pop_all()
                 uppers = [found.state.upper - 1 for found in pinned.values()]

@@ -9,8 +9,10 @@
 | `startup.py`, `scram.py` | from the first byte to the first question: TLS, the password |
 | `connection.py` | one client's loop over messages |
 | `messages.py` | bytes → messages, messages → bytes |
-| `extended.py`, `holes.py`, `values.py` | prepared statements and portals; `$1` in a text; what a client binds to it |
-| `commands.py`, `settings.py` | which statements are PostgreSQL's own: BEGIN, SET, SHOW, DISCARD |
+| `extended.py`, `holes.py` | prepared statements and portals; `$1` in a text |
+| `values.py`, `infer.py` | what a client binds to a parameter; of which type it is |
+| `commands.py`, `own.py`, `settings.py` | who answers a statement; what is PostgreSQL's own: BEGIN, SET, SHOW, DISCARD |
+| `cursors.py` | DECLARE, FETCH, CLOSE |
 | `types.py`, `encode.py`, `numbers.py` | types by their numbers; columns → rows of bytes, all rows at once |
 | `catalog.py`, `catalog_*.py` | pg_catalog and information_schema, in a DuckDB of their own |
 | `sqlstate.py` | errors, as PostgreSQL numbers them |

@@ -33,7 +33,8 @@ from tidegate.serve.pg.sqlstate import Trouble
 from tidegate.session.lake import Lake
 
 SECONDS = 10.0
-MAX_ROWS = 1_000_000
+MAX_BYTES = 64 << 20
+"""Of a result: the catalog of ten thousand collections has less."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,8 @@ class Catalog:
             watch.check()
             timer.start()
             cursor.execute("BEGIN TRANSACTION READ ONLY")
-            asked = cursor.sql(said)
-            found = pa.table({}) if asked is None else asked.to_arrow_table()
-        except TidegateError:
+            found = _read(cursor.sql(said))
+        except (TidegateError, Trouble):
             raise
         except Exception as error:  # noqa: BLE001  # duckdb's own are not imported here; all of them are the query's
             watch.check()
@@ -115,14 +115,34 @@ class Catalog:
             cursor.execute(f"SET VARIABLE tg_{name} = $1", [value])
 
 
+_CODES = {
+    "ParserException": "42601",
+    "CatalogException": "42P01",
+    "BinderException": "42703",
+    "OutOfMemoryException": "53200",
+}
+
+
+def _read(asked: Any) -> pa.Table:
+    """The rows, as they are made: a query can be of more than there is room for."""
+    if asked is None:
+        raise Trouble("0A000", "the catalog can only be read")
+    found, size = [], 0
+    with asked.to_arrow_reader(1_024) as reader:
+        for batch in reader:
+            found.append(batch)
+            size += batch.nbytes
+            if size > MAX_BYTES:
+                raise Trouble("54000", f"a query of the catalog gives at most {MAX_BYTES:,} bytes")
+        return pa.Table.from_batches(found, reader.schema)
+
+
 def _trouble(error: Exception) -> Trouble:
     """What DuckDB said, in a line."""
     kind = type(error).__name__
     if kind == "InterruptException":
         return Trouble("57014", "the catalog took too long to answer")
-    code = {"ParserException": "42601", "CatalogException": "42P01", "BinderException": "42703"}.get(
-        kind, "0A000"
-    )
+    code = _CODES.get(kind, "0A000")
     line = str(error).partition("\n")[0]
     hint = "SHOW TABLES and SHOW COLUMNS FROM t say what is there"
     return Trouble(code, f"the catalog cannot answer this: {line[:500]}", hint=hint)
@@ -156,8 +176,6 @@ def _type(given: pa.DataType) -> Type:
 
 
 def _result(found: pa.Table) -> Result:
-    if found.num_rows > MAX_ROWS:
-        raise Trouble("54000", f"a query of the catalog gives at most {MAX_ROWS:,} rows")
     found_types = [_type(field.type) for field in found.schema]
     try:
         columns = [column.cast(type_.arrow) for column, type_ in zip(found.columns, found_types, strict=True)]

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 
 from tidegate.serve.pg.catalog_tables import INFORMATION, TABLES
 from tidegate.serve.pg.holes import Piece
+from tidegate.serve.pg.sqlstate import Trouble
 from tidegate.sql.lex import Token, tokens
 
 FUNCTIONS = frozenset(
@@ -61,7 +62,9 @@ def _is_relation(given: Sequence[Token], i: int, has: Callable[[str], bool]) -> 
     """Whether the word at `i` begins the name of a table of the catalog."""
     before, after = _text(given, i - 1), _text(given, i + 1)
     if after == "." and given[i].text in ("pg_catalog", "information_schema"):
-        return _is_table(given, i)
+        return _is_table(given, i) or before in ("from", "join")
+    if before in ("from", "join") and after == "(" and given[i].text in FUNCTIONS:
+        return True
     plain = before in ("from", "join", ",") and after not in ("(", ".")
     return given[i].text in TABLES and plain and not has(given[i].text)
 
@@ -76,13 +79,15 @@ def _asks(given: Sequence[Token], i: int) -> bool:
     return before != "." and word in FUNCTIONS and (after == "(" or word in _BARE)
 
 
+FAR = 200
+"""Words behind which nobody looks for the parenthesis of an `extract(… FROM …)`."""
 _BARE = ("current_schema", "current_catalog", "current_user", "session_user", "user", "current_role")
 
 
 def _is_in_call(given: Sequence[Token], i: int) -> bool:
     """`extract(year FROM at)`, `trim(x FROM y)`: this FROM is no clause."""
     depth = 0
-    for j in range(i - 1, -1, -1):
+    for j in range(i - 1, max(i - FAR, -1), -1):
         text = given[j].text if given[j].kind in ("op", "word") else ""
         if text == ")":
             depth += 1
@@ -121,9 +126,12 @@ def unqualified(piece: Piece) -> Piece:
             out.append(i)
     if not out:
         return piece
+    kept: list[str] = []
+    at = 0
     for i in out:
-        start, end = given[i].start, given[i + 1].end
-        text = text[:start] + " " * (end - start) + text[end:]
+        kept += (text[at : given[i].start], " " * (given[i + 1].end - given[i].start))
+        at = given[i + 1].end
+    text = "".join((*kept, text[at:]))
     gone = {j for i in out for j in (i, i + 1)}
     return Piece(text, piece.start, tuple(one for j, one in enumerate(given) if j not in gone))
 
@@ -145,6 +153,9 @@ _OTHER_TYPES = {
     "regproc": "varchar", "regnamespace": "varchar", "regrole": "varchar", "xid": "bigint", "jsonb": "varchar",
     "int2vector": "varchar", "oidvector": "varchar", "aclitem": "varchar", "cstring": "varchar", "inet": "varchar",
 }  # fmt: skip
+_REFUSED = ("duckdb_", "pragma_", "sqlite_")
+_REFUSED_CALLS = ("read_", "sniff_", "parquet_", "query", "glob", "getenv", "which_secret", "repeat")
+"""What DuckDB would tell of itself or its machine, or make large of little; no catalog of PostgreSQL has a name like it."""
 _NAMED = re.compile(r"^\"?(?:tg_)?(\w+)\"?\(.*\)$", re.DOTALL)
 
 
@@ -170,6 +181,8 @@ def _said(text: str, given: Sequence[Token], i: int, out: list[str]) -> tuple[in
     """How many tokens are read at `i`, and what DuckDB is told for them; `out` is what it was told before."""
     token = given[i]
     here, after = _text(given, i), _text(given, i + 1)
+    if token.kind in ("word", "quoted") and _is_refused(token.text.lower(), call=after == "("):
+        raise Trouble("42883", f'there is no "{token.text[:60]}" in the catalog')
     if token.kind in ("word", "quoted") and after == ".":
         if token.text == "pg_catalog":
             return 2, ""
@@ -191,11 +204,15 @@ def _said(text: str, given: Sequence[Token], i: int, out: list[str]) -> tuple[in
         return 2, _match(here, given, i + 1)
     if here == "::":
         return _cast(given, i, out)
+    if here in ("like", "ilike", "~~", "!~~") and _is_escaped(given, i + 1):
+        return 2, f"{here} {text[given[i + 1].start : given[i + 1].end]} ESCAPE '\\'"
     if here == "as" and _text(given, i - 2) == "(" and given[i - 1].kind == "string" and after == "regclass":
         out[-3:] = ["to_regclass", "(", out[-1]]
         return 2, ""
     if here == "as" and after in _OTHER_TYPES and _text(given, i + 2) == ")":
         return 2, f"AS {_OTHER_TYPES[after]}"
+    if token.kind == "string" and _is_list(given, i):
+        return 1, _listed(token.text)
     if token.kind == "word" and (_text(given, i - 1) != "." or given[i - 2].text == "pg_catalog"):
         if here in _RENAMED and after == "(":
             return 1, f"tg_{here}"
@@ -204,6 +221,41 @@ def _said(text: str, given: Sequence[Token], i: int, out: list[str]) -> tuple[in
         if here in _OTHER_NAMES and after == "(":
             return 1, _OTHER_NAMES[here]
     return 1, text[token.start : token.end]
+
+
+def _is_list(given: Sequence[Token], i: int) -> bool:
+    """`= ANY ('{a,b}')`, `'{a,b}'::text[]`, `CAST('{a,b}' AS text[])`: a string that is an array."""
+    if not (given[i].text.startswith("{") and given[i].text.endswith("}")):
+        return False
+    is_any = _text(given, i - 1) == "(" and _text(given, i - 2) in ("any", "all", "some")
+    cast = _text(given, i + 1) in ("::", "as") and "[" in [_text(given, j) for j in range(i + 2, i + 6)]
+    return is_any or cast
+
+
+def _listed(text: str) -> str:
+    """An array's text as a list of DuckDB's."""
+    found = []
+    for quoted, plain in _ELEMENT.findall(text[1:-1]):
+        value = re.sub(r"\\(.)", r"\1", quoted[1:-1], flags=re.DOTALL) if quoted else plain
+        found.append("NULL" if plain.upper() == "NULL" else "'" + value.replace("'", "''") + "'")
+    return f"[{', '.join(found)}]"
+
+
+_ELEMENT = re.compile(r'("(?:[^"\\]|\\.)*")|([^,{}"]+)', re.DOTALL)
+
+
+def _is_escaped(given: Sequence[Token], i: int) -> bool:
+    r"""`LIKE 'pg\_%'`: in PostgreSQL a backslash escapes by itself, in DuckDB only if it is told to."""
+    return (
+        i < len(given)
+        and given[i].kind == "string"
+        and "\\" in given[i].text
+        and _text(given, i + 1) != "escape"
+    )
+
+
+def _is_refused(name: str, *, call: bool) -> bool:
+    return name.startswith(_REFUSED) or (call and name.startswith(_REFUSED_CALLS))
 
 
 def _matches(sign: str, given: Sequence[Token], i: int) -> bool:
@@ -222,9 +274,11 @@ def _cast(given: Sequence[Token], i: int, out: list[str]) -> tuple[int, str]:
     at = i + 3 if i + 2 < len(given) and given[i + 1].text == "pg_catalog" else i + 1
     name = given[at].text if at < len(given) else ""
     used = at + 1 - i
-    if name in ("regclass", "regtype"):
+    if name in ("regclass", "regtype", "regproc"):
         if given[i - 1].kind == "string":
             out[-1] = f"to_{name}({out[-1]})"
+            return used, ""
+        if name == "regproc":
             return used, ""
         start = len(out) - 1
         while start >= 2 and out[start - 1] == ".":

@@ -78,6 +78,9 @@ CREATE MACRO quote_ident(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*'
 CREATE MACRO quote_literal(a) AS '''' || replace(a::varchar, '''', '''''') || '''';
 CREATE MACRO to_regclass(a) AS (SELECT r.oid FROM tg_regclass r WHERE r.name = a::varchar);
 CREATE MACRO to_regtype(a) AS (SELECT f.oid FROM tg_format f WHERE f.short = lower(a::varchar) OR f.long = lower(a::varchar));
+CREATE MACRO to_regproc(a) AS CASE WHEN a IN ('array_in', 'pg_catalog.array_in') THEN 750 ELSE 0 END::bigint;
+CREATE MACRO pg_get_keywords() AS TABLE SELECT unnest(['select', 'from', 'where', 'table', 'order', 'group', 'user'])
+    AS word, 'R' AS catcode, 'reserved' AS catdesc;
 CREATE MACRO regclass_name(a) AS coalesce((SELECT r.name FROM tg_regclass r WHERE r.oid = a AND r.shown), a::varchar);
 CREATE MACRO regtype_name(a) AS coalesce((SELECT f.long || f.brackets FROM tg_format f WHERE f.oid = a), a::varchar);
 CREATE MACRO format_type(o, m) AS (SELECT f.long || CASE
@@ -120,6 +123,7 @@ CREATE VIEW pg_timezone_names AS SELECT 'UTC' AS name, 'UTC' AS abbrev, false AS
 
 INFORMATION = """
 CREATE SCHEMA tg_is;
+CREATE MACRO tg_is._pg_expandarray(a) AS unnest(list_transform(range(1, len(a) + 1), lambda k: {'x': a[k], 'n': k}));
 CREATE VIEW tg_is.schemata AS SELECT getvariable('tg_database') AS catalog_name, nspname AS schema_name,
     getvariable('tg_user') AS schema_owner FROM pg_namespace;
 CREATE VIEW tg_is.tables AS SELECT getvariable('tg_database') AS table_catalog, 'public' AS table_schema,

@@ -3,6 +3,7 @@
 | it is | answered by |
 |---|---|
 | BEGIN, COMMIT, …; SET, SHOW, RESET of a setting of PostgreSQL; DISCARD, DEALLOCATE | `own.py` |
+| DECLARE, FETCH, MOVE, CLOSE of a cursor | `cursors.py` |
 | a SELECT from pg_catalog or information_schema, or of `version()` and the like | `catalog.py` |
 | anything else | the desk's client, as every door has it |
 
@@ -23,6 +24,7 @@ from tidegate.serve.desk import Client
 from tidegate.serve.pg import sqlstate
 from tidegate.serve.pg.catalog import Catalog, Who
 from tidegate.serve.pg.catalog_text import is_catalog, unqualified
+from tidegate.serve.pg.cursors import Cursors
 from tidegate.serve.pg.holes import Filled, Piece, fill
 from tidegate.serve.pg.own import Answer, Own
 from tidegate.session.lake import Lake, Seen
@@ -33,7 +35,7 @@ from tidegate.sql.statement import Query
 T = TypeVar("T")
 Columns: TypeAlias = "tuple[tuple[str, ...], tuple[Type, ...]]"
 WRITES = ("insert", "update", "delete", "create", "drop", "alter")
-READS = ("select", "with", "values", "table", "(", "show", "explain")
+READS = ("select", "with", "values", "table", "(", "show", "explain", "fetch")
 """Statements that give rows, and that may be run to see which columns they have."""
 
 
@@ -56,7 +58,8 @@ class Commands:
 
     def __init__(self, client: Client, catalog: Catalog, who: Who) -> None:
         self.client, self.catalog, self.who = client, catalog, who
-        self.own = Own(client.db)
+        self.cursors = Cursors()
+        self.own = Own(client.db, ended=self.cursors.ended)
 
     @property
     def lake(self) -> Lake:
@@ -75,6 +78,9 @@ class Commands:
         if own is not None:
             return own
         word = piece.words(1)[0]
+        cursor = self._cursor(piece, watch, types, values)
+        if cursor is not None:
+            return cursor
         if is_catalog(piece, self._has):
             settings = self.own.settings
             result = _placed(
@@ -88,18 +94,37 @@ class Commands:
         self.own.wrote |= word in WRITES
         return _answer(result, word)
 
+    def _cursor(
+        self, piece: Piece, watch: Stop, types: Sequence[str | None], values: Sequence[str | None]
+    ) -> Answer | None:
+        match piece.words(1)[0]:
+            case "declare":
+                name, hold, query = self.cursors.declared(piece)
+                result = self.answer(query, watch, types, values).result
+                return self.cursors.declare(name, hold=hold, result=result)
+            case "fetch" | "move":
+                return self.cursors.fetch(piece)
+            case "close":
+                return self.cursors.close(piece)
+            case _:
+                return None
+
     def columns(self, piece: Piece, types: Sequence[str | None]) -> Columns | None:
         """The columns of a statement whose values are not there yet; None: it gives no rows."""
         word, values = piece.words(1)[0], [None] * len(types)
         if word not in READS:
             return None
+        if word == "fetch":
+            found = self.cursors.of(piece)
+            return found.names, found.types
         if word in ("show", "explain") or is_catalog(piece, self._has):
             result = self.answer(piece, self.watch(), types, values).result
             return result.names, result.types
         piece = unqualified(piece)
-        return _placed(self._bound, fill(piece, types, values), piece)
+        return _placed(self.bound, fill(piece, types, values), piece)
 
-    def _bound(self, text: str) -> Columns | None:
+    def bound(self, text: str) -> Columns | None:
+        """The columns of a query, which is bound and not run; None: it is none."""
         found = grammar.statement(text)
         if not isinstance(found, Query):
             return None
@@ -125,5 +150,6 @@ def _answer(result: Result, word: str) -> Answer:
         result = Result.of(["QUERY PLAN"], [TEXT], [result.text().split("\n")])
         return Answer(result, "EXPLAIN")
     if result.names:
-        return Answer(result, "SHOW" if word == "show" else f"SELECT {len(result)}")
+        tags = {"show": "SHOW", "explain": "EXPLAIN"}
+        return Answer(result, tags.get(word, f"SELECT {len(result)}"))
     return Answer(result, result.text() or "OK")

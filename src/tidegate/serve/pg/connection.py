@@ -17,6 +17,7 @@ import secrets
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from tidegate.serve.desk import Desk
@@ -113,11 +114,7 @@ class Connection:
                 self.house.release(len(left[1]) if isinstance(left, tuple) else 0)
 
     def _introduce(self, who: Hello) -> None:
-        self.settings.values["session_authorization"] = who.user
-        for name, value in who.settings.items():
-            known = self.settings.known(name)
-            if known is not None:
-                self.settings.set(known, value)
+        self.commands.own.begin(who.user, who.settings)
         for name, value in self.settings.reported().items():
             self.out += messages.parameter(name, value)
         self.out += messages.key(self.pid, self.secret) + messages.ready("I")
@@ -216,11 +213,14 @@ class Connection:
         if portal.statement.piece is None:
             self.out += messages.EMPTY
             return
-        answer = await self._work(lambda watch: self.extended.run(portal, watch))
+        answer = portal.answer
+        if answer is None:  # Describe has not run it
+            answer = await self._work(lambda watch: self.extended.run(portal, watch))
         result = answer.result
         if not result.names:
-            if not portal.at:
-                self._finish(answer)
+            if portal.at:
+                raise Trouble("55000", "this portal was run")
+            self._finish(answer)
             portal.at = 1
             return
         stop = min(portal.at + limit, len(result)) if limit > 0 else len(result)
@@ -231,7 +231,8 @@ class Connection:
             self.out += messages.SUSPENDED
         else:
             tag = f"SELECT {sent}" if answer.tag.startswith("SELECT") else answer.tag
-            self._finish(Answer(result, tag, answer.notice, answer.changed))
+            self._finish(replace(answer, tag=tag))
+            portal.emptied()
 
     def _finish(self, answer: Answer) -> None:
         """What is told at the end of a statement."""

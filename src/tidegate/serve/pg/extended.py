@@ -13,19 +13,25 @@ number, and portals end with the transaction, as in PostgreSQL: that is at Sync,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from tidegate.errors import TidegateError
 from tidegate.serve.pg import holes, messages, sqlstate, types, values
+from tidegate.serve.pg.catalog_text import unqualified
 from tidegate.serve.pg.commands import READS, Commands, Stop
 from tidegate.serve.pg.holes import Piece
+from tidegate.serve.pg.infer import inferred
 from tidegate.serve.pg.messages import Bind, Field, Parse
 from tidegate.serve.pg.own import Answer
 from tidegate.serve.pg.sqlstate import Trouble
 
 MAX_STATEMENTS, MAX_PORTALS = 2_000, 64
-MAX_KEPT = 64 << 20
-"""Characters of all prepared statements and bound values of a connection."""
+MAX_KEPT = 32 << 20
+"""Characters of all prepared statements of a connection."""
+MAX_PORTALS_SIZE = 256 << 20
+"""Bytes that other portals hold, beyond which none is made or run."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,19 @@ class Portal:
     given: Bind
     answer: Answer | None = None
     at: int = 0
+
+    def emptied(self) -> None:
+        """All of its rows were sent: none of them is kept."""
+        if self.answer is not None:
+            given = self.answer.result
+            nothing = tuple(pa.chunked_array([], column.type) for column in given.columns)
+            self.answer, self.at = replace(self.answer, result=replace(given, columns=nothing)), 0
+
+    @property
+    def size(self) -> int:
+        """The bytes of its values and of its rows."""
+        rows = 0 if self.answer is None else sum(column.nbytes for column in self.answer.result.columns)
+        return rows + sum(len(value) for value in self.given.values if value is not None)
 
     def formats(self, columns: int) -> list[int]:
         """How each column is sent."""
@@ -105,9 +124,12 @@ class Extended:
         if given.portal and given.portal in self.portals:
             raise Trouble("42P03", f'there is a portal "{given.portal[:60]}" already')
         self.portals.pop(given.portal, None)
-        if len(self.portals) >= MAX_PORTALS:
-            raise Trouble("54000", "too many portals")
+        if len(self.portals) >= MAX_PORTALS or self._held() > MAX_PORTALS_SIZE:
+            raise Trouble("54000", "too many portals", hint="close some, or end the transaction")
         self.portals[given.portal] = Portal(statement, given)
+
+    def _held(self) -> int:
+        return sum(one.size for one in self.portals.values())
 
     def statement(self, name: str) -> Statement:
         """A statement by name."""
@@ -123,7 +145,7 @@ class Extended:
 
     def describe_statement(self, name: str) -> bytes:
         """What its parameters and columns are."""
-        statement = self.statement(name)
+        statement = self._known(name)
         shown = [types.TEXT if oid in types.UNKNOWN else oid for oid in statement.oids]
         found = self.commands.columns(statement.piece, statement.types) if statement.piece else None
         if found is None:
@@ -131,8 +153,19 @@ class Extended:
         fields = [types.field(name, type_) for name, type_ in zip(*found, strict=True)]
         return messages.parameters(shown) + messages.columns(fields)
 
+    def _known(self, name: str) -> Statement:
+        """A statement by name, with the types that its text implies for parameters: values come as the client is told."""
+        statement = self.statement(name)
+        if statement.piece is not None and 0 in statement.oids:
+            commands = self.commands
+            oids = inferred(unqualified(statement.piece), statement.oids, commands.bound, commands.lake)
+            statement = self.statements[name] = Statement(statement.piece, oids)
+        return statement
+
     def describe_portal(self, name: str, watch: Stop) -> bytes:
-        """What its columns are: a query is run for it."""
+        """What its columns are: a query is run for it. A cursor is a portal too."""
+        if name not in self.portals and name in self.commands.cursors.open:
+            return self.header(Answer(self.commands.cursors.open[name].result, ""), None)
         portal = self.portal(name)
         piece = portal.statement.piece
         if piece is None or piece.words(1)[0] not in READS:
@@ -153,6 +186,8 @@ class Extended:
     def run(self, portal: Portal, watch: Stop) -> Answer:
         """Runs it, if it was not."""
         if portal.answer is None:
+            if self._held() - portal.size > MAX_PORTALS_SIZE:
+                raise Trouble("54000", "other portals hold too many rows", hint="close some of them")
             statement, given = portal.statement, portal.given
             assert statement.piece is not None
             formats = _each(given.formats, len(given.values))
@@ -172,6 +207,7 @@ class Extended:
         if name is None:
             self.statements.clear()
             self.portals.clear()
+            self.commands.cursors.open.clear()
             return True
         gone = self.statements.pop(name, None)
         if gone is not None:

@@ -50,8 +50,9 @@ def cut(text: str) -> list[Piece]:
             held.append(token)
             continue
         if held:
-            moved = tuple(one._replace(start=one.start - start, end=one.end - start) for one in held)
-            found.append(Piece(text[start : token.start], start, moved))
+            if start:
+                held = [one._replace(start=one.start - start, end=one.end - start) for one in held]
+            found.append(Piece(text[start : token.start], start, tuple(held)))
         start, held = token.end, []
     return found
 

@@ -11,6 +11,7 @@ somebody to tell, and no other connection notices.
 | sends garbage, or says that two gigabytes follow | the connection closes |
 | connects and says nothing | the connection closes after `startup` seconds |
 | begins a message and never ends it | likewise after `body` seconds |
+| connects a thousand times and says nothing | the oldest of more than `strangers` closes; clients get in between |
 | comes when `connections` others are there | "too many clients" |
 | sends large messages from many connections | "out of memory", when all of them together hold more than `held` |
 | pulls the plug | TCP's keep-alive finds out, and what was asked is cancelled |
@@ -38,15 +39,14 @@ from tidegate.serve.pg.startup import Cancel, hello, prove
 log = logging.getLogger("tidegate.serve.pg")
 
 
-SPARE = 50
-"""Connections beyond the limit that are heard nevertheless, as they may only want to cancel something."""
-
-
 @dataclass(frozen=True)
 class Limits:
     """What one client, or all of them, may ask of the server before a statement even runs."""
 
     connections: int = 200
+    """Clients that have said who they are."""
+    strangers: int = 100
+    """Connections that have not, yet. One more, and the oldest of them goes: a crowd that says nothing keeps nobody out."""
     startup: float = 15.0
     """Seconds from the first byte to the last of the password."""
     body: float = 60.0
@@ -77,6 +77,9 @@ class PgServer:
         self._secret = None if password is None else Secret.of(password)
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._strangers: dict[asyncio.Task[None], None] = {}
+        """Connections that have not said who they are, the oldest first."""
+        self._closing = False
         self._held = 0
         self._last = 0
 
@@ -87,6 +90,7 @@ class PgServer:
 
     async def close(self) -> None:
         """Ends every connection, and cancels what they ask."""
+        self._closing = True
         if self._server is not None:
             self._server.close()
         for task in list(self._tasks):
@@ -122,33 +126,42 @@ class PgServer:
         assert task is not None
         self._tasks.add(task)
         try:
-            if len(self._tasks) > self.limits.connections + SPARE:
-                raise Trouble("53300", "too many clients are here already")
-            await self._serve(reader, writer)
+            self._strangers[task] = None
+            if len(self._strangers) > self.limits.strangers:
+                oldest = next(iter(self._strangers))
+                del self._strangers[oldest]
+                oldest.cancel()
+            await self._serve(reader, writer, task)
         except Trouble as trouble:
+            told = {"peer": writer.get_extra_info("peername"), "sqlstate": trouble.code}
+            log.warning("a client was shown the door", extra={"tidegate": told})
             writer.write(messages.told(trouble, severity="FATAL"))
         except Broken as broken:
             writer.write(messages.told(Trouble("08P01", str(broken)), severity="FATAL"))
         except (OSError, EOFError, TimeoutError):  # ssl.SSLError is an OSError
             pass
         except asyncio.CancelledError:
-            with suppress(OSError):
+            if self._closing:
                 writer.write(messages.told(Trouble("57P01", "the server shuts down"), severity="FATAL"))
         except Exception as error:  # noqa: BLE001  # one client's trouble is nobody else's
             sqlstate.of(error)
         finally:
             self._tasks.discard(task)
+            self._strangers.pop(task, None)
             await _closed(writer)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
+    ) -> None:
         _keep_alive(writer)
         async with asyncio.timeout(self.limits.startup):
             who = await hello(reader, writer, self.tls)
             if isinstance(who, Cancel):
                 return self._cancel(who)
-            if len(self._tasks) > self.limits.connections:
+            if len(self.connections) >= self.limits.connections:
                 raise Trouble("53300", "too many clients are here already", hint="try again")
             await prove(reader, writer, self._secret, who.user)
+        self._strangers.pop(task, None)
         pid = self._next()
         connection = self.connections[pid] = Connection(self, reader, writer, who, pid)
         try:

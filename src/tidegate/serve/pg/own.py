@@ -8,7 +8,8 @@ A setting is PostgreSQL's (`settings.py`) or Tidegate's; `statement_timeout` is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from tidegate.config import Config
@@ -22,6 +23,7 @@ from tidegate.sql.lex import Token
 
 OURS = frozenset(one.name for one in fields(Config))
 _OURS_TIMEOUT = "statement_timeout_ms"
+_OPTION = re.compile(r"(?:-c\s*|--)([\w-]+)=((?:\\.|[^\s\\])*)")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,27 @@ class Own:
     forget: Callable[[str | None], bool] = lambda name: True
     """Forgets a prepared statement, or all; whether it was there."""
 
+    ended: Callable[[], None] = lambda: None
+    """Is told when a transaction ends."""
+
+    def begin(self, user: str, given: Mapping[str, str]) -> None:
+        """What a client wants from the start: settings by name, and `options` as PostgreSQL's command line has them."""
+        if given.get("replication", "off") not in ("off", "false", "no", "0"):
+            raise Trouble("0A000", "there is no replication here")
+        self.settings.values["session_authorization"] = user
+        wanted = {name: value for name, value in given.items() if name != "options"}
+        for name, value in _OPTION.findall(given.get("options", "")):
+            wanted[name.replace("-", "_")] = re.sub(r"\\(.)", r"\1", value)
+        for name, value in wanted.items():
+            if name == TIMEOUT:
+                self.db.set(_OURS_TIMEOUT, milliseconds(value))
+            elif name in OURS:
+                self.db.set(name, value)
+            elif known := self.settings.known(name):
+                self.settings.set(known, value)
+            elif name in dict(_OPTION.findall(given.get("options", ""))):
+                raise Trouble("42704", f'there is no setting "{name[:60]}"')
+
     def answer(self, piece: Piece) -> Answer | None:
         """The answer, if the statement is one of these."""
         words = piece.words()
@@ -74,21 +97,10 @@ class Own:
                 return self._reset(piece.tokens[1:])
             case "show":
                 return self._show(piece.tokens[1:])
-            case "discard" | "deallocate" | "close" | "unlisten":
+            case "discard" | "deallocate" | "unlisten":
                 return self._forget(words[0], piece.tokens[1:])
-            case (
-                "copy"
-                | "declare"
-                | "fetch"
-                | "listen"
-                | "notify"
-                | "prepare"
-                | "execute"
-                | "call"
-                | "do"
-                | "lock"
-            ):
-                raise Trouble("0A000", f"{words[0].upper()} is not done here", hint=_INSTEAD.get(words[0]))
+            case word if word in _NOT_DONE:
+                raise Trouble("0A000", f"{word.upper()} is not done here", hint=_INSTEAD.get(word))
             case _:
                 return None
 
@@ -132,6 +144,7 @@ class Own:
             notice = _warning("every statement is its own transaction here: what was written stays written")
         if not savepoint:
             self.wrote = False
+            self.ended()
         self.status = "T" if savepoint and was != "I" else "I"
         return _done("COMMIT" if commit and not failed else "ROLLBACK", notice)
 
@@ -213,14 +226,12 @@ class Own:
             if not self.forget(None if everything else name) and not everything:
                 raise Trouble("26000", f'there is no prepared statement "{name[:60]}"')
             return _done("DEALLOCATE ALL" if everything else "DEALLOCATE")
-        if word == "close" and name != "all":
-            raise Trouble("34000", f'there is no cursor "{name[:60]}"')
-        return _done("CLOSE CURSOR ALL" if word == "close" else "UNLISTEN")
+        return _done("UNLISTEN")
 
 
+_NOT_DONE = ("copy", "listen", "notify", "prepare", "execute", "call", "do", "lock")
 _INSTEAD = {
     "copy": "a SELECT gives the rows; `tidegate sql --format csv` writes files",
-    "declare": "without a cursor of the server, a driver may fetch rows of a portal as it likes",
     "prepare": "drivers prepare by themselves; the protocol has a message for it",
 }
 

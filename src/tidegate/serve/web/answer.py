@@ -12,6 +12,8 @@ from tidegate.serve.web.words import amount, plural, size
 ROWS = 1_000
 CELL = 500
 """Letters of a value."""
+LONG = 48
+"""Letters from which on a value may be broken anywhere."""
 LETTERS = 2_000_000
 """Letters of all values together."""
 COLUMNS = 200
@@ -82,7 +84,8 @@ def _rows(result: Result) -> list[list[Child]]:
 def _cell(value: str | None) -> Child:
     if value is None:
         return el("span", "∅", class_="null", title="NULL")
-    return value if len(value) <= CELL else value[: CELL - 1] + "…"
+    shown = value if len(value) <= CELL else value[: CELL - 1] + "…"
+    return el("span", shown, class_="long") if len(shown) > LONG else shown
 
 
 def _cost(result: Result, seconds: float) -> Html:

@@ -34,7 +34,7 @@ from tidegate.serve.desk import Desk
 from tidegate.serve.web.boxes import Boxes
 from tidegate.serve.web.collections import Collections
 from tidegate.serve.web.fields import fields
-from tidegate.serve.web.guard import COOKIE, Guard, cookie_of, same
+from tidegate.serve.web.guard import COOKIE, HEADERS, Guard, cookie_of, same
 from tidegate.serve.web.health import Health
 from tidegate.serve.web.ingest import Ingestions
 from tidegate.serve.web.layout import card, page, trouble
@@ -72,7 +72,7 @@ def application(desk: Desk, *, token: str | None = None, hosts: tuple[str, ...] 
         Route("/login", login.page, methods=["GET", "POST"]),
         Mount("/static", StaticFiles(directory=str(files("tidegate.serve.web") / "static"))),
     ]
-    handlers: dict[Any, Any] = {404: _nowhere, TidegateError: _failed}
+    handlers: dict[Any, Any] = {404: _nowhere, TidegateError: _failed, Exception: _broken}
     guard = Middleware(Guard, token=token, hosts=hosts)
     return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
 
@@ -85,6 +85,13 @@ async def _nowhere(request: Request, error: Exception) -> Response:
 async def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, TidegateError)
     return page("Failed", el("h1", "That did not work"), trouble(error), status=503)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    """Our fault: it is told to the log alone. Nobody stands before this answer, so it brings its headers itself."""
+    answer = page("Failed", card("That is our fault", el("p", "The server's log says more.")), status=500)
+    answer.headers.update({**HEADERS, "Cache-Control": "no-store"})
+    return answer
 
 
 class Login:
@@ -112,6 +119,7 @@ class Login:
         fields = el(
             "form",
             el("label", "Token", for_="token"),
+            el("input", type="text", name="user", value="tidegate", autocomplete="username", hidden=True),
             el("input", type="password", name="token", id="token", autocomplete="current-password", autofocus=True),
             el("div", wrong, class_="trouble", role="alert") if wrong else None,
             el("button", "Come in", type="submit", class_="main"),

@@ -12,6 +12,8 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tidegate.scan.watch import Watch
 from tidegate.serve.desk import Client, Desk
@@ -29,7 +31,16 @@ class Box:
         self.client = client
         client.db.set("max_result_bytes", RESULT_BYTES)
         self._watch: Watch | None = None
-        self._lock = threading.Lock()
+        self._lock, self._alone, self._newest = threading.Lock(), threading.Lock(), 0
+
+    @contextmanager
+    def explaining(self) -> Iterator[bool]:
+        """One at a time. False: while this one waited, what is typed became another text, and nobody wants it any more."""
+        with self._lock:
+            self._newest += 1
+            mine = self._newest
+        with self._alone:
+            yield mine == self._newest
 
     def begin(self) -> Watch:
         """For a new query; the one before it ends."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from urllib.parse import quote
 
+import numpy as np
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,6 +25,8 @@ from tidegate.session.status import CollectionStatus, Status
 DRAWN = 60
 """Collections that have a thumbnail; further ones are listed without."""
 VALUE = 60
+DATED = 60_000_000_000_000
+"""Milliseconds around 1970 within which a date can be written."""
 
 
 def link(name: str) -> str:
@@ -89,19 +92,17 @@ class Collections:
         asked = Asked(sql, Boxes.name(), name)
         examples = _examples(name, found)
         return [
-            el("h1", name),
-            _facts(status),
+            el("div", el("h1", name), _facts(status), class_="title"),
             wrong,
-            form(asked, hint=examples[-1], examples=examples),
+            form(asked, hint=next(iter(examples.values())), examples=examples),
             reading.plain(found),
-            el("div", id="part", class_="part"),
-            _as_table(),
+            reading.parts(),
             answer.empty(),
-            self._columns(name, len(found)),
+            self._columns(name, len(found), status.columns),
             _newest(found),
         ]
 
-    def _columns(self, name: str, parts: int) -> Html:
+    def _columns(self, name: str, parts: int, columns: int) -> Html:
         rows: list[list[Child]] = []
         for one in self.desk.db.maps.columns(name):
             known = "all" if one.known == parts else f"{one.known:,} of {parts:,}"
@@ -112,7 +113,10 @@ class Collections:
                 ]
             )  # fmt: skip
         names = ["column", "type", "least", "greatest", "NULL", "parts with bounds"]
-        return card("Columns", table(names, rows, frozenset((4, 5))))
+        more = f"The first {len(rows):,} of {columns:,}." if columns > len(rows) else None
+        return card(
+            "Columns", table(names, rows, frozenset((4, 5))), el("p", more, class_="quiet") if more else None
+        )
 
 
 def _tile(name: str, one: CollectionStatus, owner: str | None, drawn: Html | None) -> Html:
@@ -188,42 +192,32 @@ def _value(value: object) -> Child:
     return el("code", shown if len(shown) <= VALUE else shown[: VALUE - 1] + "…")
 
 
-def _as_table() -> Html:
-    return el(
-        "details",
-        el("summary", "Parts as a table"),
-        el("div", id="listed"),
-        class_="listing",
-        data_load="/parts",
-    )
-
-
 def _newest(found: PartMap) -> Html:
     """What came last: appended, or put together by compaction."""
     order = found.id.argsort()[::-1][:12].tolist()
     rows: list[list[Child]] = [
         [
-            amount(int(found.id[i])), "appended" if not found.level[i] else f"compacted {int(found.level[i])}×",
-            amount(int(found.rows[i])), size(int(found.size[i])),
+            moment(int(found.written[i])), "appended" if not found.level[i] else f"compacted {int(found.level[i])}×",
+            amount(int(found.id[i])), amount(int(found.rows[i])), size(int(found.size[i])),
         ]
         for i in order
     ]  # fmt: skip
-    return card("Recent changes", table(["part", "how", "rows", "bytes"], rows, frozenset((0, 2, 3))))
+    return card(
+        "Recent changes", table(["written", "how", "part", "rows", "bytes"], rows, frozenset((2, 3, 4)))
+    )
 
 
-def _examples(name: str, found: PartMap) -> tuple[str, ...]:
-    """Queries that show something: the last fifth of the map, and a count."""
+def _examples(name: str, found: PartMap) -> dict[str, str]:
+    """Queries that show something, by what to call them; the last fifth of the map among them."""
     of = identifier(name)
-    known = found.x.high[found.x.high == found.x.high]
-    every = f"SELECT * FROM {of} LIMIT 100"
-    if found.x.name.startswith("_") or not len(known) or found.x.scale == "text":
-        return (f"SELECT count(*) FROM {of}", every)
-    low, high = float(found.x.low[found.x.low == found.x.low].min()), float(known.max())
-    at = low + 0.8 * (high - low)
+    examples = {"the first 100": f"SELECT * FROM {of} LIMIT 100", "how many": f"SELECT count(*) FROM {of}"}
+    low, high = found.x.low[np.isfinite(found.x.low)], found.x.high[np.isfinite(found.x.high)]
+    if found.x.name.startswith("_") or found.x.scale == "text" or not len(low) or not len(high):
+        return examples
+    at = float(low.min() + 0.8 * (high.max() - low.min()))
     value = f"{at:g}"
     if found.x.scale == "time":
-        if not -60_000_000_000_000 < at < 250_000_000_000_000:
-            return (f"SELECT count(*) FROM {of}", every)
+        if not abs(at) < DATED:
+            return examples
         value = f"'{dt.datetime.fromtimestamp(at / 1000, dt.UTC):%Y-%m-%d %H:%M}'"
-    recent = f"SELECT * FROM {of} WHERE {found.x.name} > {value}"
-    return (f"{recent} LIMIT 100", f"SELECT count(*) FROM {of}", every, recent)[:3]
+    return {"the last fifth": f"SELECT * FROM {of} WHERE {found.x.name} > {value}", **examples}

@@ -17,17 +17,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate.expr.specs import Verdict
-from tidegate.serve.web.markup import Child, Html, el
+from tidegate.serve.web.markup import Html, el
 from tidegate.serve.web.scale import Scale
 from tidegate.serve.web.words import plural, size
 from tidegate.session.partmap import PartMap
 
-WIDTH, HEIGHT = 1120, 460
-LEFT, RIGHT, TOP, BOTTOM = 78, 1106, 12, 424
+WIDTH, HEIGHT = 1120, 420
+LEFT, RIGHT, TOP, BOTTOM = 64, 1108, 10, 388
 MARKS = 900
 """Parts that are drawn one by one."""
-CELLS = (54, 20)
-"""The grid for more of them."""
+CELLS = (52, 17)
+"""The grid for more of them: as many squares as a small drawing has room for."""
+ACROSS, UP = 10, 5
+"""About so many ticks."""
 LEVELS = 5
 """Colours of levels; higher ones have the last."""
 
@@ -65,9 +67,10 @@ def drawn(found: PartMap) -> Html:
     asked = " asked" if found.verdict is not None else ""
     return el(
         "svg",
-        _axes(x, y),
+        _lines(x, y),
         _tiled(found, marks) if single else None,
         _dots(found, marks, round_=single),
+        _labels(x, y),
         el("rect", class_="cursor", width=0, height=0),
         id="map",
         class_=f"map{asked}",
@@ -93,10 +96,12 @@ def _told(found: PartMap) -> str:
 # ---------------------------------------------------------------- what is drawn
 
 
-def _classes(found: PartMap) -> tuple[np.ndarray, list[str]]:
-    """Of each part which colour it has, and the classes of the colours."""
+def _classes(found: PartMap, *, few: bool = False) -> tuple[np.ndarray, list[str]]:
+    """Of each part which colour it has, and the classes of the colours; `few`: three at most."""
     if found.verdict is not None:
         return found.verdict.astype(np.int64), ["dry", "read", "whole"]
+    if few:
+        return np.minimum(found.level, 2).astype(np.int64), ["level0", "level1", "level2"]
     return np.minimum(found.level, LEVELS - 1).astype(np.int64), [f"level{i}" for i in range(LEVELS)]
 
 
@@ -136,7 +141,7 @@ def _cells(found: PartMap, x: Scale, y: Scale) -> Marks:
     def added(weights: np.ndarray) -> np.ndarray:
         return np.bincount(where, weights, many)
 
-    colour, classes = _classes(found)
+    colour, classes = _classes(found, few=True)
     # Each square holds those of the layers above it, so that what is on top is seen, and all of it together is the cell.
     layers = tuple(
         (name, added(np.where(colour >= i, found.size, 0)))
@@ -174,8 +179,11 @@ def _dots(found: PartMap, marks: Marks, *, round_: bool) -> list[Html]:
     if not len(marks):
         return []
     x, y = marks.x + marks.w / 2, marks.y + marks.h / 2
-    if round_:
-        room = min(15.0, 0.44 * float(np.sqrt((RIGHT - LEFT) * (BOTTOM - TOP) / len(marks))))
+    if round_:  # as large as fits most tiles, and as fits so many dots anywhere
+        narrow = float(np.quantile(np.minimum(marks.w, marks.h), 0.25))
+        room = min(
+            15.0, max(0.42 * narrow, 4.0), 0.44 * float(np.sqrt((RIGHT - LEFT) * (BOTTOM - TOP) / len(marks)))
+        )
     else:
         room = min(float(marks.w[0]), float(marks.h[0])) * 0.46
     scale = room / np.sqrt(max(float(marks.size.max()), 1.0))
@@ -189,7 +197,8 @@ def _dots(found: PartMap, marks: Marks, *, round_: bool) -> list[Html]:
 
 
 def _circle(x: float, y: float, r: float) -> str:
-    return f"M{x - r:.0f} {y:.0f}a{r:.1f} {r:.1f} 0 1 0 {2 * r:.1f} 0a{r:.1f} {r:.1f} 0 1 0-{2 * r:.1f} 0"
+    r = round(r, 1)  # two half circles: were they rounded apart, they would bulge
+    return f"M{x - r:.1f} {y:.1f}a{r} {r} 0 1 0 {2 * r:g} 0a{r} {r} 0 1 0-{2 * r:g} 0"
 
 
 def _square(x: float, y: float, r: float) -> str:
@@ -209,27 +218,32 @@ def _numbers(marks: Marks) -> str:
     return ";".join(" ".join(map(str, one)) for one in zip(*columns, bytes_, *rest, strict=True))
 
 
-def _axes(x: Scale, y: Scale) -> list[Child]:
-    lines = [
-        el("path", d=f"M{place:g} {TOP}V{BOTTOM}", class_="grid") for place, _ in x.ticks(8)
-    ]  # of time, upright
-    lines += [el("path", d=f"M{LEFT} {place:g}H{RIGHT}", class_="grid") for place, _ in y.ticks(5)]
-    labels = [
+def _lines(x: Scale, y: Scale) -> Html:
+    upright = [el("path", d=f"M{place:g} {TOP}V{BOTTOM}", class_="grid") for place, _ in x.ticks(ACROSS)]
+    return el(
+        "g", upright, [el("path", d=f"M{LEFT} {place:g}H{RIGHT}", class_="grid") for place, _ in y.ticks(UP)]
+    )
+
+
+def _labels(x: Scale, y: Scale) -> Html:
+    """Every other one across can be left out where there is little room."""
+    across = [
         el("text", text, x=place, y=BOTTOM + 20, class_="tick" + (" minor" if i % 2 else ""))
-        for i, (place, text) in enumerate(x.ticks(8))
+        for i, (place, text) in enumerate(x.ticks(ACROSS))
     ]
-    labels += [el("text", text, x=LEFT - 10, y=place + 4, class_="tick side") for place, text in y.ticks(5)]
-    return [el("g", lines), el("g", labels, aria_hidden="true")]
+    up = [el("text", text, x=LEFT - 10, y=place + 4, class_="tick side") for place, text in y.ticks(UP)]
+    return el("g", across, up, aria_hidden="true")
 
 
 def mini(found: PartMap, width: int = 150, height: int = 36) -> Html:
     """A thumbnail: bytes along the x axis, as a tide."""
-    scale = Scale.of(found.x, 0, 1)
-    middle = (scale.places(found.x.low, scale.low) + scale.places(found.x.high, scale.high)) / 2
     bars = 30
-    weights = np.bincount(
-        np.minimum((middle * bars).astype(np.int64), bars - 1), found.size.astype(float), bars
-    )
+    scale = Scale.of(found.x, 0, bars - 0.001)
+    first = scale.places(found.x.low, scale.low).astype(np.int64)
+    last = scale.places(found.x.high, scale.high).astype(np.int64)
+    share = found.size / (last - first + 1)  # a part that lies over several bars is spread over them
+    edges = np.bincount(first, share, bars + 1) - np.bincount(last + 1, share, bars + 1)
+    weights = np.cumsum(edges)[:bars]
     most = max(float(weights.max()), 1.0)
     step = width / bars
     shapes = [
@@ -237,8 +251,7 @@ def mini(found: PartMap, width: int = 150, height: int = 36) -> Html:
         for i, one in enumerate(weights.tolist())
         if one
     ]
-    label = f"bytes by {found.x.name}"
     return el(
-        "svg", el("path", d="".join(shapes)), viewBox=f"0 0 {width} {height}", class_="mini", role="img",
-        aria_label=label,
+        "svg", el("path", d="".join(shapes)), viewBox=f"0 0 {width} {height}", preserveAspectRatio="none",
+        class_="mini", role="img", aria_label=f"bytes by {found.x.name}",
     )  # fmt: skip

@@ -113,7 +113,7 @@ def _own(scope: Scope, headers: Headers) -> bool:
     """Whether a POST comes from our own pages, or from no browser: those say where a POST comes from."""
     site = headers.get("sec-fetch-site")
     if site is not None:
-        return site == "same-origin"
+        return site in ("same-origin", "none")  # none: a person typed or reloaded it
     origin = headers.get("origin")
     return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
 

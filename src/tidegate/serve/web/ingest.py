@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tidegate.errors import TidegateError
 from tidegate.serve.desk import Desk
 from tidegate.serve.web.collections import link
 from tidegate.serve.web.layout import card, facts, fragments, page, table
 from tidegate.serve.web.markup import Child, Html, el
 from tidegate.serve.web.pulse import LOOKS, Pulse, brought
 from tidegate.serve.web.scale import number
-from tidegate.serve.web.words import ago, amount, moment, size
+from tidegate.serve.web.words import ago, ahead, amount, moment, size
 from tidegate.session.source_status import SourceStatus
 
 WIDTH, HEIGHT = 600, 120
+HEAD = ["collection", "records", "bytes", "kept", "filtered", "expired", "bad", "next to end"]
 
 
 class Ingestions:
@@ -36,7 +40,9 @@ class Ingestions:
     def _live(self) -> Html:
         found = self.desk.db.status().sources
         self.pulse.feel(found)
-        content: Child = [_source(name, one, self.pulse.rates(name)) for name, one in found.items()]
+        content: Child = [
+            _source(name, one, self.pulse.rates(name), self._ends(one)) for name, one in found.items()
+        ]
         if not found:
             content = card(
                 "No sources",
@@ -46,13 +52,25 @@ class Ingestions:
             )
         return el("div", content, id="live", data_poll="/ingest/live", data_every=1000)
 
+    def _ends(self, one: SourceStatus) -> dict[str, int | None]:
+        """When the next rows of each collection end by themselves."""
+        found: dict[str, int | None] = dict.fromkeys(one.collections)
+        for name in found:
+            with suppress(TidegateError):  # it was dropped meanwhile
+                found[name] = self.desk.db.maps.next_end(name)
+        return found
 
-def _source(name: str, one: SourceStatus, rates: list[float]) -> Html:
+
+def _end(at: int | None) -> Child:
+    return "–" if at is None else el("span", ahead(at), title=moment(at))
+
+
+def _source(name: str, one: SourceStatus, rates: list[float], ends: dict[str, int | None]) -> Html:
     counts = brought(one)
     rows: list[list[Child]] = [
         [
             el("a", collection, href=link(collection)), amount(c.records), size(c.bytes), amount(c.kept), amount(c.filtered),
-            amount(c.expired), amount(c.bad),
+            amount(c.expired), amount(c.bad), _end(ends[collection]),
         ]
         for collection, c in one.collections.items()
     ]  # fmt: skip
@@ -72,7 +90,7 @@ def _source(name: str, one: SourceStatus, rates: list[float]) -> Html:
         line(rates, f"records a second of {name}"),
         el("div", one.trouble, class_="trouble") if one.trouble else None,
         [el("p", note, class_="quiet") for note in one.notes],
-        table(["collection", "records", "bytes", "kept", "filtered", "expired", "bad"], rows, frozenset(range(1, 7))),
+        table(HEAD, rows, frozenset(range(1, len(HEAD)))),
         id_=f"source-{name}",
     )  # fmt: skip
 

@@ -29,8 +29,9 @@ from tidegate.serve.web.boxes import Boxes
 from tidegate.serve.web.fields import fields
 from tidegate.serve.web.layout import fragments, page, trouble
 from tidegate.serve.web.markup import Child, Html, el
-from tidegate.session.querymap import QueryMap
+from tidegate.session.querymap import Maps, QueryMap
 
+NO_EXAMPLES: Mapping[str, str] = {}
 LOOK_S = 0.25
 """How often it is looked whether whoever asked is still there."""
 
@@ -85,7 +86,7 @@ class Queries:
         given = Asked(request.query_params.get("sql", ""), Boxes.name())
         shown = await run_in_threadpool(self.explained, given)
         box = form(given, autofocus=True)
-        content = [el("h1", "Query"), box, shown, answer.empty()]
+        content = [el("h1", "Query"), box, shown, reading.parts(), answer.empty()]
         return page("Query", content, at="/query", write=self.desk.write)
 
     async def explain(self, request: Request) -> Response:
@@ -95,7 +96,11 @@ class Queries:
 
     def explained(self, given: Asked) -> list[Child]:
         """The pieces that say it. A text that is no query yet leaves the map as it is."""
-        maps = self.boxes.get(given.box).client.db.maps
+        box = self.boxes.get(given.box)
+        with box.explaining() as wanted:
+            return self._explained(given, box.client.db.maps) if wanted else []
+
+    def _explained(self, given: Asked, maps: Maps) -> list[Child]:
         try:
             found = (
                 maps.query(given.sql, given.axes, given.only) if given.sql.strip() else QueryMap("nothing")
@@ -172,11 +177,15 @@ class Queries:
 
 
 def form(
-    given: Asked, *, hint: str = "SELECT …", examples: tuple[str, ...] = (), autofocus: bool = False
+    given: Asked,
+    *,
+    hint: str = "SELECT …",
+    examples: Mapping[str, str] = NO_EXAMPLES,
+    autofocus: bool = False,
 ) -> Html:
     """The box. Everything that belongs to it says so by `form="ask"`, wherever it stands on the page."""
     words: dict[str, Any] = {"type": "button", "class_": "chip"}
-    chips = [el("button", one, data_fill=one, **words) for one in examples]
+    chips = [el("button", name, data_fill=sql, title=sql, **words) for name, sql in examples.items()]
     lines = min(max(given.sql.count("\n") + 1, 3), 12)
     return el(
         "form",
@@ -192,9 +201,9 @@ def form(
             el("button", "Run", type="submit", class_="main", title="Ctrl-Enter"),
             el("button", "Cancel", type="button", data_cancel="/cancel", disabled=True, title="Escape"),
             el("span", class_="elapsed", data_elapsed=True, aria_live="off"),
+            el("div", chips, class_="chips", role="group", aria_label="Examples") if chips else None,
             el("span", el("kbd", "/"), " to type, ", el("kbd", "Ctrl"), " ", el("kbd", "↵"), " to run", class_="keys"),
             class_="row",
         ),
-        el("div", chips, class_="chips", aria_label="Examples") if chips else None,
         id="ask", class_="box", method="post", action="/run", data_ask="/explain",
     )  # fmt: skip

@@ -15,7 +15,7 @@ from tidegate.expr.specs import Verdict
 from tidegate.serve.output import text
 from tidegate.serve.web import drawing
 from tidegate.serve.web.layout import facts, table, trouble
-from tidegate.serve.web.markup import Child, Html, el
+from tidegate.serve.web.markup import Child, Html, el, join
 from tidegate.serve.web.words import amount, moment, plural, size
 from tidegate.session.partmap import OWN, Axis, PartMap
 from tidegate.session.querymap import Judged, PartFacts, QueryMap, Reading
@@ -37,17 +37,18 @@ FATES = {"none": "left out", "some": "read", "all": "proven whole"}
 def drawn(found: QueryMap, at: int, only: int | None) -> list[Child]:
     """A query."""
     if not found.readings:
-        said = {
+        texts = {
             "nothing": "Type a query, and see which parts it reads.",
             "select": "Reads no collection.",
             "explain": "Reads no collection.",
         }
-        words = said.get(found.kind, f"{found.kind.replace('_', ' ').upper()}: nothing to draw.")
-        return [el("div", el("p", words, class_="quiet"), id="verdict", class_="verdict"), _no_chart()]
+        words = texts.get(found.kind, f"{found.kind.replace('_', ' ').upper()}: nothing to draw.")
+        said = el("div", el("p", words, class_="quiet"), id="verdict", class_="verdict")
+        return [said, _no_chart(), el("div", id="conditions")]
     at = min(at, len(found.readings) - 1)
     one = found.readings[at]
     others = _others(found.readings, at) if len(found.readings) > 1 else None
-    return [verdict(one, only, others), chart(one.map)]
+    return [verdict(one), chart(one.map), conditions(one, only, others)]
 
 
 def plain(found: PartMap, kind: str = "nothing") -> list[Child]:
@@ -59,7 +60,7 @@ def plain(found: PartMap, kind: str = "nothing") -> list[Child]:
     sentence = el(
         "p", el("b", plural(len(found), "part")), f", {size(total)}. ", el("span", words, class_="quiet")
     )
-    return [el("div", sentence, id="verdict", class_="verdict"), chart(found)]
+    return [el("div", sentence, id="verdict", class_="verdict"), chart(found), el("div", id="conditions")]
 
 
 def failed(error: TidegateError) -> Html:
@@ -74,32 +75,42 @@ def _no_chart() -> Html:
 # ---------------------------------------------------------------- what it does
 
 
-def verdict(one: Reading, only: int | None, others: Child = None) -> Html:
+def verdict(one: Reading) -> Html:
     """What a query does with the parts of a collection."""
+    kept, size_kept = (0, 0) if one.path == "metadata" else (one.kept, one.bytes_kept)
     sentence = el(
         "p",
-        "reads ",
-        el("b", f"{one.kept:,} of {plural(one.total, 'part')}"),
+        "reads at most " if one.path == "peek" and kept else "reads ",
+        el("b", f"{kept:,} of {plural(one.total, 'part')}"),
         ", ",
-        el("b", f"{size(one.bytes_kept)} of {size(one.bytes_total)}"),
-        el("span", f" · {plural(one.whole, 'part')} proven whole", class_="quiet") if one.whole else None,
-        el("span", f" · path: {one.path}", class_="quiet"),
+        el("b", f"{size(size_kept)} of {size(one.bytes_total)}"),
         class_="sentence",
     )
+    whole = f"{plural(one.whole, 'part')} proven whole · " if one.whole else ""
+    saved = f"{size(one.bytes_total - size_kept)} left dry · "
+    rest = el("p", f"{saved}{whole}path: {one.path}", class_="quiet")
+    return el(
+        "div",
+        sentence,
+        _bar(size_kept, one.bytes_total),
+        rest,
+        id="verdict",
+        class_="verdict",
+        aria_live="polite",
+    )
+
+
+def conditions(one: Reading, only: int | None, others: Child = None) -> Html:
+    """What each condition does."""
     rows = [_judged(i, judged, one.total, i == only) for i, judged in enumerate(one.conjuncts)]
-    return el(
-        "div", others, sentence, _bar(one), el("ul", rows, class_="conjuncts") if rows else None,
-        id="verdict", class_="verdict", aria_live="polite",
-    )  # fmt: skip
+    return el("div", others, el("ul", rows, class_="conjuncts") if rows else None, id="conditions")
 
 
-def _bar(one: Reading) -> Html:
+def _bar(read: int, total: int) -> Html:
     """Bytes: read, of all."""
-    share = 1000 * one.bytes_kept / max(one.bytes_total, 1)
+    share = max(round(1000 * read / max(total, 1), 1), 3.0) if read else 0
     return el(
-        "svg",
-        el("rect", width=1000, height=10, class_="dry"),
-        el("rect", width=max(round(share, 1), 3.0) if one.kept else 0, height=10, class_="read"),
+        "svg", el("rect", width=1000, height=10, class_="dry"), el("rect", width=share, height=10, class_="read"),
         viewBox="0 0 1000 10", preserveAspectRatio="none", class_="share", aria_hidden="true",
     )  # fmt: skip
 
@@ -160,7 +171,8 @@ def chart(found: PartMap) -> Html:
     if found.verdict is not None:
         colours = (("dry", "left out"), ("read", "read"), ("whole", "proven whole"))
     else:
-        there = np.unique(np.minimum(found.level, drawing.LEVELS - 1)).tolist() or [0]
+        most = drawing.LEVELS - 1 if len(found) <= drawing.MARKS else 2
+        there = np.unique(np.minimum(found.level, most)).tolist() or [0]
         colours = tuple((f"level{i}", "as written" if i == 0 else f"compacted {i}×") for i in there)
     area = "dots: bytes" if len(found) <= drawing.MARKS else "squares: bytes of the parts there"
     return el(
@@ -198,6 +210,14 @@ def _colour(name: str, means: str) -> Html:
 
 
 # ---------------------------------------------------------------- parts one by one
+
+
+def parts() -> Html:
+    """Where one part is told of, and where all are listed."""
+    listing = el(
+        "details", el("summary", "Parts as a table"), el("div", id="listed"), class_="listing", data_load="/parts"
+    )  # fmt: skip
+    return join([el("div", id="part", class_="part"), listing])
 
 
 def part(found: PartFacts) -> Html:
@@ -266,5 +286,7 @@ def _end(axis: Axis, value: float) -> str:
             return moment(int(value))
         case "text":
             return axis.texts[int(value)][:VALUE]
+        case "log":
+            return f"{10.0**value:,.0f}"
         case "number":
             return f"{value:,.10g}"

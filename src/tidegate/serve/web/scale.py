@@ -22,7 +22,7 @@ _STEPS = (
     *(_DAY * n for n in (1, 2, 5, 10)),
 )
 """Between ticks of time, up to where calendars matter; then come months."""
-_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 600, 1200, 12_000)
+_MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 12_000)
 _LONGEST = 14
 """Letters of a text at a tick."""
 _EARLIEST, _LATEST = -62_135_596_800_000.0, 253_402_300_799_000.0
@@ -63,7 +63,7 @@ class Scale:
 
     def ticks(self, wanted: int) -> list[tuple[float, str]]:
         """Places and labels, about so many."""
-        make = {"time": self._times, "number": self._numbers, "text": self._texts}
+        make = {"time": self._times, "number": self._numbers, "text": self._texts, "log": self._powers}
         found = make[self.axis.scale](wanted)
         return [(round(self.place(value), 1), label) for value, label in found]
 
@@ -75,6 +75,15 @@ class Scale:
         first = math.ceil(self.low / step - 1e-9)
         for i in range(first, math.floor(self.high / step + 1e-9) + 1):
             yield i * step, number(i * step)
+
+    def _powers(self, wanted: int) -> Iterator[tuple[float, str]]:
+        first, last = math.ceil(self.low), math.floor(self.high)
+        if last - first >= 2:
+            step = -(-(last - first) // max(wanted, 1))
+            yield from ((i, number(10.0**i)) for i in range(first, last + 1, step))
+            return
+        for value in np.linspace(self.low, self.high, 3).tolist():  # within a power of ten or two
+            yield value, number(float(f"{10.0**value:.2g}"))
 
     def _texts(self, wanted: int) -> Iterator[tuple[float, str]]:
         texts = self.axis.texts

@@ -7,7 +7,7 @@ import time
 
 from tidegate.plan.explain import size
 
-__all__ = ["ago", "amount", "moment", "plural", "size"]
+__all__ = ["ago", "ahead", "amount", "moment", "plural", "size"]
 _DATES = (10**11, 10**14)
 """Milliseconds between which a number is taken for a date: 1973 to 5138. Others are shown as they are."""
 
@@ -39,3 +39,12 @@ def ago(milliseconds: int, now: float | None = None) -> str:
         if seconds >= step:
             return f"{plural(int(seconds // step), unit)} ago"
     return "just now"
+
+
+def ahead(milliseconds: int, now: float | None = None) -> str:
+    """How long until, in one unit."""
+    seconds = milliseconds / 1000 - (time.time() if now is None else now)
+    for step, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= step:
+            return f"in {plural(int(seconds // step), unit)}"
+    return "now"

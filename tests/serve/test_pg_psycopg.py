@@ -1,10 +1,10 @@
-"""The protocol through real clients: psql 15 and psycopg 3, sync and async."""
+"""psycopg 3, sync and async: parameters, errors, transactions, settings, cancelling, many at once."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,96 +14,13 @@ import pytest
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
-import tidegate
-from tests.serve.pg_server import Serving, psql, serving, wait
-from tidegate.config import Config
-
-SLOW = "SELECT count(*) FROM big WHERE " + "md5(" * 60 + "s" + ")" * 60 + " = 'x'"
-"""Some seconds of work in many small steps."""
+from tests.serve.pg_server import SLOW, Serving, shop, wait
 
 
 @pytest.fixture(scope="module")
 def at() -> Iterator[Serving]:
-    with tidegate.open("memory://", config=Config(batch_rows=2_000, read_threads=1)) as db:
-        db.sql("CREATE TABLE orders (id int8 NOT NULL, name text, price numeric(10,2))")
-        db.sql("INSERT INTO orders VALUES (1, 'ham', 1.50), (2, 'eggs', 2.25), (3, 'O''Neill', NULL)")
-        db.sql("CREATE TABLE big (s text)")
-        db.append("big", {"s": [f"row {i}" for i in range(300_000)]})
-        with serving(db) as found:
-            yield found
-
-
-# ---------------------------------------------------------------- psql
-
-
-def test_psql_selects(at: Serving) -> None:
-    done = psql(at, "SELECT id, name, price FROM orders ORDER BY id")
-    assert done.stderr == ""
-    assert done.stdout.splitlines()[2:] == [
-        "  1 | ham     |  1.50", "  2 | eggs    |  2.25", "  3 | O'Neill |      ", "(3 rows)", "",
-    ]  # fmt: skip
-
-
-def test_psql_says_where_it_is_wrong(at: Serving) -> None:
-    done = psql(at, "SELECT id,\n prise FROM orders")
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        'ERROR:  column "prise" does not exist',
-        "LINE 2:  prise FROM orders",
-        "         ^",
-        "HINT:  did you mean price?",
-    ]
-
-
-def test_psql_several_statements_in_one_text(at: Serving) -> None:
-    """The second fails: the first has answered, the third is not run; and the place is that in the whole text."""
-    done = psql(at, "SELECT 'ä;' AS a; SELECT nothing; CREATE TABLE never (a int8)")
-    assert "ä;" in done.stdout
-    assert "LINE 1: SELECT 'ä;' AS a; SELECT nothing; CREATE" in done.stderr
-    assert done.stderr.splitlines()[2].index("^") == len("LINE 1: SELECT 'ä;' AS a; SELECT ")
-    assert at.db.sql("SHOW TABLES LIKE 'never'").rows() == []
-
-
-def test_psql_as_a_prompt(at: Serving) -> None:
-    """Statements from stdin, with psql's own variables, conditions and timing."""
-    script = """\\set x 2
-SELECT name FROM orders WHERE id = :x;
-\\timing on
-BEGIN;
-SET application_name = 'me'; SHOW application_name;
-EXPLAIN SELECT * FROM public.orders WHERE id > 1;
-ROLLBACK;
-;
-SELECT 1 AS one \\gset
-\\echo got :one
-"""
-    done = psql(at, stdin=script)
-    assert done.stderr == ""
-    assert "eggs" in done.stdout
-    assert "Scan orders" in done.stdout
-    assert "got 1" in done.stdout
-    assert " me" in done.stdout
-
-
-def test_psql_ctrl_c_ends_the_query_and_not_psql(at: Serving) -> None:
-    words = ["psql", "-X", at.conninfo(), "-v", "ON_ERROR_STOP=0"]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        assert running.stdin is not None
-        running.stdin.write(SLOW + ";\nSELECT 'still here';\n")
-        running.stdin.flush()
-        at.wait_until(busy=True)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=60)
-    assert "canceling" in err or "cancelled" in err
-    assert (
-        "still here" in out or running.returncode != 0
-    )  # psql stops reading a script that is not a terminal
-    at.wait_until(busy=False)
-
-
-# ---------------------------------------------------------------- psycopg
+    with shop() as found:
+        yield found
 
 
 def test_parameters(at: Serving) -> None:
@@ -159,40 +76,6 @@ def test_prepared_statements(at: Serving) -> None:
         conn.execute("DEALLOCATE ALL")
         with pytest.raises(psycopg.errors.InvalidSqlStatementName):
             conn.execute("DEALLOCATE nothing", prepare=False)
-        described = conn.pgconn.prepare(b"p", b"SELECT name, price * $1 FROM orders WHERE id = $2", [23, 20])
-        assert described.status == psycopg.pq.ExecStatus.COMMAND_OK
-        described = conn.pgconn.describe_prepared(b"p")
-        assert [described.param_type(i) for i in range(described.nparams)] == [23, 20]
-        assert [described.ftype(i) for i in range(described.nfields)] == [25, 1700]
-        got = conn.pgconn.exec_prepared(b"p", [b"2", b"1"])
-        assert (got.get_value(0, 0), got.get_value(0, 1)) == (b"ham", b"3.00")
-
-
-def test_many_rows_by_portal(at: Serving) -> None:
-    """A portal gives so many rows at a time: by the wire itself, as psycopg does not ask so."""
-    from tests.serve.pg_wire import Wire
-
-    with Wire(at.port) as wire:
-        wire.parse("SELECT s FROM big ORDER BY s LIMIT 7").bind().describe("P").execute(limit=3).execute(
-            limit=3
-        ).execute(limit=3).sync()
-        kinds = "".join(kind for kind, _ in wire.until("Z"))
-        assert kinds == "12TDDDsDDDsDCZ"
-        wire.parse("").bind().execute().sync()
-        assert "".join(kind for kind, _ in wire.until("Z")) == "12IZ"
-
-
-def test_an_error_passes_over_messages_until_sync(at: Serving) -> None:
-    from tests.serve.pg_wire import Wire
-
-    with Wire(at.port) as wire:
-        wire.parse("SELECT 1/0").bind().execute().parse("SELECT 2").bind().execute().sync()
-        found = wire.until("Z")
-        assert "".join(kind for kind, _ in found) == "12EZ"
-        wire.parse("SELECT 2").bind().execute().sync()
-        assert "".join(kind for kind, _ in wire.until("Z")) == "12DCZ"
-        wire.execute("nothing").sync()
-        assert "".join(kind for kind, _ in wire.until("Z")) == "EZ"
 
 
 def test_pipeline(at: Serving) -> None:
@@ -279,6 +162,17 @@ def test_settings(at: Serving) -> None:
         assert show("search_path") == '"$user", public'
 
 
+def test_settings_from_the_start(at: Serving) -> None:
+    options = r"'-c statement_timeout=5s -c search_path=a,\\ b --stats-filter=off'"
+    with psycopg.connect(at.conninfo(options=options), autocommit=True) as conn:
+        assert conn.execute("SHOW statement_timeout_ms").fetchone() == ("5000",)
+        assert conn.execute("SHOW search_path").fetchone() == ("a, b",)
+        assert conn.execute("SHOW stats_filter").fetchone() == ("off",)
+    for wrong in ("'-c nothing_such=1'", "'-c client_encoding=LATIN1'"):
+        with pytest.raises(psycopg.OperationalError, match=r"nothing_such|UTF8"):
+            psycopg.connect(at.conninfo(options=wrong))
+
+
 def test_a_time_out(at: Serving) -> None:
     with psycopg.connect(at.conninfo(), autocommit=True) as conn:
         conn.execute("SET statement_timeout = 50")
@@ -286,19 +180,35 @@ def test_a_time_out(at: Serving) -> None:
             conn.execute(SLOW)
 
 
-def test_cancel(at: Serving) -> None:
-    with psycopg.connect(at.conninfo(), autocommit=True) as conn:
-        for query in (
-            SLOW,
-            "SELECT count(*) FROM pg_class a, pg_type b, pg_type c, pg_type d, pg_type e, pg_type f, pg_type g",
-        ):
-            canceller = threading.Thread(target=lambda: (at.wait_until(busy=True), conn.cancel()))
-            canceller.start()
-            with pytest.raises(psycopg.errors.QueryCanceled):
-                conn.execute(query)
-            canceller.join()
-        assert conn.execute("SELECT 1").fetchone() == (1,)
-        at.wait_until(busy=False)
+CANCELLED = """
+import sys, threading, time, psycopg
+conn = psycopg.connect(sys.argv[1], autocommit=True)
+timer = threading.Timer(0.7, conn.cancel)
+timer.start()
+try:
+    conn.execute(sys.argv[2])
+except psycopg.errors.QueryCanceled as error:
+    print(error.sqlstate, conn.execute("SELECT 'still here'").fetchone())
+timer.join()
+conn.close()
+"""
+
+
+@pytest.mark.parametrize(
+    "query", [SLOW, "SELECT count(*) FROM pg_type a, pg_type b, pg_type c, pg_type d, pg_type e, pg_type f"]
+)
+def test_cancel(at: Serving, query: str) -> None:
+    """In a process of its own: libpq's cancel holds the interpreter until the server has heard it."""
+    done = subprocess.run(
+        [sys.executable, "-c", CANCELLED, at.conninfo(), query],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout == "57014 ('still here',)\n"
+    at.wait_until(busy=False)
 
 
 def test_a_client_that_hangs_up_cancels(at: Serving) -> None:
@@ -311,15 +221,6 @@ def test_a_client_that_hangs_up_cancels(at: Serving) -> None:
     conn.close()
     wait(lambda: watch is not None and watch._cancelled.is_set())
     wait(lambda: running.pid not in at.server.connections)
-
-
-def test_a_wrong_key_cancels_nothing(at: Serving) -> None:
-    from tests.serve.pg_wire import cancel
-
-    with psycopg.connect(at.conninfo(), autocommit=True) as conn:
-        cancel(at.port, conn.info.backend_pid, 1)
-        cancel(at.port, 123_456, 1)
-        assert conn.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_fifty_clients(at: Serving) -> None:
@@ -363,23 +264,40 @@ def test_async(at: Serving) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
+def test_cursors_of_the_server(at: Serving, binary: bool) -> None:
+    """Rows piece by piece; COMMIT lets go of them, unless the cursor holds."""
+    with psycopg.connect(at.conninfo()) as conn:
+        with conn.cursor("c", binary=binary) as cur:
+            cur.execute("SELECT id, name FROM orders WHERE id < %s ORDER BY id", (3,))
+            assert cur.description is not None
+            assert [one.name for one in cur.description] == ["id", "name"]
+            assert cur.fetchone() == (1, "ham")
+            assert cur.fetchmany(5) == [(2, "eggs")]
+            assert cur.fetchone() is None
+        conn.execute("DECLARE gone CURSOR FOR SELECT 1")
+        conn.execute("DECLARE held CURSOR WITH HOLD FOR SELECT s FROM big ORDER BY s LIMIT 5")
+        conn.commit()
+        assert conn.execute("MOVE 1 FROM held").statusmessage == "MOVE 1"
+        assert len(conn.execute("FETCH FORWARD 3 IN held").fetchall()) == 3
+        assert conn.execute("FETCH ALL FROM held").statusmessage == "FETCH 1"
+        conn.execute("CLOSE held")
+        conn.commit()
+        for wrong in ("FETCH gone", "FETCH held", "CLOSE held"):
+            with pytest.raises(psycopg.errors.InvalidCursorName):
+                conn.execute(wrong)
+            conn.rollback()
+        with pytest.raises(psycopg.errors.UndefinedColumn) as caught:
+            conn.execute("DECLARE wrong CURSOR FOR SELECT prise FROM orders")
+        assert caught.value.diag.statement_position == str(
+            "DECLARE wrong CURSOR FOR SELECT prise".index("prise") + 1
+        )
+        conn.rollback()
+
+
 def test_what_is_not_done_says_so(at: Serving) -> None:
     with psycopg.connect(at.conninfo(), autocommit=True) as conn:
-        for sql in ("COPY orders TO STDOUT", "DECLARE c CURSOR FOR SELECT 1", "LISTEN x"):
+        for sql in ("COPY orders TO STDOUT", "DECLARE c SCROLL CURSOR FOR SELECT 1", "LISTEN x"):
             with pytest.raises(psycopg.errors.FeatureNotSupported):
                 conn.execute(sql)
         assert conn.execute("SELECT 1").fetchone() == (1,)
-
-
-def test_a_slow_reader_holds_back_the_server(at: Serving) -> None:
-    """Rows are made as they are taken: while nobody reads, no more is written than buffers hold."""
-    from tests.serve.pg_wire import Wire
-
-    with Wire(at.port) as wire:
-        wire.ask("SELECT s, s, s, s, s, s, s, s, s, s FROM big")
-        wait(lambda: at.server.connections[wire.pid].running is None)
-        connection = at.server.connections[wire.pid]
-        wait(lambda: connection.writer.transport.get_write_buffer_size() > 0)
-        assert connection.writer.transport.get_write_buffer_size() < 4 << 20
-        rows = sum(kind == "D" for kind, _ in wire.until("Z"))
-        assert rows == 300_000

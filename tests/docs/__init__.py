@@ -1,0 +1,1 @@
+"""The documentation is run: every block of every page, and every example."""
