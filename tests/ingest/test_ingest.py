@@ -281,3 +281,16 @@ class Screen:
                 line = self.lines[self.at]
                 self.lines[self.at] = line[: self.column] + piece + line[self.column + len(piece) :]
                 self.column += len(piece)
+
+
+def test_a_trickle_does_not_make_a_part_of_each_drop(tmp_path: Path) -> None:
+    """A generator has a new record every millisecond. As many batches as fit would be one for every few of them."""
+    with tidegate.open(tmp_path / "lake", config=Config(ingest_poll_ms=300)) as db:
+        db.sql("CREATE SOURCE s FROM GENERATOR orders (RATE 1000)")
+        began = time.monotonic()
+        running = db.ingest("s", spark=False, progress=lambda now: None)
+        while running.progress().batches < 4:
+            time.sleep(0.02)
+        running.stop()
+        assert time.monotonic() - began >= 0.9
+        assert running.progress().parts == running.progress().batches

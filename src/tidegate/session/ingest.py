@@ -53,6 +53,8 @@ LOOK_S = 1.0
 """How often it is looked whether the source was paused, changed or dropped."""
 EXPIRE_S = 60.0
 LAG_S = 2.0
+TRICKLE = 10_000
+"""Records of a batch below which the next one waits for `ingest_poll_ms`: a part for each handful would be far too many."""
 
 
 class Crew(Protocol):
@@ -292,12 +294,16 @@ class Here:
                     ingestion.idle()
                     ingestion.stopping.wait(lake.config.ingest_poll_ms / 1000)
                     continue
-                descriptors = []
+                began, descriptors = time.monotonic(), []
                 for job in jobs:
                     if not ingestion.wanted():
                         return
                     descriptors.append(run(job))
                 ingestion.commit(source, descriptors, planning, run)
+                few = sum(counts.records for one in descriptors for counts in one.counts.values()) < TRICKLE
+                if few and not ingestion.once:
+                    left = lake.config.ingest_poll_ms / 1000 - (time.monotonic() - began)
+                    ingestion.stopping.wait(max(left, 0))
         finally:
             planning.close()
 
