@@ -21,6 +21,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 from tidegate.database import Database
@@ -120,6 +121,11 @@ async def serve(
 
 
 async def _web(stack: AsyncExitStack, desk: Desk, doors: Doors) -> int:
+    if find_spec("uvicorn") is None or find_spec("starlette") is None:
+        raise UnsupportedError(
+            "pages need starlette and uvicorn, which are not installed",
+            hint="pip install 'tidegate[serve]'; or --no-web --pg 5433: psql alone",
+        )
     import uvicorn
 
     from tidegate.serve.web.app import application
