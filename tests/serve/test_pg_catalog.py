@@ -205,25 +205,32 @@ def test_information_schema(conn: psycopg.Connection[tuple[object, ...]]) -> Non
         conn.execute(f"SELECT * FROM information_schema.{table}").fetchall()
 
 
-def test_what_tools_ask_when_they_connect(conn: psycopg.Connection[tuple[object, ...]]) -> None:
-    def one(sql: str) -> object:
-        row = conn.execute(sql).fetchone()
-        return row and row[0]
+def one(conn: psycopg.Connection[tuple[object, ...]], sql: str) -> object:
+    """The first value of the first row."""
+    row = conn.execute(sql).fetchone()
+    return row and row[0]
 
-    assert str(one("SELECT version()")).startswith("PostgreSQL 15.0")
-    assert one("SELECT current_database()") == "lake"
-    assert one("SELECT current_schema()") == "public"
-    assert one("SELECT current_user") == "ann"
-    assert one("SELECT session_user") == "ann"
-    assert one("SELECT pg_catalog.current_setting('server_version_num')") == "150000"
-    assert one("SELECT pg_backend_pid()") == conn.info.backend_pid
-    assert one("SELECT 'orders'::regclass::oid = to_regclass('public.orders')") is True
-    assert one("""SELECT 'public."Odd Name"'::regclass::oid""") is not None
-    assert one("SELECT c.oid::regclass::text FROM pg_class c WHERE relname = 'orders'") == "orders"
-    assert one("SELECT has_schema_privilege('public', 'USAGE')") is True
+
+def test_what_tools_ask_when_they_connect(conn: psycopg.Connection[tuple[object, ...]]) -> None:
+    assert str(one(conn, "SELECT version()")).startswith("PostgreSQL 15.0")
+    assert one(conn, "SELECT current_database()") == "lake"
+    assert one(conn, "SELECT current_schema()") == "public"
+    assert one(conn, "SELECT current_user") == "ann"
+    assert one(conn, "SELECT session_user") == "ann"
+    assert one(conn, "SELECT pg_catalog.current_setting('server_version_num')") == "150000"
+    assert one(conn, "SELECT pg_backend_pid()") == conn.info.backend_pid
+    assert one(conn, "SELECT 'orders'::regclass::oid = to_regclass('public.orders')") is True
+    assert one(conn, """SELECT 'public."Odd Name"'::regclass::oid""") is not None
+    assert one(conn, "SELECT c.oid::regclass::text FROM pg_class c WHERE relname = 'orders'") == "orders"
+    assert one(conn, "SELECT has_schema_privilege('public', 'USAGE')") is True
     assert conn.execute("SELECT version()").description[0].name == "version"  # type: ignore[index]  # there are columns
-    assert one("SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname ~* 'PUB'") == "public"
-    assert one("SELECT setting FROM pg_settings WHERE name = 'client_encoding'") == "UTF8"
+    assert (
+        one(conn, "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname ~* 'PUB'") == "public"
+    )
+    assert one(conn, "SELECT setting FROM pg_settings WHERE name = 'client_encoding'") == "UTF8"
+
+
+def test_what_tools_ask_of_tables(conn: psycopg.Connection[tuple[object, ...]]) -> None:
     dbeaver = (
         "SELECT c.oid, c.*, d.description, pg_catalog.pg_get_expr(c.relpartbound, c.oid) AS partition_expr "
         "FROM pg_catalog.pg_class c LEFT OUTER JOIN pg_catalog.pg_description d ON d.objoid = c.oid AND d.objsubid = 0 "
@@ -235,13 +242,16 @@ def test_what_tools_ask_when_they_connect(conn: psycopg.Connection[tuple[object,
         "JOIN pg_catalog.pg_index i ON a.attrelid = i.indrelid WHERE i.indisprimary"
     )
     assert conn.execute(keys).fetchall() == []
-    assert one("SELECT typinput = 'pg_catalog.array_in'::regproc FROM pg_type WHERE oid = 1016") is True
+    assert one(conn, "SELECT typinput = 'pg_catalog.array_in'::regproc FROM pg_type WHERE oid = 1016") is True
     assert (
-        one("SELECT count(*) FROM pg_catalog.pg_get_keywords() WHERE word <> ALL ('{user,from}'::text[])")
+        one(
+            conn,
+            "SELECT count(*) FROM pg_catalog.pg_get_keywords() WHERE word <> ALL ('{user,from}'::text[])",
+        )
         == 5
     )
-    assert one(r"SELECT count(*) FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%'") == 2
-    assert one("SELECT (current_schemas(false))[1]") == "public"
+    assert one(conn, r"SELECT count(*) FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%'") == 2
+    assert one(conn, "SELECT (current_schemas(false))[1]") == "public"
     types = conn.execute(
         "SELECT t.oid, t.typname FROM pg_catalog.pg_type t WHERE t.typname = ANY(%s)", (["int8", "_text"],)
     )

@@ -180,7 +180,7 @@ def spoken(text: str) -> str:
 def _said(text: str, given: Sequence[Token], i: int, out: list[str]) -> tuple[int, str]:
     """How many tokens are read at `i`, and what DuckDB is told for them; `out` is what it was told before."""
     token = given[i]
-    here, after = _text(given, i), _text(given, i + 1)
+    after = _text(given, i + 1)
     if token.kind in ("word", "quoted") and _is_refused(token.text.lower(), call=after == "("):
         raise Trouble("42883", f'there is no "{token.text[:60]}" in the catalog')
     if token.kind in ("word", "quoted") and after == ".":
@@ -190,37 +190,51 @@ def _said(text: str, given: Sequence[Token], i: int, out: list[str]) -> tuple[in
             return 2, "tg_is."
         if token.text == "public" and _text(given, i + 3) == ".":
             return 2, ""
+    if token.kind == "string" and _is_list(given, i):
+        return 1, _listed(token.text)
+    if token.kind == "op" or _text(given, i) in ("operator", "collate", "like", "ilike"):
+        return _sign(text, given, i, out)
+    if token.kind == "word":
+        return _word(text, given, i, out)
+    return 1, text[token.start : token.end]
+
+
+def _sign(text: str, given: Sequence[Token], i: int, out: list[str]) -> tuple[int, str]:
+    """An operator, and what is spelled like one."""
+    here, after = given[i].text, _text(given, i + 1)
     if here == "operator" and after == "(":
         end = next((j for j in range(i + 2, len(given)) if _text(given, j) == ")"), len(given) - 1)
         sign = given[end - 1].text
-        return (
-            (end + 2 - i, _match(sign, given, end + 1))
-            if _matches(sign, given, end + 1)
-            else (end + 1 - i, sign)
-        )
+        if _matches(sign, given, end + 1):
+            return end + 2 - i, _match(sign, given, end + 1)
+        return end + 1 - i, sign
     if here == "collate":
         return (4, "") if _text(given, i + 2) == "." else (2, "")
-    if here in ("~", "!~", "~*", "!~*") and _matches(here, given, i + 1):
+    if _matches(here, given, i + 1):
         return 2, _match(here, given, i + 1)
     if here == "::":
         return _cast(given, i, out)
     if here in ("like", "ilike", "~~", "!~~") and _is_escaped(given, i + 1):
         return 2, f"{here} {text[given[i + 1].start : given[i + 1].end]} ESCAPE '\\'"
+    return 1, text[given[i].start : given[i].end]
+
+
+def _word(text: str, given: Sequence[Token], i: int, out: list[str]) -> tuple[int, str]:
+    """A word that means something to PostgreSQL alone, or is called otherwise in DuckDB."""
+    here, after = given[i].text, _text(given, i + 1)
     if here == "as" and _text(given, i - 2) == "(" and given[i - 1].kind == "string" and after == "regclass":
         out[-3:] = ["to_regclass", "(", out[-1]]
         return 2, ""
     if here == "as" and after in _OTHER_TYPES and _text(given, i + 2) == ")":
         return 2, f"AS {_OTHER_TYPES[after]}"
-    if token.kind == "string" and _is_list(given, i):
-        return 1, _listed(token.text)
-    if token.kind == "word" and (_text(given, i - 1) != "." or given[i - 2].text == "pg_catalog"):
+    if _text(given, i - 1) != "." or given[i - 2].text == "pg_catalog":
         if here in _RENAMED and after == "(":
             return 1, f"tg_{here}"
         if here in _RENAMED_BARE and after != "(" and _text(given, i - 1) != "as":
             return 1, f"tg_{here}()"
         if here in _OTHER_NAMES and after == "(":
             return 1, _OTHER_NAMES[here]
-    return 1, text[token.start : token.end]
+    return 1, text[given[i].start : given[i].end]
 
 
 def _is_list(given: Sequence[Token], i: int) -> bool:
