@@ -99,6 +99,17 @@ def test_psql_sees_what_is_new(at: Serving) -> None:
     assert "Did not find" in psql(at, r"\d fresh").stderr
 
 
+def test_a_view_of_what_was_dropped(at: Serving, conn: psycopg.Connection[tuple[object, ...]]) -> None:
+    """It has no columns to show, and stands in nobody's way."""
+    at.db.sql("CREATE TABLE base (a int8)")
+    at.db.sql("CREATE VIEW above AS SELECT a FROM base")
+    at.db.sql("DROP TABLE base CASCADE")
+    left = conn.execute("SELECT relname FROM pg_class WHERE relname IN ('base', 'above')").fetchall()
+    assert ("base",) not in left
+    assert len(shown(at, r"\d orders")) == 8
+    at.db.sql("DROP VIEW IF EXISTS above")
+
+
 # ---------------------------------------------------------------- SQLAlchemy
 
 

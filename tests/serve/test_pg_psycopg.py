@@ -45,6 +45,18 @@ def test_parameters(at: Serving) -> None:
             ).fetchall() == [(3,)]
 
 
+def test_a_time_as_a_parameter(at: Serving) -> None:
+    at.db.sql("CREATE TABLE history (a int8)")
+    at.db.append("history", {"a": [1]}, at=10)
+    at.db.append("history", {"a": [2]}, at=20)
+    with psycopg.connect(at.conninfo(), autocommit=True) as conn:
+        for when, rows in ((15, [(1,)]), (20, [(1,), (2,)])):
+            for prepare in (False, True):
+                asked = conn.execute("SELECT a FROM history ORDER BY a AS OF %s", (when,), prepare=prepare)
+                assert asked.fetchall() == rows
+    at.db.sql("DROP TABLE history")
+
+
 def test_a_value_is_never_sql(at: Serving) -> None:
     """Whatever a value holds, it is that value."""
     nasty = [

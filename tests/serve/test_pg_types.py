@@ -75,7 +75,7 @@ def _parameter(type_: str, value: Any) -> Any:
 @pytest.mark.parametrize(("type_", "values"), VALUES, ids=[type_ for type_, _ in VALUES])
 def test_through_a_table(at: Serving, type_: str, values: list[Any], binary: bool) -> None:
     """Written as parameters, and read back: the same values, in both formats."""
-    mark = "%b" if binary and type_ != "numeric" else "%t"
+    mark = "%b" if binary else "%t"
     with psycopg.connect(at.conninfo(), autocommit=True) as conn, conn.cursor(binary=binary) as cur:
         cur.execute("DROP TABLE IF EXISTS v")
         cur.execute(f"CREATE TABLE v (i int4, x {type_})")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -61,6 +62,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(8, "tidegate-catalog")
         self._seen: tuple[Relation, ...] | None = None
         self._duck: Any = None
         self._start = time.strftime("%Y-%m-%d %H:%M:%S+00", time.gmtime())
@@ -90,12 +92,13 @@ class Catalog:
 
     def close(self) -> None:
         """Forgets what was filled."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             self._duck = self._seen = None
 
     def _cursor(self, lake: Lake) -> Any:
         """A connection to the filled tables."""
-        seen = relations(lake)
+        seen = relations(lake, self._pool)
         with self._lock:
             if self._duck is None or seen != self._seen:
                 duck = locked()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ from tidegate.serve.pg.catalog_views import (
 from tidegate.session.define import DEFAULTS
 from tidegate.session.lake import Lake, Seen
 from tidegate.session.query import columns_of
-from tidegate.shard.catalog import view_of
+from tidegate.shard.catalog import Item, view_of
 from tidegate.shard.validity import shown
 from tidegate.shard.writer import schema_of
 from tidegate.sql.scope import quoted
@@ -63,23 +64,23 @@ class Relation:
     sql: str | None = None
 
 
-def relations(lake: Lake) -> tuple[Relation, ...]:
-    """All that can be read, by name."""
-    found = []
-    for name, item in sorted(lake.catalog.readable().items()):
-        view = view_of(item)
-        try:
-            if view is not None:
-                own, kinds = columns_of(view.sql, Seen(lake), lake.clock.now())
-                names = [*view.columns, *own[len(view.columns) :]]
-                columns = tuple(Column(*one) for one in zip(names, kinds, strict=True))
-                found.append(Relation(name, "v", columns, view.sql))
-            else:
-                found.append(Relation(name, "r", _columns(lake, name)))
-        except TidegateError:  # dropped just now; or a view of what was dropped
-            if view is not None:
-                found.append(Relation(name, "v", (), view.sql))
-    return tuple(found)
+def relations(lake: Lake, pool: Executor) -> tuple[Relation, ...]:
+    """All that can be read, by name. Each has a log of its own to look at, which may be far away: several at once."""
+    items = sorted(lake.catalog.readable().items())
+    found = pool.map(lambda pair: _relation(lake, *pair), items)
+    return tuple(one for one in found if one is not None)
+
+
+def _relation(lake: Lake, name: str, item: Item) -> Relation | None:
+    view = view_of(item)
+    try:
+        if view is None:
+            return Relation(name, "r", _columns(lake, name))
+        own, kinds = columns_of(view.sql, Seen(lake), lake.clock.now())
+    except TidegateError:  # dropped just now; or a view of what was dropped
+        return None if view is None else Relation(name, "v", (), view.sql)
+    names = [*view.columns, *own[len(view.columns) :]]
+    return Relation(name, "v", tuple(Column(*one) for one in zip(names, kinds, strict=True)), view.sql)
 
 
 def _columns(lake: Lake, name: str) -> tuple[Column, ...]:

@@ -17,6 +17,7 @@ import bisect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tidegate.expr.types import MAX_PRECISION, NAMES, array
 from tidegate.serve.pg.sqlstate import Trouble
@@ -107,9 +108,11 @@ def fill(piece: Piece, types: Sequence[str | None], values: Sequence[str | None]
     """The statement with a value for each parameter, given as text; None is NULL."""
     written = [_literal(type_, value) for type_, value in zip(types, values, strict=True)]
     holes = [token for token in piece.tokens if token.kind == "parameter"]
+    # AS OF CAST(…) would be read as an alias called `of`: these stand in parentheses.
+    times = {token.start for of, token in pairwise(piece.tokens) if of.kind == "word" and of.text == "of"}
     if not holes:
         return Filled(piece.text)
-    size = len(piece.text) + sum(len(written[int(token.text) - 1]) + 2 for token in holes)
+    size = len(piece.text) + sum(len(written[int(token.text) - 1]) + 4 for token in holes)
     if size > MAX_TEXT:
         raise Trouble("54000", f"the statement with its values has more than {MAX_TEXT:,} characters")
     out: list[str] = []
@@ -117,6 +120,7 @@ def fill(piece: Piece, types: Sequence[str | None], values: Sequence[str | None]
     starts, ends = [], []
     for token in holes:
         literal = f" {written[int(token.text) - 1]} "
+        literal = f"({literal})" if token.start in times else literal
         out += (piece.text[at : token.start], literal)
         starts.append(length + token.start - at)
         length = starts[-1] + len(literal)
