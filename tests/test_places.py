@@ -178,3 +178,10 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
             assert ids(db) == [1, 1, 2, 2, 3, 3]
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_a_slip_of_memory_makes_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(tidegate.StoreError, match="folder of that name"):
+        tidegate.open("memory:")
+    assert not list(tmp_path.iterdir())

@@ -282,6 +282,8 @@ def test_transforms_are_held_to_more() -> None:
         ("'1970-01-02'", 86_400_000),
         ("timestamp '1970-01-01 00:00:01.5'", 1500),
         ("10 * 2", 20),
+        ("CAST('1970-01-02' AS timestamptz)", 86_400_000),
+        ("CASE WHEN true THEN 5 END", 5),
     ],
 )
 def test_as_of(sql: str, at: int) -> None:
@@ -291,8 +293,9 @@ def test_as_of(sql: str, at: int) -> None:
     assert bind.as_of(found.as_of, found.query.sql) == at
 
 
-def test_as_of_something_else() -> None:
-    found = statement("SELECT 1 AS OF (1 = 1)")
+@pytest.mark.parametrize("sql", ["(1 = 1)", "NULL", "NULL::timestamptz", "(NULL::int8)"])
+def test_as_of_something_else(sql: str) -> None:
+    found = statement(f"SELECT 1 AS OF {sql}")
     assert isinstance(found, Query)
     assert found.as_of is not None
     with pytest.raises(BindError, match="AS OF wants a time"):

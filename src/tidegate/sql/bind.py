@@ -121,12 +121,13 @@ def as_of(node: Node, sql: str, now_ms: int | None = None) -> int:
     """The time that AS OF names, in milliseconds: a number, or a timestamp."""
     binder = Binder(sql, Scope(()), now_ms)
     bound = binder.bind(node)
-    if bound.type == UNKNOWN or bound.type.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
-        micros = constant(bound, TIMESTAMPTZ, binder, node, "AS OF")
-        return int(micros.cast(pa.int64()).as_py()) // 1000
-    if not bound.type.is_number:
+    timed = bound.type == UNKNOWN or bound.type.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+    if not timed and not bound.type.is_number:
         raise BindError(f"AS OF wants a time, not {bound.type}", position=binder.position(node.at))
-    return int(constant(bound, INT8, binder, node, "AS OF").as_py())
+    found = constant(bound, TIMESTAMPTZ if timed else INT8, binder, node, "AS OF")
+    if not found.is_valid:
+        raise BindError("AS OF wants a time, not NULL", position=binder.position(node.at))
+    return int(found.cast(pa.int64()).as_py()) // (1000 if timed else 1)
 
 
 def _bind(parsed: Query | str, tables: _Tables) -> BoundQuery:

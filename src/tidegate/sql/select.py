@@ -268,6 +268,7 @@ def starts_as_of(c: Cursor) -> bool:
     return (
         after.kind in ("number", "string", "quoted")
         or (after.kind == "word" and after.text not in RESERVED | JOINING | {"order", "limit"})
+        or (after.kind == "word" and after.text in ("cast", "case", "null"))
         or (after.kind == "op" and after.text in ("(", "-"))
     )
 

@@ -103,6 +103,8 @@ def parse(url: str | os.PathLike[str]) -> Place:
                 f"{root}: SQLite is a file, and needs a folder", hint="metadata=log, or a postgresql:// URL"
             )
         return Place("objects", root.rstrip("/"), kind, postgres, tuple(options.items()))
+    if text in ("memory:", "memory:/"):
+        raise StoreError(f"{text} would be a folder of that name", hint="memory:// is a database in memory")
     scheme, found, _ = text.partition("://")
     if found and scheme != "file" and scheme.isalnum():
         known = ", ".join(("file://", "memory://", *SCHEMES))
