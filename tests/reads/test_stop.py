@@ -243,3 +243,18 @@ def test_who_waits_for_a_time_can_be_stopped(tmp_path: Path) -> None:
             with pytest.raises(CancelledError, match="was cancelled"):
                 db.sql(query, watch=watch)
         assert db.status().collections["t"].leases <= 1  # the process's own, which readers share
+
+
+def test_a_heavy_filter_is_stopped_between_its_functions(tmp_path: Path) -> None:
+    """Of one part with many rows and a filter that takes long: the watch is asked before each function of it."""
+    deep = "s"
+    for _ in range(20):
+        deep = f"md5({deep})"
+    with tidegate.open(tmp_path / "lake") as db:
+        db.sql("CREATE TABLE t (s text)")
+        db.append("t", pa.table({"s": [f"row {i}" for i in range(20_000)]}))
+        watch = _At(1_000_000)
+        db.sql(f"SELECT count(*) FROM t WHERE {deep} = 'x'", watch=watch)
+        assert watch.asked > 20
+        with pytest.raises(CancelledError):
+            db.sql(f"SELECT count(*) FROM t WHERE {deep} = 'x'", watch=_At(watch.asked - 10))

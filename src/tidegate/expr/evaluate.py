@@ -7,7 +7,7 @@ null, and an error where an argument is an error, the smallest if there are seve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 import pyarrow as pa
@@ -30,11 +30,21 @@ from tidegate.expr.types import MZ_TIMESTAMP
 class Evaluation:
     """The outcomes of any number of expressions over one batch."""
 
-    def __init__(self, columns: Sequence[pa.Array], rows: int, now: int | None = None) -> None:
-        """`columns[i]` is column i of the batch, `now` the value of `mz_now()`."""
+    def __init__(
+        self,
+        columns: Sequence[pa.Array],
+        rows: int,
+        now: int | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> None:
+        """`columns[i]` is column i of the batch, `now` the value of `mz_now()`.
+
+        `check` is called before each function, and may raise: a batch of a heavy filter can take seconds.
+        """
         self.columns = columns
         self.rows = rows
         self.now = now
+        self.check = check
         self._known: dict[Expr, Outcome] = {}
         self._families: dict[tuple[int, Expr], list[Call]] = {}
 
@@ -53,6 +63,8 @@ class Evaluation:
                 self._families.setdefault((id(node.function.family), root), []).append(node)
         for node in nodes:
             if node not in self._known:
+                if self.check is not None:
+                    self.check()
                 self._known[node] = self._evaluate(node)
         outcomes = (self._known[expr] for expr in exprs)
         return [Outcome(spread(values, self.rows), errors) for values, errors in outcomes]

@@ -23,7 +23,7 @@ computed again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -76,9 +76,15 @@ class SafePlan:
             by_cost.setdefault(_dearest(condition), []).append(condition)
         return [by_cost[tier] for tier in sorted(by_cost)]
 
-    def evaluate(self, columns: Sequence[pa.Array], rows: int, now: int | None = None) -> Rows:
-        """Runs over `columns` of `rows` rows each; a column that is not demanded may be None."""
-        batch = _Batch(columns, rows, now)
+    def evaluate(
+        self,
+        columns: Sequence[pa.Array],
+        rows: int,
+        now: int | None = None,
+        check: Callable[[], None] | None = None,
+    ) -> Rows:
+        """Runs over `columns` of `rows` rows each; a column that is not demanded may be None. `check` may end it by raising."""
+        batch = _Batch(columns, rows, now, check)
         for i, tier in enumerate(self._tiers):
             batch.ask(tier)
             rest = [condition for later in self._tiers[i + 1 :] for condition in later]
@@ -93,10 +99,16 @@ class SafePlan:
 class _Batch:
     """The rows that are still open, and how they stand."""
 
-    def __init__(self, columns: Sequence[pa.Array], rows: int, now: int | None) -> None:
+    def __init__(
+        self,
+        columns: Sequence[pa.Array],
+        rows: int,
+        now: int | None,
+        check: Callable[[], None] | None,
+    ) -> None:
         self.rows = rows
         self.width = len(columns)
-        self._evaluation = Evaluation(columns, rows, now)
+        self._evaluation = Evaluation(columns, rows, now, check)
         self._index: np.ndarray | None = None  # numbers in the first batch; None: still all of them
         self._state = Outcome(None)  # the AND so far: true, null, or an error; None: true for all
         self._asked: list[Expr] = []
@@ -129,7 +141,7 @@ class _Batch:
         for i, node in enumerate(known):
             column = self._evaluation.of(node)[0].values.take(indices) if self.width + i in needed else None
             columns.append(column)
-        new = _Batch(columns, len(keep), self._evaluation.now)
+        new = _Batch(columns, len(keep), self._evaluation.now, self._evaluation.check)
         new._index = keep if self._index is None else self._index[keep]
         values, errors = self._state
         new._state = Outcome(_take(values, indices), _take(errors, indices))

@@ -325,7 +325,7 @@ class Staged:
         if alone and pa.types.is_dictionary(given[0].type):
             got = evaluate_coded(step.plan, given[0], types[0], self.question.now)
         else:
-            got = step.plan.evaluate(given, len(open_.rows), self.question.now)
+            got = step.plan.evaluate(given, len(open_.rows), self.question.now, self.question.watch.check)
         if len(got.failures):
             raise self._failed(file, open_, got.failures)
         done = open_.narrow(got.selection, got.columns)
