@@ -52,7 +52,7 @@ def held(db: Database, name: str, as_of: int | None = None) -> Counter[str]:
 
 
 def parts(db: Database, name: str) -> list[Part]:
-    return db._open.table(name).machine.fetch().parts.all()
+    return db._open.collection(name).machine.fetch().parts.all()
 
 
 def no_orphans(folder: Path, now: int) -> None:

@@ -120,12 +120,16 @@ async def serve(
         await stop.wait()
 
 
-async def _web(stack: AsyncExitStack, desk: Desk, doors: Doors) -> int:
+def _check_installed() -> None:
     if find_spec("uvicorn") is None or find_spec("starlette") is None:
         raise UnsupportedError(
             "pages need starlette and uvicorn, which are not installed",
             hint="pip install 'tidegate[serve]'; or --no-web --pg 5433: psql alone",
         )
+
+
+async def _web(stack: AsyncExitStack, desk: Desk, doors: Doors) -> int:
+    _check_installed()
     import uvicorn
 
     from tidegate.serve.web.app import application
