@@ -1,4 +1,4 @@
-"""Hypothesis profiles.
+"""Hypothesis profiles, and the order of tests.
 
 `quick` (the default) tries 100 cases a law, what `make test` can afford; a law that needs more to catch its planted lie says
 so itself. Its cases are the same each time, so that `make test` tells of a change and not of luck. `prove` (`make prove`)
@@ -22,6 +22,21 @@ settings.register_profile(
 )
 settings.register_profile("prove", settings.get_profile("quick"), max_examples=5_000, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+LONGEST = (
+    "test_a_worker_is_killed_in_the_middle_of_everything",
+    "test_killed_drivers",
+    "test_queries_of_every_shape",
+    "test_every_record_once",
+    "test_many_tiny_partitions_are_few_parts",
+)
+"""Tests of a minute or more: begun first, so that at the end no process works at one while the others have nothing to do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, all others as they are."""
+    items.sort(key=lambda item: item.name not in LONGEST)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -24,7 +24,7 @@ from tidegate.spark import register
 from tidegate.spark.failure import told
 
 ROWS = 20
-KILLS = int(os.environ.get("TIDEGATE_STREAM_KILLS", "2"))
+KILLS = int(os.environ.get("TIDEGATE_STREAM_KILLS", "1"))
 """How often the driver is killed while it streams 50 batches; each start costs ten seconds."""
 
 
