@@ -1,7 +1,7 @@
 """On a standalone cluster of two workers, of which one is killed with -9 in the middle of each step: nothing is lost or doubled.
 
-TIDEGATE_CLUSTER_ROWS says how many rows: 400,000 by default, where a worker is killed in two of the steps; 20,000,000 in `make prove`,
-where it is in four.
+TIDEGATE_CLUSTER_ROWS says how many rows: 400,000 by default, and then a worker is killed in two of the steps; 20,000,000 in
+`make prove`, and then in four.
 """
 
 from __future__ import annotations
