@@ -294,3 +294,13 @@ def test_a_trickle_does_not_make_a_part_of_each_drop(tmp_path: Path) -> None:
         running.stop()
         assert time.monotonic() - began >= 0.9
         assert running.progress().parts == running.progress().batches
+
+
+def test_records_of_several_tables_add_up(tmp_path: Path) -> None:
+    with tidegate.open(tmp_path / "lake") as db:
+        db.sql("CREATE SOURCE s FROM GENERATOR auction (ROWS 1000) FOR ALL TABLES")
+        running = db.ingest("s", once=True, spark=False)
+        found = db.status().sources["s"]
+        each = [counts.records for counts in found.collections.values()]
+        assert len(each) > 1
+        assert found.total.records == running.progress().records == sum(each) > max(each)

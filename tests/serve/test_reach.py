@@ -89,7 +89,7 @@ def test_clients_make_sources_of_allowed_files_alone(desk: Desk, tmp_path: Path)
         "TO POSTGRES (HOST 'h', DATABASE 'd', USER 'u', PASSWORD 'env:HOME')",
         "TO POSTGRES (HOST 'h', DATABASE 'd', USER 'u', PASSWORD 'file:/etc/shadow')",
         "TO POSTGRES (HOST 'h', DATABASE 'd', USER 'u', SSL KEY '/etc/ssl/private/key.pem')",
-        "TO KAFKA (BROKER 'h:1', SETTINGS ('plugin.library.paths=/tmp/x.so'))",
+        "TO KAFKA (BROKER 'h:1', SETTINGS ('plugin.library.paths=x.so'))",
         "TO KAFKA (BROKER 'h:1', SASL USERNAME 'u', SASL PASSWORD 'env:HOME')",
     ],
 )

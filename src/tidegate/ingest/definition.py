@@ -83,3 +83,8 @@ class Source:
     max_errors: int | None = None
     options: dict[str, Any] = field(default_factory=dict, compare=False)
     """What else WITH says."""
+
+    @property
+    def tables(self) -> dict[str, str | None]:
+        """Of which table upstream each collection is made; None, where there is only one stream of records."""
+        return {output.name: output.table for output in self.outputs}

@@ -147,8 +147,7 @@ def _table(result: Result, out: TextIO) -> None:
     console = Console(file=out, highlight=False, soft_wrap=False)
     table = Table(box=box.SQUARE, header_style="bold", show_edge=False, pad_edge=False)
     for name, type_ in zip(result.names, result.types, strict=True):
-        number = type_.kind.value.startswith(("int", "float", "numeric"))
-        table.add_column(Text(name), justify="right" if number else "left", overflow="fold")
+        table.add_column(Text(name), justify="right" if type_.is_number else "left", overflow="fold")
     shown = result.rows()[:ROWS]
     for row in shown:
         table.add_row(*(Text("∅", style="dim") if value is None else Text(text(value)) for value in row))

@@ -132,7 +132,7 @@ async def _web(stack: AsyncExitStack, desk: Desk, doors: Doors) -> int:
     _check_installed()
     import uvicorn
 
-    from tidegate.serve.web.app import application
+    from tidegate.serve.web.app import HOSTS, application
 
     class Pages(uvicorn.Server):
         """A server that leaves the signals to us."""
@@ -147,7 +147,9 @@ async def _web(stack: AsyncExitStack, desk: Desk, doors: Doors) -> int:
 
     up = asyncio.Event()
     config = uvicorn.Config(
-        application(desk, token=doors.token, hosts=_hosts(doors.host)),
+        application(
+            desk, token=doors.token, hosts=(*HOSTS, doors.host) if is_loopback(doors.host) else ("*",)
+        ),
         log_config=None,
         access_log=False,
         lifespan="off",
@@ -178,11 +180,6 @@ async def _pg(stack: AsyncExitStack, desk: Desk, doors: Doors, tls: ssl.SSLConte
         raise _taken(doors.host, doors.pg or 0, error) from None
     stack.push_async_callback(server.close)
     return server.port
-
-
-def _hosts(host: str) -> tuple[str, ...]:
-    """The names by which a browser may ask for it: a page of somebody else whose name leads here is refused."""
-    return ("localhost", "127.0.0.1", "[::1]", host) if is_loopback(host) else ("*",)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -228,7 +228,7 @@ class Ingestion:
         self._failures = 0
         for name, counts in settled.counts.items():
             self._counts[name] = self._counts.get(name, Counts()).plus(counts)
-        every = total(source, self._counts)
+        every = total(source.tables, self._counts)
         errors = errors_now(self.lake.shard(source.errors))
         with self._lock:
             self._now = replace(
@@ -245,7 +245,7 @@ class Ingestion:
             metrics.add(
                 "ingest_records", sum(getattr(one, what) for one in settled.counts.values()), what=what
             )
-        metrics.add("ingest_bytes", total(source, settled.counts).bytes)
+        metrics.add("ingest_bytes", total(source.tables, settled.counts).bytes)
         self._ask_lag(source)
         self._tell("running")
 

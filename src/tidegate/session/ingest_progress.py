@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from tidegate.ingest.definition import Source
 from tidegate.ingest.made import Counts
 from tidegate.ingest.source import Lag
 from tidegate.progress import BAR, LOG, UNITS
@@ -103,12 +102,15 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
-def total(source: Source, counts: Mapping[str, Counts]) -> Counts:
-    """What became of all records. Collections that are made of the same records count them once, where they come in."""
+def total(tables: Mapping[str, str | None], counts: Mapping[str, Counts]) -> Counts:
+    """What became of all records. Collections that are made of the same records count them once, where they come in.
+
+    `tables`: of which table upstream each collection is made; None, where there is only one stream of records.
+    """
     come: dict[str | None, Counts] = {}
-    for output in source.outputs:
-        mine, known = counts.get(output.name, Counts()), come.get(output.table, Counts())
-        come[output.table] = mine if mine.records >= known.records else known
+    for name, table in tables.items():
+        mine, known = counts.get(name, Counts()), come.get(table, Counts())
+        come[table] = mine if mine.records >= known.records else known
     every = summed(list(counts.values()))
     return every._replace(
         records=sum(one.records for one in come.values()), bytes=sum(one.bytes for one in come.values())

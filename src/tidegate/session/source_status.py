@@ -18,6 +18,7 @@ from tidegate.ingest.made import Counts
 from tidegate.ingest.settle import errors_now
 from tidegate.ingest.source import Lag
 from tidegate.ingest.standing import Standing
+from tidegate.session.ingest_progress import total
 from tidegate.session.lake import Lake
 from tidegate.shard.catalog import Source
 
@@ -35,6 +36,8 @@ class SourceStatus:
     """When the last batch was committed, in ms."""
     collections: Mapping[str, Counts] = field(default_factory=dict)
     """What became of all records since the source was made, by collection."""
+    total: Counts = field(default_factory=Counts)
+    """The same of all of them: records of which several are made count once."""
     position: Mapping[str, Any] = field(default_factory=dict, repr=False)
     trouble: str | None = None
     """Why it does not go on."""
@@ -54,13 +57,15 @@ def source_status(lake: Lake, name: str, item: Source) -> SourceStatus:
     running = lake.ingesting.get(name)
     lag = None if running is None else running.progress().lag
     state, trouble = _state(lake, name, item, bad := errors_now(errors))
+    counts = {one: standing.counts for one, standing in standings.items()}
     return SourceStatus(
         kept["kind"],
         state,
         bad,
         max(least.batch, 0),
         least.when,
-        {one: standing.counts for one, standing in standings.items()},
+        counts,
+        total({output["name"]: output["table"] for output in kept["outputs"]}, counts),
         least.at,
         trouble,
         () if lag is None else tuple(lag.notes),

@@ -61,8 +61,7 @@ def shown(result: Result, seconds: float) -> Html:
 
 
 def _numbers(result: Result) -> frozenset[int]:
-    kinds = [type_.kind.value for type_ in result.types[:COLUMNS]]
-    return frozenset(i for i, kind in enumerate(kinds) if kind.startswith(("int", "float", "numeric")))
+    return frozenset(i for i, type_ in enumerate(result.types[:COLUMNS]) if type_.is_number)
 
 
 def _rows(result: Result) -> list[list[Child]]:
@@ -100,7 +99,7 @@ def _cost(result: Result, seconds: float) -> Html:
 
 
 def _stages(result: Result) -> Html | None:
-    """What was done, one after the other; most bytes have the longest bar."""
+    """What was done, one after the other; what took longest has the longest bar."""
     stages = result.scan.stages
     if not stages:
         return None

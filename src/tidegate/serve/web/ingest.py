@@ -13,7 +13,7 @@ from tidegate.serve.desk import Desk
 from tidegate.serve.web.collections import link
 from tidegate.serve.web.layout import card, facts, fragments, page, table
 from tidegate.serve.web.markup import Child, Html, el
-from tidegate.serve.web.pulse import LOOKS, Pulse, brought
+from tidegate.serve.web.pulse import LOOKS, Pulse
 from tidegate.serve.web.scale import number
 from tidegate.serve.web.words import ago, ahead, amount, moment, size
 from tidegate.session.source_status import SourceStatus
@@ -66,7 +66,7 @@ def _end(at: int | None) -> Child:
 
 
 def _source(name: str, one: SourceStatus, rates: list[float], ends: dict[str, int | None]) -> Html:
-    counts = brought(one)
+    counts = one.total
     rows: list[list[Child]] = [
         [
             el("a", collection, href=link(collection)), amount(c.records), size(c.bytes), amount(c.kept), amount(c.filtered),

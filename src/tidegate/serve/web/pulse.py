@@ -31,17 +31,6 @@ class Look:
     counts: Mapping[str, Counts]
 
 
-def brought(source: SourceStatus) -> Counts:
-    """All collections of a source together; records that come into several count once, where most came."""
-    every = list(source.collections.values())
-    total = Counts()
-    for one in every:
-        total = total.plus(one)
-    return total._replace(
-        records=max((one.records for one in every), default=0), bytes=max((one.bytes for one in every), default=0)
-    )  # fmt: skip
-
-
 class Pulse:
     """The last looks. Threads may share it."""
 
@@ -54,7 +43,7 @@ class Pulse:
         at = time.monotonic() if at is None else at
         with self._lock:
             if not self._looks or at - self._looks[-1].at >= APART_S:
-                self._looks.append(Look(at, {name: brought(one) for name, one in sources.items()}))
+                self._looks.append(Look(at, {name: one.total for name, one in sources.items()}))
 
     def rates(self, name: str) -> list[float]:
         """Records a second of a source, the oldest first; there is one less than looks."""
