@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tidegate.spark.session import prepare
+from tidegate.spark.session import active, prepare
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Half the processor time of a short session (research/spark.md §3); not for long scans."""
@@ -30,3 +30,15 @@ def spark() -> Iterator[SparkSession]:
     )
     yield found
     found.stop()
+
+
+@pytest.fixture(autouse=True)
+def _active(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Makes it the active one for each test that has it: `createDataFrame` of another session, in whichever test ran before in
+    this process, leaves that one active, and `DataFrame.rdd` looks there for sources written in Python.
+    """
+    if "spark" not in request.fixturenames:
+        yield
+        return
+    with active(request.getfixturevalue("spark")):
+        yield
