@@ -219,7 +219,7 @@ def create_view(lake: Lake, given: statement.CreateView) -> Result:
         return _there(found, name, skip=given.if_not_exists)
     seen = Seen(lake)
     names = names_of(given.query, seen, lake.clock.now())
-    if name in seen.names:
+    if name in seen.entries:
         raise BindError(f'view "{name}" reads itself', position=at(given.query.sql, given.name))
     if len(given.columns) > len(names):
         message = f'"{name}" has {len(names)} columns, and {len(given.columns)} names are given'

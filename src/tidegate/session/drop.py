@@ -86,7 +86,7 @@ def readers(lake: Lake, name: str) -> list[str]:
                 names_of(query.sql, seen, lake.clock.now())
             except TidegateError:
                 continue  # it cannot be read anyway
-            if name in seen.names:
+            if name in seen.entries:
                 found.append(view)
     return found
 

@@ -6,7 +6,7 @@ execute(lake, "CREATE TABLE t (id int8); INSERT INTO t VALUES (1); SELECT * FROM
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar, assert_never
 
@@ -20,7 +20,7 @@ from tidegate.session.lake import Lake
 from tidegate.session.modify import modify
 from tidegate.session.observe import observed
 from tidegate.session.show import show
-from tidegate.sql import bind, grammar
+from tidegate.sql import bind
 from tidegate.sql.statement import (
     AddColumn,
     AlterSource,
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 def execute(lake: Lake, sql: str, as_of: int | None = None, watch: Watch | None = None) -> Result:
     """Runs all statements of a text, one after the other; the result of the last. `watch` can end its queries."""
-    found = observed(lake, sql, "parse", lambda: _parsed(sql))
+    found = observed(lake, sql, "parse", lambda: _parsed(lake, sql))
     result = Result.done("")
     for one in found:
         result = observed(lake, sql, kind_of(one), partial(_one, lake, one, as_of, watch))
@@ -58,8 +58,8 @@ def kind_of(given: Statement) -> str:
     return "select" if name == "query" else name
 
 
-def _parsed(sql: str) -> list[Statement]:
-    found = grammar.statements(sql)
+def _parsed(lake: Lake, sql: str) -> Sequence[Statement]:
+    found = lake.prepared.statements(sql)
     if not found:
         raise ParseError("there is no statement here", position=Position(sql, 0, 0))
     return found

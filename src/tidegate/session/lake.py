@@ -24,10 +24,12 @@ from tidegate.plan.mfp import MapFilterProject
 from tidegate.scan.result import Result
 from tidegate.scan.turns import Turns
 from tidegate.scan.watch import Watch
+from tidegate.session.prepared import Prepared
 from tidegate.session.reach import ANYWHERE, Reach
 from tidegate.session.settings import changed
 from tidegate.shard.catalog import Item, Subsource, Table, View, kind_of, shard_of, view_of
 from tidegate.shard.heart import beat
+from tidegate.shard.known import Known
 from tidegate.shard.lease import step_back
 from tidegate.shard.machine import Machine
 from tidegate.shard.root import Root
@@ -87,6 +89,7 @@ class Lake:
         """Runs what is more than rows and groups of one collection; whoever opens the database sets it."""
         self.ingesting: dict[str, Running] = {}
         """Sources that this open database ingests, or has ingested, by name."""
+        self.prepared = Prepared()
         self.turns = Turns()
         self.metrics.gauge("peeks_running", "Fast-path reads that run now.", lambda: self.turns.running)
         self.metrics.gauge(
@@ -196,11 +199,18 @@ class Seen:
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self.tables: dict[str, tuple[Shard, Schema]] = {}
-        self.names: set[str] = set()
+        self.entries: dict[str, names.Entry | None] = {}
 
     def relation(self, name: str) -> names.Entry | None:
         """The collection or view of that name."""
-        self.names.add(name)
+        found = self.entries[name] = self._relation(name)
+        return found
+
+    def views(self) -> list[str]:
+        """The texts of the views among them."""
+        return [entry.sql for entry in self.entries.values() if isinstance(entry, names.View)]
+
+    def _relation(self, name: str) -> names.Entry | None:
         item = self.lake.catalog.find(name)
         view = None if item is None else view_of(item)
         if view is not None:
@@ -212,7 +222,18 @@ class Seen:
         state = shard.machine.fetch()
         schema = schema_of(state)
         self.tables[name] = shard, schema
-        return relation_of(name, schema, state.options)
+        key = (
+            name,
+            id(schema),
+            id(state.options),
+        )  # both are kept with what is made of them, so that they stay what they are
+        return _relations.get(key, lambda: (relation_of(name, schema, state.options), schema, state.options))[
+            0
+        ]
+
+
+_relations = Known(256)
+"""What binding sees of a collection, by the very schema and options that it was made of."""
 
 
 def relation_of(name: str, schema: Schema, options: Mapping[str, Any]) -> names.Relation:

@@ -38,8 +38,7 @@ REBINDS = 10
 
 def bound_query(lake: Lake, parsed: syntax.Query | str, seen: Seen, now_ms: int) -> BoundQuery:
     """Binds a query of rows or groups of one collection; a PlanError if it is more."""
-    del lake
-    return bind.query(parsed, seen, now_ms)
+    return lake.prepared.bound(parsed, seen, now_ms)
 
 
 def names_of(parsed: syntax.Query | str, seen: Catalog, now_ms: int) -> tuple[str, ...]:
@@ -113,7 +112,7 @@ def question_of(
 ) -> Question:
     """A bound query over a snapshot."""
     watch = watch or Watch(lake.config.statement_timeout_ms)
-    plan = bound.mfp.at(now).optimise()
+    plan = bound.plan(now)
     aggregation = None if bound.aggregation is None else bound.aggregation.at(now)
     shape = shape_of(bound)
     return Question(found, plan, bound.names, shape, now, lake.config, watch, lake.turns, aggregation)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import assert_never
 
 import pyarrow as pa
@@ -73,6 +74,15 @@ class BoundQuery:
     limit: int | None = None
     offset: int = 0
     aggregation: Aggregation | None = None
+
+    def plan(self, now: int) -> MapFilterProject:
+        """The plan at a time, optimised."""
+        return self._timeless or self.mfp.at(now).optimise()
+
+    @cached_property
+    def _timeless(self) -> MapFilterProject | None:
+        """The optimised plan where `mz_now()` decides nothing."""
+        return None if self.mfp.is_temporal else self.mfp.optimise()
 
     @property
     def last(self) -> MapFilterProject:

@@ -44,7 +44,7 @@ from tidegate.sql.syntax import (
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MOMENTS = {
+MOMENTS = {
     "now": TIMESTAMPTZ,
     "current_timestamp": TIMESTAMPTZ,
     "transaction_timestamp": TIMESTAMPTZ,
@@ -52,6 +52,7 @@ _MOMENTS = {
     "localtimestamp": TIMESTAMP,
     "current_date": DATE,
 }
+"""Words whose value is the time at which a query is bound."""
 _ALIASES = {
     "@": "abs",
     "char_length": "length",
@@ -194,7 +195,7 @@ class Binder:
         name = node.name
         if name == "mz_now" and not args:
             return Now()
-        if name in _MOMENTS and not args:
+        if name in MOMENTS and not args:
             return self._moment(name, f"{name}()" if node.is_function else name)
         if name == "-" and len(args) == 1 and isinstance(args[0], Literal):
             return literal.negated(args[0]) or build.call(name, *args)
@@ -224,7 +225,7 @@ class Binder:
                 hint="use mz_now(), the time at which the collection is read",
             )
         at = _EPOCH + timedelta(milliseconds=self.now_ms)
-        type_ = _MOMENTS[name]
+        type_ = MOMENTS[name]
         value = at if type_ == TIMESTAMPTZ else at.replace(tzinfo=None) if type_ == TIMESTAMP else at.date()
         return build.literal(value, type_)
 
