@@ -58,8 +58,10 @@ SHORT = 0.005
 def made(folder: Path, rows: int) -> Path:
     """The folder with the lake and links to its parts, made if it is not there yet."""
     from tidegate.shard import part
+    from tidegate.stats import roster
 
-    mark = f"1 part a million {part.ROW_GROUP_ROWS} {part.PAGE_ROWS} {inspect.getsource(part.layout)} {inspect.getsource(hits)}"
+    sources = "".join(map(inspect.getsource, (part.encode_part, part.layout, roster, hits)))
+    mark = f"1 part a million {part.ROW_GROUP_ROWS} {part.PAGE_ROWS} {sources}"
     root = folder / f"{rows}-{hashlib.sha256(mark.encode()).hexdigest()[:8]}"
     if (root / "done").exists():
         return root
@@ -95,7 +97,7 @@ def tidegate_engine(root: Path, late: bool) -> Callable[[Query], pa.Table]:
     from tidegate.config import Config
 
     pa.set_cpu_count(1)
-    config = Config(audit=0.0, late_materialization=late, max_result_bytes=1 << 40)
+    config = Config(audit=0.0, late_materialization=late, max_result_bytes=1 << 40, read_threads=1)
     db = tidegate.open(root / "lake", config=config)
     return lambda query: db.sql(query.sql()).arrow()
 

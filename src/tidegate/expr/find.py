@@ -31,6 +31,16 @@ def contains(texts: pa.Array, wanted: str) -> pa.Array:
     return found if isinstance(found, pa.Array) else found.combine_chunks()
 
 
+def holding(views: pa.Array, wanted: str) -> tuple[np.ndarray, pa.Array]:
+    """Of texts that are given as views: the numbers of those that hold `wanted`, and these as texts."""
+    import polars as pl
+
+    texts = pl.Series(views)
+    rows = texts.str.contains(wanted, literal=True).arg_true()
+    found = texts.gather(rows).to_arrow(compat_level=pl.CompatLevel.newest())
+    return rows.to_numpy().astype(np.int64), found.cast(pa.string())
+
+
 def matches(texts: pa.Array, pattern: str) -> np.ndarray:
     r"""Which of many long texts match: for patterns that mean the same to RE2 and to Rust's regex.
 

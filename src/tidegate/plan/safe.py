@@ -191,7 +191,12 @@ def _take(array: pa.Array | None, indices: pa.Array) -> pa.Array | None:
 
 
 def _pick(values: pa.Array, rows: np.ndarray) -> pa.Array:
-    return values if len(rows) == len(values) else values.take(pa.array(rows))
+    """These of the values, which rise; without a copy if they are most of them, and stand one behind the other."""
+    if len(rows) == len(values):
+        return values
+    if len(rows) > len(values) // 2 and rows[-1] - rows[0] == len(rows) - 1:
+        return values.slice(int(rows[0]), len(rows))
+    return values.take(pa.array(rows))
 
 
 def _numbers(mask: pa.Array) -> np.ndarray:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -36,8 +37,10 @@ from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.optimise import rebuild
 from tidegate.plan.safe import Failures
 from tidegate.plan.verdict import Verdicts, asked, verdicts
+from tidegate.plan.viewed import evaluate_viewed
 from tidegate.scan.failed import failed
 from tidegate.scan.lie import CHANCE, page_lie
+from tidegate.scan.listed import listed
 from tidegate.scan.question import Question
 from tidegate.scan.result import Scan
 from tidegate.scan.steps import Step, steps
@@ -207,9 +210,7 @@ class Staged:
                 size = min(size * GROWTH, most)
                 pages = slice((first + start) // PAGE_ROWS, -(-(first + stop) // PAGE_ROWS))
                 for kept, passing in _apart(keep[pages], whole[pages]):
-                    # Only where all pages are kept may a stretch begin inside of one.
-                    mask = None if kept.all() else np.repeat(kept, PAGE_ROWS)[: stop - start]
-                    yield Rows(group, start, stop, mask), passing
+                    yield _rows(group, start, stop, kept), passing
             first += rows
 
     def _first(self, most: int, *, all_pass: bool) -> int:
@@ -243,14 +244,20 @@ class Staged:
         return found.keep, found.verdict == Verdict.ALL
 
     def _verdicts(self, file: PartFile, count: int) -> Verdicts:
-        """What the statistics of a file's pages say of the plan."""
+        """What the statistics of a file's pages, and the values on them, say of the plan."""
         assert file.frame is not None
         wanted = sorted(asked(self.plan))
         lacking = {self.ids[i]: np.ones(count, bool) for i in wanted if not file.has(self.ids[i])}
         described = file.frame.specs([(self.ids[i], self.types[i]) for i in wanted], lacking)
         specs = dict(zip(wanted, described, strict=True))
-        now = (self.question.now, self.question.now)
-        return verdicts(self.plan, [specs.get(i) for i in range(self.plan.arity)], now, count)
+        now = self.question.now
+        found = verdicts(self.plan, [specs.get(i) for i in range(self.plan.arity)], (now, now), count)
+        keep = listed(self.plan, file.rosters, self.ids, self.types, now)
+        return (
+            found
+            if keep is None
+            else replace(found, verdict=np.where(keep, found.verdict, np.int8(Verdict.NONE)))
+        )
 
     def _audit(self, file: PartFile, dropped: np.ndarray) -> None:
         """Now and then reads the pages that their statistics left out, and raises if one holds what is asked for."""
@@ -317,15 +324,17 @@ class Staged:
 
     def _run(self, file: PartFile, step: Step, open_: _Open) -> _Open:
         began, before = time.perf_counter(), file.fetched
-        columns = step.columns
+        columns, now, check = step.columns, self.question.now, self.question.watch.check
         ids, types = [self.ids[at] for at in columns], [self.types[at] for at in columns]
         alone = len(step.inputs) == len(columns) == 1
         fresh = iter(file.read(ids, types, open_.rows, coded=alone) if columns else [])
         given = [next(fresh) if read else open_.columns[at] for read, at in step.inputs]
         if alone and pa.types.is_dictionary(given[0].type):
-            got = evaluate_coded(step.plan, given[0], types[0], self.question.now)
+            got = evaluate_coded(step.plan, given[0], types[0], now)
+        elif alone and pa.types.is_string_view(given[0].type):
+            got = evaluate_viewed(step.plan, given[0], types[0], now, check)
         else:
-            got = step.plan.evaluate(given, len(open_.rows), self.question.now, self.question.watch.check)
+            got = step.plan.evaluate(given, len(open_.rows), now, check)
         if len(got.failures):
             raise self._failed(file, open_, got.failures)
         done = open_.narrow(got.selection, got.columns)
@@ -345,6 +354,17 @@ class Staged:
         values = file.read([self.ids[i] for i in demanded], [self.types[i] for i in demanded], row)
         first = Failures(np.zeros(1, np.int64), failures.messages.slice(0, 1))
         return failed(first, [self.snapshot.labels[i] for i in demanded], values)
+
+
+def _rows(group: int, start: int, stop: int, kept: np.ndarray) -> Rows:
+    """The rows of a stretch that stand on pages that are kept, from the first such page to the last."""
+    if kept.all():
+        return Rows(group, start, stop)  # only such a stretch may begin inside of a page
+    at = np.flatnonzero(kept)
+    first, last = int(at[0]), int(at[-1]) + 1
+    start, stop = start + first * PAGE_ROWS, min(stop, start + last * PAGE_ROWS)
+    inside = kept[first:last]
+    return Rows(group, start, stop, None if inside.all() else np.repeat(inside, PAGE_ROWS)[: stop - start])
 
 
 def _apart(keep: np.ndarray, whole: np.ndarray) -> list[tuple[np.ndarray, bool]]:

@@ -34,10 +34,11 @@ from tidegate.shard.change import Part
 from tidegate.shard.known import Known
 from tidegate.shard.machine import Machine
 from tidegate.shard.pages import PageTable, Stored, read_table
-from tidegate.shard.part import field_ids, from_storage, one_chunk, page_frame
+from tidegate.shard.part import field_ids, from_storage, one_chunk, page_frame, page_rosters
 from tidegate.shard.seal import verify
 from tidegate.shard.splice import BYTE_ARRAY, Cut, Rows, Spliced, cuts, splice, splice_whole
 from tidegate.stats.frame import Frame
+from tidegate.stats.roster import Rosters
 from tidegate.store.blob import missing
 
 KEPT = 64 << 20
@@ -62,6 +63,10 @@ class _Kept:
     @cached_property
     def frame(self) -> Frame | None:
         return page_frame(self.metadata)
+
+    @cached_property
+    def rosters(self) -> Rosters:
+        return page_rosters(self.metadata)
 
     @cached_property
     def metadata(self) -> Any:
@@ -112,6 +117,11 @@ class PartFile:
         return self.kept.frame
 
     @property
+    def rosters(self) -> Rosters:
+        """Which values are on which of these pages."""
+        return self.kept.rosters
+
+    @property
     def known(self) -> Known:
         """What was found out about its pages."""
         return self.kept.known
@@ -148,7 +158,7 @@ class PartFile:
     ) -> list[pa.Array]:
         """The columns of these ids for the rows, in these types; those that the part lacks are NULL.
 
-        With `coded`, texts that are stored with a dictionary may come as Arrow's dictionary arrays.
+        With `coded`, texts may come as Arrow's dictionary arrays, if they are stored so, or as its views.
         """
         try:
             if self.table is None:
@@ -219,7 +229,7 @@ class PartFile:
             data = file.check(self.part.name)
             codes = _coded(cut) if coded else []
             if cut.mask is not None or (not codes and cut.size > LARGE):
-                found.update(_by_polars(data, None if cut.mask is None else kept))
+                found.update(_by_polars(data, None if cut.mask is None else kept, views=coded))
             else:
                 found.update(_by_arrow(data, codes))
             del data  # else its memory could not be used again
@@ -259,21 +269,23 @@ def _read(data: bytes, coded: Sequence[str] = ()) -> pa.Table:
     return pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(coded)).read(use_threads=False)
 
 
-def _by_polars(data: bytes, kept: str | None) -> dict[str, pa.Array]:
-    """The columns of a spliced file, of the rows where its bitmap holds if it has one."""
+def _by_polars(data: bytes, kept: str | None, *, views: bool) -> dict[str, pa.Array]:
+    """The columns of a spliced file, of the rows where its bitmap holds if it has one; texts as views, if these will do."""
     import polars as pl
 
     try:
         lazy = pl.scan_parquet(data, parallel="none" if kept is None else "prefiltered", use_statistics=False)
         frame = (lazy if kept is None else lazy.filter(pl.col(kept)).drop(kept)).collect()
         table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
-        return {name: _plain_text(table.column(name)) for name in table.column_names}
+        plain = one_chunk if views else _plain_text
+        return {name: plain(table.column(name)) for name in table.column_names}
     except pl.exceptions.PolarsError as error:
         raise OSError(str(error)) from None
 
 
 def _as(array: pa.Array, type_: Type) -> pa.Array:
-    return array if pa.types.is_dictionary(array.type) else from_storage(array, type_)
+    as_it_is = pa.types.is_dictionary(array.type) or pa.types.is_string_view(array.type)
+    return array if as_it_is else from_storage(array, type_)
 
 
 def _plain_text(column: pa.ChunkedArray) -> pa.Array:

@@ -60,6 +60,11 @@ class Chunk:
         return np.concatenate([[0], np.cumsum(self.rows[int(self.dictionary) :], dtype=np.int64)])
 
     @cached_property
+    def cut(self) -> bytes:
+        """Where its pages begin and end: the same for chunks whose pages hold the same rows."""
+        return self.starts.tobytes()
+
+    @cached_property
     def size(self) -> int:
         """Bytes in the file."""
         return int(self.offsets[-1]) - self.start

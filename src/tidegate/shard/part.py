@@ -8,7 +8,7 @@
   driven by a bitmap of ours.
 - Floats without Parquet statistics: a footer's min and max leave out NaN, and readers that order NaN above all else (Spark) would
   skip rows that match. Our own statistics know about NaN.
-- Our own statistics of each page sit in the file's metadata, as text that other readers pass over.
+- Our own statistics of each page, and which values are on it, sit in the file's metadata, as text that other readers pass over.
 - Columns carry their id as Parquet's field id. Intervals, which pyarrow cannot write, are a struct of months, days and
 microseconds.
 """
@@ -29,20 +29,25 @@ from tidegate.shard.pages import with_table
 from tidegate.shard.schema import HIDDEN, Schema
 from tidegate.stats.collect import PAGE_ROWS, Footer
 from tidegate.stats.frame import Frame
+from tidegate.stats.roster import ROSTERS_KEY, Rosters, repeats
 from tidegate.stats.summary import PAGES_KEY, read_pages
 
 ROW_GROUP_ROWS = 128 * PAGE_ROWS
-SAMPLE = 8192
-"""Rows that are looked at to see whether a column repeats itself."""
 INTERVAL_STRUCT = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("micros", pa.int64())])
 
 
 def encode_part(
-    schema: Schema, columns: list[pa.Array], times: pa.Array, diffs: pa.Array, pages: bytes = b""
+    schema: Schema,
+    columns: list[pa.Array],
+    times: pa.Array,
+    diffs: pa.Array,
+    pages: bytes = b"",
+    rosters: bytes = b"",
 ) -> bytes:
     """The bytes of a part: `columns` in the order of the schema, and each row's time and diff.
 
-    `pages` is the page map (`stats/summary.py`), kept in the file's metadata.
+    `pages` is the page map (`stats/summary.py`), and `rosters` says which values are on which pages (`stats/roster.py`): both are
+    kept in the file's metadata.
     """
     stored = [to_storage(array, column.type) for array, column in zip(columns, schema.columns, strict=True)]
     fields = [
@@ -55,16 +60,16 @@ def encode_part(
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, table.schema, **layout(table)) as writer:
         writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-        if pages:
-            # Not as the schema's metadata, which pyarrow would write a second time inside `ARROW:schema`.
-            writer.add_key_value_metadata({PAGES_KEY: pages})
+        told = {PAGES_KEY: pages, ROSTERS_KEY: rosters}
+        # Not as the schema's metadata, which pyarrow would write a second time inside `ARROW:schema`.
+        writer.add_key_value_metadata({key: value for key, value in told.items() if value})
     return with_table(sink.getvalue())
 
 
 def layout(table: pa.Table) -> dict[str, Any]:
     """How a part is laid out, as options of pyarrow's writer."""
     hidden = [name for name in HIDDEN if name in table.schema.names]
-    repeating = [n for n in table.schema.names if n not in hidden and _repeats(one_chunk(table.column(n)))]
+    repeating = [n for n in table.schema.names if n not in hidden and repeats(one_chunk(table.column(n)))]
     return {
         "compression": "zstd",
         "compression_level": 1,
@@ -104,6 +109,11 @@ def page_frame(metadata: pq.FileMetaData) -> Frame | None:
     return read_pages((metadata.metadata or {}).get(PAGES_KEY, b""), metadata.num_rows)
 
 
+def page_rosters(metadata: pq.FileMetaData) -> Rosters:
+    """Which values are on which of a part's pages, of the columns of which its file says so."""
+    return Rosters.read((metadata.metadata or {}).get(ROSTERS_KEY, b""), -(-metadata.num_rows // PAGE_ROWS))
+
+
 def decode_part(
     name: str, data: pa.Buffer | bytes, schema: Schema, wanted: list[int]
 ) -> tuple[list[pa.Array], pa.Table]:
@@ -141,16 +151,6 @@ def one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         return array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
     return array
-
-
-def _repeats(array: pa.Array) -> bool:
-    """Whether a dictionary is worth it: few distinct values in a sample spread over the column."""
-    if pa.types.is_nested(array.type) or pa.types.is_boolean(array.type) or not len(array):
-        return False
-    step = max(1, len(array) // SAMPLE)
-    sample = array.take(pa.array(np.arange(0, len(array), step)))
-    distinct = pc.count_distinct(sample, mode="only_valid").as_py()
-    return bool(distinct <= len(sample) // 8)
 
 
 def _with_statistics(schema: pa.Schema) -> list[str]:

@@ -30,6 +30,7 @@ from isal.isal_zlib import crc32
 from tidegate.errors import CorruptError
 from tidegate.shard.pages import Chunk, Stored
 from tidegate.shard.thrift import BINARY, I32, I64, LIST, STRUCT, items, number, struct, text
+from tidegate.stats.collect import PAGE_ROWS
 
 _BOOLEAN, _PLAIN, _RLE, _UNCOMPRESSED = 0, 0, 3, 0
 BYTE_ARRAY = 6
@@ -53,12 +54,17 @@ class Rows:
         return self.stop - self.start if self.mask is None else int(np.count_nonzero(self.mask))
 
     def narrow(self, keep: np.ndarray) -> Rows:
-        """Those of these rows that stand at the places `keep`, which rise."""
+        """Those of these rows that stand at the places `keep`, which rise. What comes before and after their pages is left out."""
         if len(keep) == len(self):
             return self
-        mask = np.zeros(self.stop - self.start, bool)
-        mask[keep if self.mask is None else np.flatnonzero(self.mask)[keep]] = True
-        return Rows(self.group, self.start, self.stop, mask)
+        at = keep if self.mask is None else np.flatnonzero(self.mask)[keep]
+        start, stop = self.start, self.stop
+        if len(at):
+            start = max(start, (self.start + int(at[0])) // PAGE_ROWS * PAGE_ROWS)
+            stop = min(stop, -(-(self.start + int(at[-1]) + 1) // PAGE_ROWS) * PAGE_ROWS)
+        mask = np.zeros(stop - start, bool)
+        mask[at - (start - self.start)] = True
+        return Rows(self.group, start, stop, mask)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +118,7 @@ def cuts(columns: Iterable[Stored], rows: Rows) -> list[Cut]:
     """The pages to read of flat columns, in sets that end their pages at the same rows."""
     sets: dict[bytes, list[Stored]] = {}
     for column in columns:
-        sets.setdefault(column.chunks[rows.group][0].starts.tobytes(), []).append(column)
+        sets.setdefault(column.chunks[rows.group][0].cut, []).append(column)
     return [_cut(tuple(alike), rows) for alike in sets.values()]
 
 

@@ -34,6 +34,7 @@ from tidegate.expr.types import Kind, Type
 from tidegate.metrics import Metrics
 from tidegate.shard.batch import Rows, conform, conform_diffs
 from tidegate.shard.change import Append, Create, Part
+from tidegate.shard.known import Known
 from tidegate.shard.machine import Machine
 from tidegate.shard.merge import Block, in_order
 from tidegate.shard.pages import tail_size
@@ -148,7 +149,8 @@ class Shard:
     ) -> Part:
         """Stores updates as one part that nothing refers to yet."""
         known = self.describe(schema, block.columns)
-        data = encode_part(schema, block.columns, pa.array(block.times), pa.array(block.diffs), known.pages)
+        times, diffs = pa.array(block.times), pa.array(block.diffs)
+        data = encode_part(schema, block.columns, times, diffs, known.pages, known.rosters)
         name = f"part/{state.shard}/{secrets.token_hex(12)}"
         validity = Validity.of(state.options)
         tail = tail_size(data)
@@ -263,7 +265,14 @@ class Shard:
 
 def schema_of(state: State) -> Schema:
     """The newest version of the schema."""
-    return Schema.from_json(state.schema)
+    kept: tuple[Any, Schema] = _schemas.get(
+        id(state.schema), lambda: (state.schema, Schema.from_json(state.schema))
+    )
+    return kept[1]
+
+
+_schemas = Known(256)
+"""By the object that the state has, which is kept beside it and so stays the one of this number."""
 
 
 def order_of(state: State, schema: Schema, *, retracts: bool) -> tuple[int, ...]:

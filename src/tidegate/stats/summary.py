@@ -2,6 +2,7 @@
 
     summary = summarise([Column(0, "id", INT8, ids), …], rows)
     summary.pages             text for the file's own metadata: statistics of each page of 8,192 rows
+    summary.rosters           likewise: which values are on which of them
     summary.encoded(footer)   goes into the state with the part's name; within the budget
 
 Text, because the values of Parquet's metadata are text to most readers. The second waits until the file is
@@ -21,6 +22,7 @@ from tidegate.stats import codec
 from tidegate.stats.collect import PAGE_ROWS, Column, Footer, collect
 from tidegate.stats.frame import Frame
 from tidegate.stats.names import Place
+from tidegate.stats.roster import rosters
 from tidegate.stats.trim import BUDGET, named, trim
 
 PAGES_KEY = b"tidegate.pages"
@@ -35,6 +37,7 @@ class Summary:
     """Encoded; where `later` is given they are not known yet."""
     pages: bytes
     later: Callable[[Footer], bytes] | None = None
+    rosters: bytes = b""
 
     def encoded(self, footer: Callable[[], Footer]) -> bytes:
         """The statistics of the part; `footer` is asked if it is needed."""
@@ -58,7 +61,7 @@ def summarise(
     if rows <= PAGE_ROWS:
         return Summary(b"", b"", later)  # of one page there is no more to say than of the part
     pages = Frame(collected.page_rows(), collected.pages())
-    return Summary(b"", base64.b85encode(pages.pack()), later)
+    return Summary(b"", base64.b85encode(pages.pack()), later, rosters(columns, rows))
 
 
 def read_pages(data: bytes, rows: int) -> Frame | None:

@@ -87,6 +87,15 @@ def parsed(pattern: str, escape: str = "\\", *, fold: bool = False) -> Like:
     return _parsed(pattern, escape, fold)
 
 
+def sought(pattern: str) -> str | None:
+    """The text that LIKE with this pattern looks for anywhere in others; None: it asks for something else."""
+    match parsed(pattern):
+        case Like(((False, "%"), (True, text), (False, "%")), None):
+            return text
+        case _:
+            return None
+
+
 @lru_cache(maxsize=1024)
 def _parsed(pattern: str, escape: str, fold: bool) -> Like:
     if len(escape) > 1:

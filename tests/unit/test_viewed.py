@@ -1,0 +1,64 @@
+"""A plan over texts that came as views gives what it gives over the texts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.expr.functions.pattern import sought
+from tidegate.expr.types import TEXT
+from tidegate.plan.mfp import identity
+from tidegate.plan.safe import SafePlan
+from tidegate.plan.viewed import evaluate_viewed
+from tidegate.sql import bind
+
+CONDITIONS = (
+    "x LIKE '%a%'",
+    "x LIKE '%é%'",
+    "x LIKE '%ab%' AND length(x) > 2",
+    "x LIKE 'a%'",
+    "x NOT LIKE '%a%'",
+    "x ILIKE '%A%'",
+    r"x LIKE '%\%%'",
+    "x LIKE '%%'",
+    "x LIKE NULL",
+    "x = 'ab'",
+    "x LIKE '%a%' OR x IS NULL",
+)
+OUTPUTS = ("x", "upper(x) || '!'", "x::int4")
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@given(texts=st.lists(st.none() | st.text("abé%1 \\", max_size=20)), extra=st.text("ab", max_size=3))
+def test_the_same_rows_columns_and_failures(condition: str, texts: list[str | None], extra: str) -> None:
+    where = bind.expression(condition, [("x", TEXT)])
+    outputs = [bind.expression(output, [("x", TEXT)]) for output in OUTPUTS]
+    plan = SafePlan(identity((TEXT,)).filter(where).map(*outputs).project([0, 1, 2, 3]))
+    given_ = pa.array([*texts, extra * 9], pa.string())
+    want, got = (
+        plan.evaluate([given_], len(given_)),
+        evaluate_viewed(plan, given_.cast(pa.string_view()), TEXT),
+    )
+    assert got.selection.tolist() == want.selection.tolist()
+    assert [column.to_pylist() for column in got.columns] == [column.to_pylist() for column in want.columns]
+    assert [column.type for column in got.columns] == [column.type for column in want.columns]
+    assert got.failures.rows.tolist() == want.failures.rows.tolist()
+    assert got.failures.messages.to_pylist() == want.failures.messages.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [
+        ("%a%", "a"),
+        (r"%50\%%", "50%"),
+        ("%a", None),
+        ("a%", None),
+        ("%a_b%", None),
+        ("%%", None),
+        ("%a\\", None),
+    ],
+)
+def test_what_is_looked_for(pattern: str, wanted: str | None) -> None:
+    assert sought(pattern) == wanted
