@@ -27,7 +27,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 LONGEST = (
     "test_a_worker_is_killed_in_the_middle_of_everything",
     "test_killed_drivers",
+    "test_demo_runs_and_compares_its_answers",
+    "test_pages_with_spark",
+    "test_two_at_once_and_killed_in_the_middle",
     "test_queries_of_every_shape",
+    "test_table",
+    "test_spark_dataframes",
     "test_every_record_once",
     "test_many_tiny_partitions_are_few_parts",
 )

@@ -38,7 +38,7 @@ from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.writer import schema_of
 
 SEED = int(os.environ.get("TIDEGATE_SEED", "1"))
-TIMES = int(os.environ.get("TIDEGATE_READS", "3"))
+TIMES = int(os.environ.get("TIDEGATE_READS", "2"))
 FLAGS = tuple(f.name for f in fields(Config) if isinstance(f.default, bool) and f.name != "stats_collection")
 SIZES: dict[Size, tuple[int, int]] = {"small": (3, 25), "pages": (1, 20), "groups": (1, 5)}
 """Collections of a test, and queries over each."""
