@@ -20,6 +20,7 @@ from tests.laws.claims import show, show_specs
 from tests.laws.grow import COLUMNS, OFTEN, Grower, by_kind, vocabulary
 from tests.laws.instances import Instance
 from tests.laws.test_planted_lies import lie_for_expressions
+from tidegate.errors import LimitError
 from tidegate.expr.evaluate import Evaluation
 from tidegate.expr.function import REGISTRY
 from tidegate.expr.interpret import Interpretation
@@ -60,6 +61,8 @@ def check(expr: Expr, interpretation: Interpretation, evaluation: Evaluation) ->
             try:
                 specs, got = interpretation.of(node), evaluation.of(node)[0]
                 bad = np.flatnonzero(~specs.admits(got.values, got.errors))
+            except LimitError:
+                return  # more than fits into one batch: refused, and so nothing is said
             except Exception as crash:
                 crash.add_note(f"in {written(node)}")
                 raise
@@ -129,9 +132,9 @@ def test_random_filters(seed: int) -> None:
 
 @pytest.mark.parametrize("kind", sorted(vocabulary()))
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=cases(2), phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(max_examples=cases(4), phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_random_values(kind: Kind, seed: int) -> None:
-    """Expressions of every other type, compared with a constant or another of the kind; 2 batches a kind."""
+    """Expressions of every other type, compared with a constant or another of the kind; 4 batches a kind."""
     rng = np.random.default_rng(seed)
     boxes = columns(rng)
     span, now = times(rng)

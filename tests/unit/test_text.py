@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from tests.unit.text_cases import assert_sound, boxes, interpreted, outcomes, spelled
+from tidegate.errors import LimitError
 from tidegate.expr.build import call, literal, text
 from tidegate.expr.evaluate import Evaluation
+from tidegate.expr.function import REGISTRY
 from tidegate.expr.functions import text_edit
 from tidegate.expr.prefix import LAST, common_prefix, successor, successors
 from tidegate.expr.specs import Specs
+from tidegate.expr.transfer import by_trend
 from tidegate.expr.tree import Column, Expr
 from tidegate.expr.types import INT4, TEXT
 
@@ -277,3 +282,22 @@ def test_only_a_negative_length_fails() -> None:
     for size, fails in ((2, False), (-1, True)):
         specs = interpreted(call("substring", X, n(1), n(size)), None, None)
         assert specs.error.tolist() == [fails]
+
+
+def test_a_long_text_beside_one_that_is_repeated_often() -> None:
+    """Together they are small; Arrow's own estimate is all texts times the greatest number."""
+    texts, times = ["ab", *["y" * 9000] * 300], [100_000, *[1] * 300]
+    columns = [pa.array(texts), pa.array(times, pa.int32())]
+    (got,) = Evaluation(columns, len(texts)).of(call("repeat", X, Column(1, INT4)))
+    assert got.errors is None
+    assert got.values.to_pylist() == [one * many for one, many in zip(texts, times, strict=True)]
+
+
+def test_a_batch_that_does_not_fit_is_a_limit() -> None:
+    def full(_: pa.Array) -> pa.Array:
+        raise pa.ArrowCapacityError("array cannot contain more than 2147483646 bytes")
+
+    function = replace(REGISTRY.overloads("upper")[0], kernel=full)
+    with pytest.raises(LimitError, match="upper makes more than 2 GB of text at once"):
+        function.run([pa.array(["x"])], TEXT)
+    assert not by_trend(function, [Specs.ranged(TEXT, pa.array(["x"]), pa.array(["x"]))], TEXT).exact.any()

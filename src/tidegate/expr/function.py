@@ -37,7 +37,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
+from tidegate.errors import LimitError
 from tidegate.expr.outcome import Outcome
 from tidegate.expr.types import Kind, Type
 
@@ -212,7 +214,13 @@ class Function:
         with np.errstate(
             all="ignore"
         ):  # kernels see ∞, NaN and overflow on purpose, and report what is wrong as errors
-            got = self.kernel(*args, **extra)
+            try:
+                got = self.kernel(*args, **extra)
+            except pa.ArrowCapacityError:
+                raise LimitError(
+                    f"{self.name} makes more than 2 GB of text at once",
+                    hint="with a smaller batch_rows it may fit",
+                ) from None
         return got if isinstance(got, Outcome) else Outcome(got)
 
 

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.errors import LimitError
 from tidegate.expr import order
 from tidegate.expr.function import AT_ENDS, NEVER, Function, Trend, Where
 from tidegate.expr.outcome import Outcome, spread
@@ -91,14 +92,18 @@ def _trends(function: Function, args: Sequence[Specs]) -> tuple[np.ndarray, list
 def _corners(
     function: Function, args: Sequence[Specs], free: Sequence[int], out: Type
 ) -> list[tuple[tuple[int, ...], Outcome]]:
-    """The outcome at every corner, each with the side (0 low, 1 high) it takes of every free argument."""
+    """The outcome at every corner, each with the side (0 low, 1 high) of every free argument; none if they are too large."""
     sides = [arg.bounds() for arg in args]
     result = []
     for choice in product((0, 1), repeat=len(free)):
         picked = [low for low, _ in sides]
         for i, side in zip(free, choice, strict=True):
             picked[i] = sides[i][side]
-        result.append((choice, function.run(fit(*picked) if picked else (), out, [arg.type for arg in args])))
+        try:
+            got = function.run(fit(*picked) if picked else (), out, [arg.type for arg in args])
+        except LimitError:
+            return []
+        result.append((choice, got))
     return result
 
 

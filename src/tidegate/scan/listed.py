@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow.compute as pc
 
+from tidegate.errors import LimitError
 from tidegate.expr.evaluate import Evaluation
 from tidegate.expr.outcome import to_numpy
 from tidegate.expr.tree import Expr, permute, support
@@ -35,9 +36,13 @@ def listed(
             continue
         (at,) = columns
         found = rosters.of(ids[at])
-        if found is not None:
+        if found is None:
+            continue
+        try:
             pages = found.on(_open(permute(condition, {at: 0}), found, types[at], now, careful=careful))
-            keep = pages if keep is None else keep & pages
+        except LimitError:  # other conditions may spare the rows for which it would make so much
+            continue
+        keep = pages if keep is None else keep & pages
     return keep
 
 

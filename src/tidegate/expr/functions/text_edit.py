@@ -97,6 +97,11 @@ def _too_large(size: np.ndarray) -> np.ndarray:
     return over | (np.cumsum(np.where(over, 0, size)) > MAX_BATCH)
 
 
+def _repeated(texts: pa.Array, times: np.ndarray) -> pa.Array:
+    """Each text so many times. Arrow wants room for all texts times the greatest number, and so it is given wide offsets."""
+    return pc.binary_repeat(texts.cast(pa.large_string()), pa.array(times)).cast(pa.string())
+
+
 def repeat_transfer(out: Type, a: Specs, n: Specs) -> Specs:
     """repeat(a, n) starts with a for n >= 1. It may fail, as no bound tells the length of a text."""
     count = constant(n)
@@ -119,7 +124,7 @@ def repeat(a: Datum, count: Datum) -> Outcome:
     text = spread(a, n)
     times = np.broadcast_to(np.maximum(to_numpy(count), 0), n).astype(np.int64)
     refused = _too_large(sizes(text) * times)
-    values = nulled(pc.binary_repeat(text, pa.array(np.where(refused, 0, times))), a, count)
+    values = nulled(_repeated(text, np.where(refused, 0, times)), a, count)
     return with_errors(values, failing(refused, TOO_LARGE))
 
 
@@ -132,7 +137,7 @@ def _padding(a: pa.Array, size: Datum, fill: Datum) -> tuple[pa.Array, np.ndarra
     missing = np.where(width == 0, 0, missing)
     times = -(-missing // np.maximum(width, 1))
     refused = _too_large(sizes(fills) * times)
-    padding = pc.binary_repeat(fills, pa.array(np.where(refused, 0, times)))
+    padding = _repeated(fills, np.where(refused, 0, times))
     return slice_chars(padding, np.zeros(n, np.int64), missing), refused
 
 
