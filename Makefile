@@ -8,6 +8,8 @@ ifndef SEED
 SEED := $(shell echo $$RANDOM$$RANDOM)
 endif
 export PYTHON
+# Tests start hundreds of processes: each would compile all modules anew, a second of work.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup postgres kafka chromium demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart prove docs clean
 

@@ -29,7 +29,7 @@ from tidegate.expr.lanes import Lanes
 from tidegate.expr.specs import NO, YES, Specs, to_bools
 from tidegate.expr.types import Kind, Type
 
-VARIANTS = 12
+VARIANTS = 6
 """Pools made for each type; a case picks one. More would cost more time to sort than they add."""
 POOL = 110
 """Values in a pool: about the largest corpus. Sorting compares all pairs."""
