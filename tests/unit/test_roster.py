@@ -99,6 +99,20 @@ def test_what_cannot_be_read_is_as_if_it_were_not_there(data: bytes) -> None:
     assert unreadable["rosters"] == before + 1
 
 
+@pytest.mark.parametrize("there", [b"", b"\xff"])
+@pytest.mark.parametrize("values", [b"", b"no stream"])
+def test_a_column_that_cannot_be_read_is_as_if_it_had_none(values: bytes, there: bytes) -> None:
+    good = roster._stream(pa.table({"v": [1, 2, 3]}))
+    for given in ((values, b"\xff" * 2), (good, there)):
+        lines = [{"id": 1, "values": given[0], "there": given[1]}]
+        data = roster.base64.b85encode(roster._stream(pa.Table.from_pylist(lines, roster._SCHEMA)))
+        before = unreadable["rosters"]
+        found = Rosters.read(data, 4)
+        assert found.of(1) is None
+        assert found.of(1) is None
+        assert unreadable["rosters"] == before + 1
+
+
 # ---------------------------------------------------------------- in queries
 
 

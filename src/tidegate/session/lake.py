@@ -222,14 +222,15 @@ class Seen:
         state = shard.machine.fetch()
         schema = schema_of(state)
         self.tables[name] = shard, schema
-        key = (
-            name,
-            id(schema),
-            id(state.options),
-        )  # both are kept with what is made of them, so that they stay what they are
-        return _relations.get(key, lambda: (relation_of(name, schema, state.options), schema, state.options))[
-            0
-        ]
+        return _bindable(name, schema, state.options)
+
+
+def _bindable(name: str, schema: Schema, options: Mapping[str, Any]) -> names.Relation:
+    """`relation_of`, made once. Schema and options are known by their numbers, and kept, so that these stay theirs."""
+    kept: tuple[names.Relation, Schema, Any] = _relations.get(
+        (name, id(schema), id(options)), lambda: (relation_of(name, schema, options), schema, options)
+    )
+    return kept[0]
 
 
 _relations = Known(256)

@@ -68,7 +68,7 @@ class Rosters:
     def __init__(self, table: pa.Table, pages: int) -> None:
         """Use `read`."""
         self._table, self._pages = table, pages
-        self._made: dict[int, Roster] = {}
+        self._made: dict[int, Roster | None] = {}
 
     @staticmethod
     def read(data: bytes, pages: int) -> Rosters:
@@ -95,11 +95,15 @@ class Rosters:
             self._made[id_] = self._read(self._places[id_])
         return self._made[id_]
 
-    def _read(self, row: int) -> Roster:
-        values = pa.ipc.open_stream(self._table.column("values")[row].as_py()).read_all().column(0)
-        bits = np.frombuffer(self._table.column("there")[row].as_py(), np.uint8)
-        there = np.unpackbits(bits, count=len(values) * self._pages).astype(bool)
-        return Roster(values.combine_chunks(), there.reshape(len(values), self._pages))
+    def _read(self, row: int) -> Roster | None:
+        try:
+            values = pa.ipc.open_stream(self._table.column("values")[row].as_py()).read_all().column(0)
+            bits = np.frombuffer(self._table.column("there")[row].as_py(), np.uint8)
+            there = np.unpackbits(bits)[: len(values) * self._pages].reshape(len(values), self._pages)
+        except (ValueError, pa.ArrowException, OSError):
+            codec.unreadable["rosters"] += 1
+            return None
+        return Roster(values.combine_chunks(), there.astype(bool))
 
 
 def rosters(columns: Iterable[Column], rows: int) -> bytes:
