@@ -9,6 +9,9 @@ which `truncate` keeps short; a hint in memory saves most of them.
 One trap: a writer looks (7 is the newest), sleeps, others write 8 to 200 and truncate below 200, and the sleeper wakes up and
 creates 8, which is not there any more: it would believe that it had won. So entries younger than `GRACE_S` are never
 truncated, and a writer whose look and creation lie further apart than half of that does not believe its own success.
+
+The same promise spares readers most listings: for half of that time after one, whatever came behind the newest entry is still
+there, and asking for the next number by its name tells whether there is any.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class LogConsensus:
     def __init__(self, blob: Blob, folder: str = "log", grace_s: float = GRACE_S) -> None:
         self.blob, self.folder, self.grace_s = blob, folder, grace_s
         self._newest: dict[str, int] = {}
+        self._listed: dict[str, tuple[int, float, float]] = {}
+        """Of each key the number behind its newest entry, and when that was listed, by both clocks: either may stand still."""
         self._lock = threading.Lock()
 
     def head(self, key: str) -> Numbered | None:
@@ -58,9 +63,33 @@ class LogConsensus:
 
     def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
         """Entries from number `first` on, at most `limit`."""
-        numbers = [number for number in self._numbers(key) if number >= first][:limit]
+        if self._is_end(key, first):
+            return self._behind(key, first, limit)
+        looked = time.monotonic(), time.time()
+        there = self._numbers(key)
+        if there:
+            with self._lock:
+                self._listed[key] = there[-1] + 1, *looked
+        numbers = [number for number in there if number >= first][:limit]
         found = ((number, self.blob.get(self._name(key, number))) for number in numbers)
         return [Numbered(number, data) for number, data in found if data is not None]
+
+    def _is_end(self, key: str, number: int) -> bool:
+        """Whether the log ended before this number when it was listed, so short ago that nothing behind can be truncated yet."""
+        with self._lock:
+            end, monotonic, wall = self._listed.get(key, (-1, 0.0, 0.0))
+        ages = time.monotonic() - monotonic, abs(time.time() - wall)
+        return end == number and max(ages) < self.grace_s / 2
+
+    def _behind(self, key: str, first: int, limit: int) -> list[Numbered]:
+        """Entries from what was the end on, asked for by their names."""
+        found: list[Numbered] = []
+        while len(found) < limit and (data := self.blob.get(self._name(key, first + len(found)))) is not None:
+            found.append(Numbered(first + len(found), data))
+        with self._lock:
+            end, *when = self._listed[key]
+            self._listed[key] = max(end, first + len(found)), when[0], when[1]
+        return found
 
     def truncate(self, key: str, before: int) -> None:
         """Removes entries below number `before`, but never the newest."""
