@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tidegate
+from tidegate.config import Config
 from tidegate.expr.functions.pattern import sought
 from tidegate.expr.types import TEXT
 from tidegate.plan.mfp import identity
-from tidegate.plan.safe import SafePlan
+from tidegate.plan.safe import Rows, SafePlan
 from tidegate.plan.viewed import evaluate_viewed
+from tidegate.scan import late
 from tidegate.sql import bind
 
 CONDITIONS = (
@@ -62,3 +68,22 @@ def test_the_same_rows_columns_and_failures(condition: str, texts: list[str | No
 )
 def test_what_is_looked_for(pattern: str, wanted: str | None) -> None:
     assert sought(pattern) == wanted
+
+
+def test_queries_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a column of many long texts, which polars decodes."""
+    lengths: list[int] = []
+
+    def counted(plan: SafePlan, column: pa.Array, *more: Any) -> Rows:
+        lengths.append(len(column))
+        return evaluate_viewed(plan, column, *more)
+
+    monkeypatch.setattr(late, "evaluate_viewed", counted)
+    rng = np.random.default_rng(5)
+    texts = [rng.bytes(32).hex() for _ in range(50_000)]
+    with tidegate.open("memory://", config=Config(read_threads=1)) as db:
+        db.sql("CREATE TABLE t (id int8, s text)")
+        db.append("t", {"id": list(range(len(texts))), "s": texts})
+        found = db.sql("SELECT s FROM t WHERE s LIKE '%abcd%'")
+    assert [row[0] for row in found.rows()] == [text for text in texts if "abcd" in text]
+    assert sum(lengths) == len(texts)

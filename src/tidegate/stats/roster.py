@@ -44,7 +44,7 @@ MANY = 2048
 LARGE = 16 << 10
 """Bytes of a column's values above which it has none."""
 PAGES = 4
-"""Pages below which a part has none: there is little to be passed over."""
+"""Pages up to which a part has none: there is little to be passed over."""
 _SCHEMA = pa.schema([("id", pa.int32()), ("values", pa.binary()), ("there", pa.binary())])
 
 
