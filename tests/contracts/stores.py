@@ -54,7 +54,7 @@ class Recipe:
             case "postgres":
                 return PostgresConsensus(self.place, lake=dict(self.options)["lake"])
             case _:
-                return LogConsensus(self.blob(), grace_s=0)
+                return LogConsensus(self.blob())
 
 
 def recipe(kind: str, folder: Path) -> Recipe:

@@ -75,6 +75,9 @@ def test_list_by_prefix(blob: Blob) -> None:
     assert [e.name for e in blob.list("a/")] == ["a/1", "a/2", "a/c/3"]
     assert [e.name for e in blob.list("a")] == ["a/1", "a/2", "a/c/3", "ab/1"]
     assert [e.name for e in blob.list("nothing/")] == []
+    assert [e.name for e in blob.list("a/", "a/1")] == ["a/2", "a/c/3"]
+    assert [e.name for e in blob.list("", "a/c/3")] == ["ab/1", "b"]
+    assert [e.name for e in blob.list("a/", "a/d")] == []
     (entry,) = blob.list("b")
     assert entry.size == 1
     assert entry.written > 1_600_000_000_000

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.stores import LOGS, Recipe, recipe
-from tidegate.errors import IndeterminateError, StoreError
+from tests.simulation.faults import Fault, Faults, FaultyBlob, FaultyConsensus
+from tidegate.errors import StoreError
 from tidegate.store.blob import MemoryBlob
 from tidegate.store.consensus import Consensus, MemoryConsensus, Numbered
-from tidegate.store.faulty import Faults, FaultyBlob, FaultyConsensus
 from tidegate.store.sql import PostgresConsensus, SqliteConsensus
 
 
@@ -120,25 +120,39 @@ def test_sqlite_that_is_not_a_database(tmp_path: Path) -> None:
         SqliteConsensus(tmp_path / "x.sqlite")
 
 
-def test_faults_repeat_by_seed_and_come_before_and_after() -> None:
+def test_faults_repeat_by_seed_and_are_what_they_say() -> None:
     def run(seed: int) -> list[str]:
-        log = FaultyConsensus(MemoryConsensus(), Faults(seed, before=0.3, after=0.3))
+        log = FaultyConsensus(MemoryConsensus(), Faults(seed, often=0.6))
         seen = []
-        for _ in range(50):
-            newest = log.inner.head("t")
+        for _ in range(150):
+            before, newest = len(log.faults.planted), log.inner.head("t")
+            late = len(log.faults.late)
             try:
-                log.compare_and_set("t", newest.number if newest else None, b"x")
-                seen.append("done")
-            except IndeterminateError:
-                assert log.inner.head("t") != newest, "indeterminate: here it was done"
-                seen.append("after")
-            except StoreError:
-                assert log.inner.head("t") == newest, "an honest failure changes nothing"
-                seen.append("before")
+                said = str(log.compare_and_set("t", newest.number if newest else None, b"x"))
+            except StoreError as error:
+                said = type(error).__name__
+            fault = log.faults.planted[before] if len(log.faults.planted) > before else None
+            if len(log.faults.late) >= late:  # else one arrived meanwhile
+                done = log.inner.head("t") != newest
+                assert (said, done) == SAID[fault], fault
+            seen.append(f"{fault} {said}")
+        assert {word.partition(" ")[0] for word in seen} == {"None", *map(str, Fault)}
         return seen
 
     assert run(1) == run(1) != run(2)
-    assert {"done", "before", "after"} == set(run(1))
-    quiet = FaultyBlob(MemoryBlob(), Faults(1, before=1.0, on=False))
+    quiet = FaultyBlob(MemoryBlob(), Faults(1, often=1.0, on=False))
     quiet.put("x", b"1")
     assert quiet.get("x") == b"1"
+
+
+SAID = {
+    None: ("True", True),
+    Fault.NOT_DONE: ("StoreError", False),
+    Fault.UNKNOWN: ("IndeterminateError", True),
+    Fault.ERROR: ("StoreError", True),
+    Fault.LOST: ("False", True),
+    Fault.TWICE: ("False", True),
+    Fault.CLAIMED: ("True", False),
+    Fault.LATE: ("IndeterminateError", False),
+}
+"""Of each fault what a compare-and-set that fits answers, and whether it was done by then."""

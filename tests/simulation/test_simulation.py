@@ -1,13 +1,12 @@
 """A hypothesis state machine: writers, readers, a compactor, a sweeper and rollups over stores that fail by a seed.
 
 The model is a list of (row, time, diff). After every step all that was acknowledged is there once, at several times; snapshots that
-were opened long ago still read what they read then. Nothing in a run depends on anything but what hypothesis draws (the seed of
-the failures too), so a failing example, or `--hypothesis-seed`, replays exactly.
+were opened long ago still read what they read then. Stores fail in all the ways of `faults.py`, requests arrive after their sender
+has given up, and each process has a clock of its own, which jumps. Nothing in a run depends on anything but what hypothesis draws
+(the seed of the failures too), so a failing example, or `--hypothesis-seed`, replays exactly.
 
-TIDEGATE_SIMULATIONS says how many runs: 12 by default, some 15 s; `make prove` does 400. 40 find each of these planted bugs:
-parts that are appended however old they are, times that compaction moves too far, a sweep that ignores leases, -0 taken for 0.
-Bugs that need three processes to meet in one order (a fence that is missing, segments that another process merged) have
-tests of their own in `tests/unit/test_shard_sweep.py`.
+It runs over every store. TIDEGATE_SIMULATIONS says how many runs in all, shared out as `SHARES` says: 24 by default; `make prove`
+does 400. Which planted bugs it finds, `test_planted_bugs.py` says.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -29,9 +29,11 @@ from hypothesis.stateful import (
     multiple,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
-from tidegate.clock import ManualClock
+from tests.simulation.faults import Faults, FaultyBlob, FaultyConsensus
+from tests.simulation.stores import SHARES, Jumping, Stores
 from tidegate.config import Config
 from tidegate.errors import IndeterminateError, StoreError, TimeError
 from tidegate.expr.types import FLOAT8, INT8, TEXT
@@ -45,10 +47,9 @@ from tidegate.shard.reader import Snapshot, snapshot, updates
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import Conflict
 from tidegate.shard.sweep import sweep
-from tidegate.shard.writer import Shard, TooOld, schema_of
+from tidegate.shard.writer import PartSwept, Shard, schema_of
 from tidegate.store.blob import MemoryBlob
-from tidegate.store.consensus import MemoryConsensus
-from tidegate.store.faulty import Faults, FaultyBlob, FaultyConsensus
+from tidegate.store.log import LogConsensus
 
 NAN = float("nan")
 SCHEMA = Schema.of([("k", INT8, False), ("x", FLOAT8, True), ("t", TEXT, True)])
@@ -111,18 +112,21 @@ class Suspended:
 class Simulation(RuleBasedStateMachine):
     """See the module's docstring."""
 
+    store = "memory"
     held = Bundle("held")
     suspended = Bundle("suspended")
 
     @initialize(
-        seed=st.integers(0, 2**32 - 1), often=st.sampled_from([0.0, 0.03, 0.2]), sorted_=st.booleans()
+        seed=st.integers(0, 2**32 - 1), often=st.sampled_from([0.0, 0.05, 0.3]), sorted_=st.booleans()
     )
     def start(self, seed: int, often: float, sorted_: bool) -> None:
         rollup.FANOUT = 2  # so that segments are merged within a few rollups
-        self.clock = ManualClock(1_000_000)
-        self.blob, self.log = MemoryBlob(self.clock), MemoryConsensus()
-        self.faults = Faults(seed, before=often, after=often)
+        self.stores = Stores.open(self.store)
+        self.clock, self.blob, log = self.stores.clock, self.stores.blob, self.stores.log
+        self.log = log or LogConsensus(self.blob)
+        self.faults = Faults(seed, often)
         self.faults.on = False
+        self.clocks = [Jumping(self.clock) for _ in range(3)]
         self.shards = [self.open(handle) for handle in range(3)]
         options = {"retention_ms": 300, **({"cluster_by": [2]} if sorted_ else {})}
         Shard.create(self.shards[0].machine, SCHEMA, options)
@@ -131,23 +135,40 @@ class Simulation(RuleBasedStateMachine):
         self.rows: dict[str, Row] = {}
         self.count = 0
         self.open_snapshots: list[Held] = []
+        self.unknown: dict[str, tuple[list[Row], int]] = {}
+        """By token: appends of which their writer does not know whether they were made; they may still be."""
 
     def open(self, handle: int) -> Shard:
         """The stores as a process of its own: the last one gives up soon, and gets to know every failure."""
-        blob, log = FaultyBlob(self.blob, self.faults), FaultyConsensus(self.log, self.faults)
-        return Shard(Machine(log, blob, KEY, self.clock, HASTY if handle == 2 else PATIENT), CONFIG)
+        blob = FaultyBlob(self.blob, self.faults)
+        inner = LogConsensus(blob) if isinstance(self.log, LogConsensus) else self.log
+        log = FaultyConsensus(inner, self.faults)
+        retries = HASTY if handle == 2 else PATIENT
+        return Shard(Machine(log, blob, KEY, self.clocks[handle], retries), CONFIG)
 
     def truth(self, config: Config = CONFIG) -> Shard:
         """A process that starts now, over stores that do not fail."""
         return Shard(Machine(self.log, self.blob, KEY, self.clock, PATIENT), config)
 
-    def expected(self, as_of: int) -> Counter[str]:
+    def sums(self, as_of: int) -> Counter[str]:
+        """The sum of diffs of each row. It can be below 0: a retraction that arrives late may be the second one."""
+        self.learn()
         there: Counter[str] = Counter()
-        for row, time, diff in self.model:
-            if time <= as_of:
+        for row, at, diff in self.model:
+            if at <= as_of:
                 there[row] += diff
-        assert all(count >= 0 for count in there.values())
-        return +there
+        return there
+
+    def expected(self, as_of: int) -> Counter[str]:
+        return +self.sums(as_of)
+
+    def learn(self) -> None:
+        """What was unknown, and has arrived by now."""
+        if self.unknown:
+            tokens = self.truth().machine.fetch().tokens
+            for token in [token for token in self.unknown if token in tokens]:
+                rows, diff = self.unknown.pop(token)
+                self.record(rows, diff, tokens[token] - 1)
 
     def record(self, rows: list[Row], diff: int, at: int) -> None:
         for row in rows:
@@ -168,17 +189,27 @@ class Simulation(RuleBasedStateMachine):
             assert at < self.truth().machine.fetch().upper
             return
         except StoreError as error:
-            tokens = self.truth().machine.fetch().tokens
-            must_be_told(token in tokens, error)
-            if token in tokens:
-                self.record(rows, diff, tokens[token] - 1)
-            elif again and at is None:
+            self.fail(token, rows, diff, error)
+            if again and at is None and token not in self.truth().machine.fetch().tokens:
+                self.unknown.pop(token, None)
                 self.record(rows, diff, self.truth().append(table(rows), diff=diff, token=token).at)
         if again:  # whoever asks again changes nothing
             before = self.truth().machine.fetch()
             if token in before.tokens:
                 assert self.truth().append(table(rows), at=at, diff=diff, token=token).parts == ()
                 assert self.truth().machine.fetch().upper == before.upper
+
+    def fail(self, token: str, rows: list[Row], diff: int, error: StoreError) -> None:
+        """What failed did not happen, and will not, unless it is said to be unknown."""
+        if isinstance(error, IndeterminateError):
+            self.unknown[token] = rows, diff
+            self.learn()
+        else:
+            assert token not in self.truth().machine.fetch().tokens
+
+    @rule(handle=handles, by=st.sampled_from([-100_000, -3000, -600, 0, 600, 3000, 100_000]))
+    def clock_jumps(self, handle: int, by: int) -> None:
+        self.clocks[handle].off = by
 
     @rule(handle=handles, rows=rows_, ahead=st.none() | st.integers(-2, 40), again=st.booleans())
     def append(self, handle: int, rows: list[Row], ahead: int | None, again: bool) -> None:
@@ -218,13 +249,11 @@ class Simulation(RuleBasedStateMachine):
         try:
             done = self.shards[writer.handle].commit(writer.parts, at=None, token=writer.token)
             self.record(writer.rows, 1, done.at)
-        except TooOld:
-            assert self.clock.now() - min(part.written for part in writer.parts) > CONFIG.sweep_grace_ms // 2
+        except PartSwept:
+            there = {entry.name for entry in self.blob.list("part/")}
+            assert not {part.name for part in writer.parts} <= there
         except StoreError as error:
-            tokens = self.truth().machine.fetch().tokens
-            must_be_told(writer.token in tokens, error)
-            if writer.token in tokens:
-                self.record(writer.rows, 1, tokens[writer.token] - 1)
+            self.fail(writer.token, writer.rows, 1, error)
 
     @rule(handle=handles, full=st.booleans(), later=pauses)
     def compact(self, handle: int, full: bool, later: int) -> None:
@@ -303,8 +332,9 @@ class Simulation(RuleBasedStateMachine):
                 (named(row), row["_time"], row["_diff"]) for b in changes.batches() for row in b.to_pylist()
             ]
         sums: Counter[tuple[str, int]] = Counter()
-        for name, time, diff in [*got, *((n, t, -d) for n, t, d in self.model if t >= start)]:
-            sums[name, time] += diff
+        self.learn()
+        for name, at, diff in [*got, *((n, t, -d) for n, t, d in self.model if t >= start)]:
+            sums[name, at] += diff
         assert not any(sums.values())
 
     @invariant()
@@ -318,7 +348,7 @@ class Simulation(RuleBasedStateMachine):
                 for way in (shard, self.truth(MERGING)):
                     with snapshot(way, as_of) as found:
                         assert read(found) == self.expected(as_of)
-        assert sum(self.expected(last).values()) == sum(part.diffs for part in state.parts.all())
+        assert sum(self.sums(last).values()) == sum(part.diffs for part in state.parts.all())
 
     def teardown(self) -> None:
         """At last nothing is left in the store but what the state refers to."""
@@ -326,27 +356,31 @@ class Simulation(RuleBasedStateMachine):
             return
         rollup.FANOUT = FANOUT
         self.faults.on = False
+        self.faults.arrive_all()
+        moved = isinstance(self.blob, MemoryBlob)
         for _ in range(2):  # the first may end with a rollup, which makes garbage of the one before
-            self.clock.advance(100_000)
-            sweep(self.truth())
+            self.clock.advance(1_000_000)
+            sweep(self.truth(CONFIG if moved else replace(CONFIG, sweep_grace_ms=0)))
         shard = self.truth()
         state = shard.machine.fetch()
         known = {part.name for part in state.parts.all()} | set(state.segments)
         known |= {state.rollup[0]} if state.rollup else set()
-        left = {entry.name for entry in self.blob.list()}
+        left = {entry.name for entry in self.blob.list() if not entry.name.startswith(("log/", "floor/"))}
         assert left == known
         self.everything_acknowledged_is_there_once()
+        self.stores.close()
 
 
-def must_be_told(there: bool, error: StoreError) -> None:
-    """What failed did not happen, unless it is said to be unknown."""
-    assert not there or isinstance(error, IndeterminateError)
+RUNS = int(os.environ.get("TIDEGATE_SIMULATIONS", "24"))
 
 
-TestSimulation = Simulation.TestCase
-TestSimulation.settings = settings(
-    max_examples=int(os.environ.get("TIDEGATE_SIMULATIONS", "12")),
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+@pytest.mark.parametrize("store", SHARES)
+def test_simulation(store: str) -> None:
+    simulation = type("Simulation", (Simulation,), {"store": store})
+    many = settings(
+        max_examples=max(1, round(RUNS * SHARES[store])),
+        stateful_step_count=40,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(simulation, settings=many)

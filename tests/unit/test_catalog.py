@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tidegate
+from tests.simulation.faults import Faults, FaultyBlob, FaultyConsensus
 from tidegate.clock import ManualClock
 from tidegate.config import Config
 from tidegate.expr.types import INT4
@@ -21,7 +22,6 @@ from tidegate.shard.state import FORMAT, Conflict
 from tidegate.shard.writer import Shard
 from tidegate.store.blob import MemoryBlob
 from tidegate.store.consensus import MemoryConsensus
-from tidegate.store.faulty import Faults, FaultyBlob, FaultyConsensus
 from tidegate.store.place import Place, parse
 
 QUICK = Retries(times=60, first_s=0.0, longest_s=0.0)
@@ -36,10 +36,10 @@ class Killed(BaseException):
 class World:
     """A catalog over stores that fail by a seed, and a clock that is moved by hand."""
 
-    def __init__(self, before: float = 0.0, after: float = 0.0) -> None:
+    def __init__(self, often: float = 0.0) -> None:
         self.clock = ManualClock(1_000)
         self.blob, self.log = MemoryBlob(self.clock), MemoryConsensus()
-        self.faults = Faults(3, before=before, after=after)
+        self.faults = Faults(3, often=often)
 
     def catalog(self) -> Catalog:
         consensus, blob = FaultyConsensus(self.log, self.faults), FaultyBlob(self.blob, self.faults)
@@ -188,7 +188,7 @@ def test_a_maker_that_slept_too_long() -> None:
 
 
 def test_lost_answers_neither_double_nor_lose_names() -> None:
-    world = World(before=0.1, after=0.2)
+    world = World(often=0.3)
     for i in range(40):
         world.catalog().create_table(f"t{i}", SCHEMA, {})
         if i % 3 == 0:

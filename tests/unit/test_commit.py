@@ -16,6 +16,7 @@ from tidegate import Database
 from tidegate.config import Config
 from tidegate.errors import ConflictError, EvaluationError, StoreError
 from tidegate.shard.batch import conform
+from tidegate.shard.change import Forget
 from tidegate.shard.commit import Batch, abandoned, append
 from tidegate.shard.gather import Gathered
 from tidegate.shard.state import State
@@ -124,19 +125,23 @@ def test_an_overwrite_of_much_reads_in_stretches(db: Database, monkeypatch: pyte
     assert db.status().collections["t"].parts > 8
 
 
-def test_parts_that_waited_too_long_are_copied(db: Database) -> None:
+def test_parts_that_sweep_is_about_to_delete_are_copied(db: Database) -> None:
     plan = plan_of(db, table())
-    gathered = gather(plan, table(1, 2), FAR)
-    old = [replace(part, written=part.written - 2_000_000) for part in gathered.parts]
-    append(plan.shard(), [Gathered(tuple(old), b"")], batch_of(plan))
-    assert ids(db) == [1, 2]
-    objects = [p for p in Path(plan.place.root, "part").rglob("*") if p.is_file()]
-    assert len(objects) == 2, "the old one is an orphan now"
-    again = replace(plan, token="another")
-    gone = [replace(old[0], name=old[0].name[:-1] + "x")]
-    with pytest.raises(StoreError, match="was swept before"):
-        append(plan.shard(), [Gathered(tuple(gone), b"")], batch_of(again))
-    assert ids(db) == [1, 2]
+    gathered, other = gather(plan, table(1, 2), FAR), gather(plan, table(3), FAR)
+    shard, swept = plan.shard(), gathered.parts[0].name
+    shard.machine.change(lambda _: Forget((), (swept,)))
+    append(shard, [gathered, other], batch_of(plan))
+    named = {part.name for part in shard.machine.fetch().parts.all()}
+    assert len(named) == 2
+    assert named & {part.name for part in other.parts}, "one that sweep never saw is appended as it is"
+    Path(plan.place.root, swept).unlink()
+    assert ids(db) == [1, 2, 3]
+    late = gather(plan, table(4), FAR)
+    shard.machine.change(lambda _: Forget((), (late.parts[0].name,)))
+    Path(plan.place.root, late.parts[0].name).unlink()
+    with pytest.raises(StoreError, match="was swept before it could be appended"):
+        append(shard, [late], batch_of(replace(plan, token="another")))
+    assert ids(db) == [1, 2, 3]
 
 
 def test_what_a_failed_write_leaves(db: Database) -> None:

@@ -1,108 +1,153 @@
-"""Reading the end of a log in a blob store: few listings, and never an entry missed."""
+"""A log in a blob store: what a writer or a reader that slept through a truncation believes, with no clock to help it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tidegate.store import log
+from tidegate.errors import StoreError
 from tidegate.store.blob import Entry, MemoryBlob
-from tidegate.store.log import GRACE_S, LogConsensus
+from tidegate.store.log import LogConsensus
 
 
-class Counting(MemoryBlob):
-    """Counts listings."""
-
-    listings = 0
-
-    def list(self, prefix: str = "") -> Iterator[Entry]:
-        self.listings += 1
-        return super().list(prefix)
-
-
-class Clock:
-    """Both clocks, which a machine that sleeps may stop."""
+class Sleepy(MemoryBlob):
+    """Lets others run ahead of one call, as if this process had been suspended there; counts its calls."""
 
     def __init__(self) -> None:
-        self.now = {"monotonic": 1_000.0, "time": 1_700_000_000.0}
+        super().__init__()
+        self.sleep: dict[str, Callable[[], None]] = {}
+        self.calls: list[str] = []
 
-    def monotonic(self) -> float:
-        return self.now["monotonic"]
+    def _before(self, call: str) -> None:
+        self.calls.append(call)
+        if call in self.sleep:
+            self.sleep.pop(call)()
 
-    def time(self) -> float:
-        return self.now["time"]
+    def create(self, name: str, data: bytes) -> bool:
+        self._before("create")
+        return super().create(name, data)
+
+    def get(self, name: str) -> bytes | None:
+        self._before("get")
+        return super().get(name)
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        self._before("list")
+        return super().list(prefix, after)
 
 
 @pytest.fixture
-def blob() -> Counting:
-    return Counting()
+def blob() -> Sleepy:
+    return Sleepy()
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(log, "time", made)
-    return made
+def grow(blob: MemoryBlob, first: int, last: int, who: str = "other") -> None:
+    log = LogConsensus(blob)
+    for number in range(first, last + 1):
+        assert log.compare_and_set("k", number - 1 if number else None, f"{who} {number}".encode())
 
 
-def write(blob: MemoryBlob, *numbers: int) -> None:
-    for number in numbers:
-        blob.put(f"log/k/{number:020d}", b"%d" % number)
+def advance(blob: MemoryBlob, first: int, last: int, before: int) -> Callable[[], None]:
+    """Others write, and truncate."""
+
+    def run() -> None:
+        grow(blob, first, last)
+        LogConsensus(blob).truncate("k", before)
+
+    return run
 
 
-def numbers(reader: LogConsensus, first: int, limit: int = 1_000_000) -> list[int]:
-    found = reader.scan("k", first, limit)
-    assert [data for _, data in found] == [b"%d" % number for number, _ in found]
-    return [number for number, _ in found]
+def numbers(entries: Sequence[tuple[int, bytes]]) -> list[int]:
+    assert all(data == b"other %d" % number for number, data in entries), entries
+    return [number for number, _ in entries]
 
 
-def test_the_end_is_listed_once(blob: Counting, clock: Clock) -> None:
+@pytest.mark.parametrize("before", [9, 10, 150, 200])
+def test_a_writer_that_sleeps_ahead_of_its_creation_does_not_win_a_number_that_was_truncated(
+    blob: Sleepy, before: int
+) -> None:
+    grow(blob, 0, 7)
+    sleeper, reader = LogConsensus(blob), LogConsensus(blob)
+    blob.sleep["create"] = advance(blob, 8, 200, before)
+    assert not sleeper.compare_and_set("k", 7, b"mine 8")
+    assert blob.get(f"log/k/{8:020d}") == b"mine 8", "the hole was filled again: a stray"
+    assert numbers(reader.scan("k", 0)) == list(range(before, 201))
+    assert numbers(reader.scan("k", 8)) == list(range(before, 201)), (
+        "a reader at 7 does not take the stray for entry 8"
+    )
+    assert numbers(reader.scan("k", 8, 1)) == [before]
+    reader.truncate("k", 200)
+    assert [entry.name for entry in blob.list("log/")] == [f"log/k/{200:020d}"], "the stray is removed"
+
+
+@pytest.mark.parametrize("call", ["get", "list"])
+def test_a_reader_that_sleeps_anywhere_reads_no_stray(blob: Sleepy, call: str) -> None:
+    """It listed entry 8, or is about to, and sleeps; 8 is truncated and filled again by a writer that slept as well."""
+    grow(blob, 0, 8)
+
+    def meanwhile() -> None:
+        advance(blob, 9, 200, 200)()
+        blob.create(f"log/k/{8:020d}", b"stray")
+
+    blob.sleep[call] = meanwhile
+    assert numbers(LogConsensus(blob).scan("k", 8)) in ([8], [200])
+    blob.delete(f"log/k/{8:020d}")
+    for sleep in ("get", "list"):
+        blob.sleep[sleep] = lambda: None
+        assert numbers(LogConsensus(blob).scan("k", 8, 1)) == [200]
+
+
+def test_a_reader_that_slept_sees_that_the_log_went_on(blob: Sleepy) -> None:
+    grow(blob, 0, 7)
     reader = LogConsensus(blob)
-    write(blob, 0, 1, 2)
-    assert numbers(reader, 0) == [0, 1, 2]
-    for _ in range(5):
-        assert numbers(reader, 3) == []
-    write(blob, 3, 4)
-    assert numbers(reader, 3, limit=1) == [3]
-    assert numbers(reader, 4) == [4]
-    assert numbers(reader, 5) == []
-    assert blob.listings == 1
-    assert numbers(reader, 3) == [3, 4], "what was read before is listed"
-    assert blob.listings == 2
+    assert numbers(reader.scan("k", 8)) == []
+    advance(blob, 8, 200, 200)()
+    assert numbers(reader.scan("k", 8)) == [200]
 
 
-@pytest.mark.parametrize(
-    ("which", "by"),
-    [("monotonic", GRACE_S / 2), ("monotonic", GRACE_S * 100), ("time", GRACE_S / 2), ("time", -GRACE_S)],
-)
-def test_a_truncated_log_is_listed_again(blob: Counting, clock: Clock, which: str, by: float) -> None:
-    """Others went on to 200 and cut off what was before, while this process slept."""
-    reader = LogConsensus(blob)
-    write(blob, 7)
-    assert numbers(reader, 0) == [7]
-    blob.delete(f"log/k/{7:020d}")
-    write(blob, 199, 200)
-    clock.now[which] += by
-    assert numbers(reader, 8) == [199, 200]
+def test_the_floor_never_sinks(blob: Sleepy) -> None:
+    """One truncates below 100, sleeps, and others truncate below 200 meanwhile."""
+    grow(blob, 0, 120)
+    late = LogConsensus(blob)
+    blob.sleep["create"] = advance(blob, 121, 300, 200)
+    late.truncate("k", 100)
+    assert not LogConsensus(blob).compare_and_set("k", 149, b"150 was truncated")
+    blob.create(f"log/k/{149:020d}", b"stray")
+    assert not LogConsensus(blob).compare_and_set("k", 149, b"150 was truncated")
+    assert numbers(late.scan("k", 0))[0] == 200
 
 
-def test_it_is_listed_now_and_then_whatever_is_read(blob: Counting, clock: Clock) -> None:
-    reader = LogConsensus(blob)
-    write(blob, 0)
-    assert numbers(reader, 0) == [0]
-    for number in range(1, 100):
-        clock.now["monotonic"] += GRACE_S / 20
-        clock.now["time"] += GRACE_S / 20
-        write(blob, number)
-        assert numbers(reader, number) == [number]
-    assert 9 <= blob.listings <= 11
+def test_nothing_is_truncated_unless_its_floor_is_there(
+    blob: Sleepy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow(blob, 0, 9)
+    monkeypatch.setattr(blob, "create", lambda name, data: True)  # a store that says so, and did not
+    with pytest.raises(StoreError, match="nothing was truncated"):
+        LogConsensus(blob).truncate("k", 5)
+    assert numbers(LogConsensus(blob).scan("k", 0)) == list(range(10))
 
 
-def test_without_grace_it_is_listed_always(blob: Counting) -> None:
-    reader = LogConsensus(blob, grace_s=0)
-    write(blob, 0)
-    assert numbers(reader, 0) == [0]
-    assert numbers(reader, 1) == []
-    assert numbers(reader, 1) == []
-    assert blob.listings == 3
+def test_a_log_that_was_restored_under_a_living_writer_gets_no_gap(blob: Sleepy) -> None:
+    grow(blob, 0, 7)
+    for number in (5, 6, 7):
+        blob.delete(f"log/k/{number:020d}")
+    assert not LogConsensus(blob).compare_and_set("k", 7, b"8")
+    assert numbers(LogConsensus(blob).scan("k", 0)) == list(range(5))
+
+
+def test_what_it_costs(blob: Sleepy) -> None:
+    """Requests, however long the log is."""
+    for last in (20, 200):
+        grow(blob, 0 if last == 20 else 21, last)
+        log = LogConsensus(blob)
+        blob.calls.clear()
+        assert log.scan("k", last + 1) == []
+        assert blob.calls == ["list"], "nothing is new"
+        blob.calls.clear()
+        assert log.compare_and_set("k", last, b"other %d" % (last + 1))
+        assert blob.calls == ["get", "create", "list"]
+        blob.calls.clear()
+        assert numbers(log.scan("k", last + 1, 1)) == [last + 1]
+        assert blob.calls == ["get", "list"], "an entry of one's own is read back"
+        blob.delete(f"log/k/{last + 1:020d}")

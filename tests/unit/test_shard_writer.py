@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.simulation.faults import Faults, FaultyBlob, FaultyConsensus
 from tests.unit.shards import CONFIG, SCHEMA, World, changes, ids, rows
 from tidegate.errors import (
     BindError,
@@ -23,11 +24,10 @@ from tidegate.errors import (
 from tidegate.expr.types import INT8, TEXT
 from tidegate.shard.machine import Machine, Retries
 from tidegate.shard.schema import Schema
-from tidegate.shard.writer import Shard, TooOld
+from tidegate.shard.writer import Shard
 from tidegate.stats.summary import PAGES_KEY, Summary
 from tidegate.store.blob import Blob
 from tidegate.store.consensus import Consensus
-from tidegate.store.faulty import Faults, FaultyBlob, FaultyConsensus
 
 
 class Meddling:
@@ -134,22 +134,6 @@ def test_a_lost_race_is_stamped_anew_without_writing_the_part_again() -> None:
     with pytest.raises(TimeError, match="cannot append at 25000: the collection is complete up to 30001"):
         slow.append(rows(3), at=25_000)
     assert len(world.objects("part/")) == 3  # that of the loser is gone
-
-
-def test_parts_that_waited_too_long_are_written_again() -> None:
-    world = World()
-    world.create()
-    world.log = Meddling(world.log, "scan")
-    shard = world.open()
-    shard.machine.fetch()
-    world.blob = Meddling(world.blob, "put")
-    shard = world.open()
-    world.blob.first = lambda: setattr(world.log, "first", lambda: world.clock.advance(1001))
-    (part,) = shard.append(rows(1)).parts
-    assert part.written == 11_001
-    assert world.objects("part/") == {part.name}
-    with pytest.raises(TooOld, match="written too long ago"):
-        shard.commit([replace(part, written=0)], at=None, token="x")
 
 
 def test_a_read_only_store_says_so_and_loses_nothing() -> None:
@@ -274,7 +258,7 @@ def test_appending_costs_the_same_however_many_parts_there_are() -> None:
 def test_two_writers_over_faulty_stores(seed: int) -> None:
     world = World()
     world.create()
-    faults = Faults(seed, before=0.1, after=0.1)
+    faults = Faults(seed, often=0.2)
     blob: Blob = FaultyBlob(world.blob, faults)
     log: Consensus = FaultyConsensus(world.log, faults)
     patient = Retries(times=60, first_s=0, longest_s=0)

@@ -54,7 +54,7 @@ from tidegate.shard.reader import Snapshot, snapshot, updates
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import State
 from tidegate.shard.validity import labels
-from tidegate.shard.writer import Shard, TooOld, schema_of
+from tidegate.shard.writer import PartSwept, Shard, schema_of
 from tidegate.sql import assign
 from tidegate.sql.bind import BoundQuery
 from tidegate.sql.statement import Delete, Update
@@ -227,7 +227,7 @@ def _appended(question: Question, bound: _Bound, block: Block, upper: int) -> _M
                 check = partial(_unchanged, upper, bound.schema.id)
                 shard.commit(written, at=None, token=token, check=check)
                 return None
-            except TooOld:
+            except PartSwept:
                 moved = _Moved(upper)
             except _Moved as error:
                 moved = error

@@ -7,7 +7,7 @@
       name/k               {"kind": "connection", "to": "kafka", "options": {…}}
       name/clicks          {"kind": "source", "shard": "9a…", "sql": "CREATE SOURCE …", "definition": {…}, "paused": false}
       name/clicks_errors   {"kind": "subsource", "shard": "b0…", "source": "clicks"}
-      loose/77…            {"at": ms}: a shard that has no name: being made, or dropped
+      loose/77…            {"at": ms}: a shard that has no name: being made, dropped, or swept
 
 What has rows (a table, a source and its subsources) is made in three steps, so that a crash leaves nothing
 that cannot be found again:
@@ -19,7 +19,11 @@ that cannot be found again:
 | one entry gives all the names and removes `loose` | all of it is there |
 
 Of two who make the same name, the last step lets one win; the other is told that it exists, and its shards stay loose. Dropping is
-the same backwards: the names go and `loose` comes in one entry, then the shards are dropped, and sweep does the rest.
+the same backwards: the names go and `loose` comes in one entry, then the shards are dropped, and sweep does the rest. Whether the
+last step was made may be unknown (its answer was lost): then nothing is dropped, as a name may stand over the shards by now.
+
+Sweep forgets a shard that is loose for longer than the grace: one whose maker was killed, or sleeps. So it first enters
+`{"at": ms, "sweeping": true}`, and drops the shard only then: a maker that wakes up finds its entry changed, and gives it no name.
 
 Everything that can go wrong with a proposal (a rival, a lost answer) is dealt with by `machine.py`: the catalog is a `Machine`
 whose changes are `Configure`.
@@ -34,13 +38,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, TypeAlias, assert_never
 
-from tidegate.errors import BindError, TidegateError
+from tidegate.errors import BindError, IndeterminateError, StoreError, TidegateError
 from tidegate.shard.change import Configure, Create, Drop
 from tidegate.shard.machine import Machine
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import FORMAT, Conflict, State
 from tidegate.shard.sweep import FOLDERS, Swept, sweep
 from tidegate.shard.writer import Shard
+from tidegate.store.blob import Missing
 
 _NAME, _LOOSE = "name/", "loose/"
 
@@ -153,14 +158,14 @@ class Catalog:
 
         What `needs` names must be there as it says: a connection is not dropped while a source is made that uses it.
         """
-        now = self.machine.clock.now()
+        loose = {"at": self.machine.clock.now()}
         if shards:
-            self._enter(items, {_LOOSE + shard: {"at": now} for shard in shards})
+            self._enter(items, {_LOOSE + shard: loose for shard in shards})
         for shard, (schema, options) in shards.items():
             Shard.create(self.shard_machine(shard), schema, options)
 
         def check(state: State) -> None:
-            if any(_LOOSE + shard not in state.options for shard in shards):
+            if any(state.options.get(_LOOSE + shard) != loose for shard in shards):
                 names = ", ".join(f'"{name}"' for name in items)
                 raise Conflict(f"{names} took so long to make that it was swept", hint="make it again")
             _check_same(state, needs or {})
@@ -168,9 +173,12 @@ class Catalog:
         entries: dict[str, Any] = {_NAME + name: _entry(item) for name, item in items.items()}
         try:
             self._enter(items, entries | {_LOOSE + shard: None for shard in shards}, check)
+        except IndeterminateError:
+            raise  # the names may be there, over these shards; if they are not, sweep finds them loose
         except TidegateError:
-            for shard in shards:
-                self.shard_machine(shard).change(lambda state: None if state.dropped else Drop())
+            with contextlib.suppress(StoreError):  # likewise
+                for shard in shards:
+                    self.shard_machine(shard).change(lambda state: None if state.dropped else Drop())
             raise
 
     def change(self, name: str, was: Item, becomes: Item) -> None:
@@ -224,20 +232,37 @@ class Catalog:
     def _sweep_loose(self, shard: Shard, key: str) -> Swept:
         """Drops and sweeps a shard without a name; it is forgotten when nothing of it is left but its log."""
         machine, done = shard.machine, Swept()
+        if not self._claim(key):
+            return done
         if machine.exists():
-            machine.change(lambda state: None if state.dropped else Drop())
-            done = sweep(shard)
-            state = machine.fetch()
-            if state.leases or any(item.name.startswith("part/") for item in state.garbage):
-                return done
-            self._remove_objects(machine, state)
+            # A sweep that was killed below has removed its rollup: then it was dropped, and little is left.
+            with contextlib.suppress(Missing):
+                machine.change(lambda state: None if state.dropped else Drop())
+                done = sweep(shard)
+                state = machine.fetch()
+                if state.leases or any(item.name.startswith("part/") for item in state.garbage):
+                    return done
+            self._remove_objects(machine, key[len(_LOOSE) :])
         self.machine.change(lambda state: Configure({key: None}) if key in state.options else None)
         return done
 
-    def _remove_objects(self, machine: Machine, state: State) -> None:
+    def _claim(self, key: str) -> bool:
+        """Enters that a loose shard is being swept; False if it is not loose any more."""
+
+        def think(state: State) -> Configure | None:
+            entry = state.options.get(key)
+            return (
+                None
+                if entry is None or "sweeping" in entry
+                else Configure({key: {**entry, "sweeping": True}})
+            )
+
+        return key in self.machine.change(think).options
+
+    def _remove_objects(self, machine: Machine, shard: str) -> None:
         """Rollups and segments of a shard that nobody will open again."""
         for folder in FOLDERS:
-            for name in machine.attempt(partial(_names, machine, f"{folder}/{state.shard}/")):
+            for name in machine.attempt(partial(_names, machine, f"{folder}/{shard}/")):
                 machine.attempt(partial(machine.blob.delete, name))
 
     def _enter(

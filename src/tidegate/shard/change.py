@@ -11,7 +11,7 @@
 | `Evolve` | ALTER TABLE | another version of the schema |
 | `Configure` | SET, KEEP STATISTICS | options |
 | `Roll` | any writer | the whole state up to some number is in an object: readers start there |
-| `Forget` | sweep | objects that were removed from the state, and now from the store too |
+| `Forget` | sweep | objects that are gone from the store; and *orphans*, which no state may name from here on |
 | `Drop` | DROP TABLE | nothing is left but the name of what to sweep |
 
 An entry is sealed JSON: `{"token": …, "at": ms, "change": "append", …}`. The token is its writer's: after a lost answer the writer
@@ -50,7 +50,7 @@ class Part:
     """The version of the schema that it was written with."""
     digest: str
     written: int
-    """When its object was written, in ms: too old a part may have been swept, and is not appended."""
+    """When its object was written, in ms."""
     level: int = 0
     """How often it was compacted."""
     order: tuple[int, ...] = ()
@@ -64,6 +64,8 @@ class Part:
     """Encoded by `stats/codec.py`; empty: nothing is known."""
     id: int = -1
     """Its number in the shard, given when it is appended."""
+    base: int = -1
+    """The number of the state that its writer had seen before its object was written; not kept once it is appended."""
 
 
 @dataclass(frozen=True)
@@ -172,10 +174,12 @@ class Roll:
 
 @dataclass(frozen=True)
 class Forget:
-    """These objects are gone from the store. An empty one is a fence: it changes nothing but the number of the state."""
+    """These objects are gone from the store; `orphans` will be: they become garbage, and no state may name them any more."""
 
     kind: ClassVar[str] = "forget"
     names: tuple[str, ...]
+    orphans: tuple[str, ...] = ()
+    """Objects that no state has named: a *fence* for whoever wrote them and is about to propose them (`Shard.check_parts`)."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +251,7 @@ def decode(name: str, data: bytes) -> Entry:
     for key in ("parts", "added"):
         if key in given:
             given[key] = tuple(part_from(value) for value in given[key])
-    for key in ("removed", "ids", "readers", "names", "segments"):
+    for key in ("removed", "ids", "readers", "names", "orphans", "segments"):
         if key in given:
             given[key] = tuple(given[key])
     if "stats" in given:

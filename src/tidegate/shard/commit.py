@@ -37,7 +37,7 @@ from tidegate.shard.reader import Snapshot, snapshot, updates
 from tidegate.shard.schema import Schema
 from tidegate.shard.seal import digest
 from tidegate.shard.state import State
-from tidegate.shard.writer import INFLATION, Appended, Shard, TooOld, schema_of
+from tidegate.shard.writer import INFLATION, Appended, PartSwept, Shard, schema_of
 
 ATTEMPTS = 100
 LONGEST_PAUSE_S = 0.25
@@ -110,7 +110,7 @@ def abandoned(shard: Shard, gathered: Sequence[Gathered | None]) -> None:
 
 
 def committed(shard: Shard, parts: list[Part], own: list[Part], batch: Batch) -> Appended:
-    """Appends parts, those among them that waited too long by a new copy."""
+    """Appends parts, those among them that sweep is about to delete by a new copy."""
     while True:
         try:
             return shard.commit(
@@ -120,15 +120,16 @@ def committed(shard: Shard, parts: list[Part], own: list[Part], batch: Batch) ->
                 positions=batch.positions,
                 check=batch.check,
             )
-        except TooOld:
-            parts[:] = [_renewed(shard, part) for part in parts]
-            own[:] = [_renewed(shard, part) for part in own]
+        except PartSwept:
+            state = shard.machine.fetch()
+            garbage = {item.name for item in state.garbage}
+            parts[:] = [_rescued(shard, state, part, garbage) for part in parts]
+            own[:] = [_rescued(shard, state, part, garbage) for part in own]
 
 
-def _renewed(shard: Shard, part: Part) -> Part:
-    """A part that `sweep` will not take for an orphan for another while: itself, or if it is old a copy."""
-    now = shard.clock.now()
-    if part.written >= now - shard.config.sweep_grace_ms // 4:
+def _rescued(shard: Shard, state: State, part: Part, garbage: set[str]) -> Part:
+    """A part that sweep does not delete: itself, or a copy if sweep took it for an orphan."""
+    if part.base >= state.fence:
         return part
     data = shard.machine.attempt(lambda: shard.machine.blob.get(part.name))
     if data is None:
@@ -136,11 +137,13 @@ def _renewed(shard: Shard, part: Part) -> Part:
             f"{part.name} was swept before it could be appended",
             hint="the write took longer than sweep_grace_ms: nothing was changed; write less at once, or set it higher",
         )
+    if part.name not in garbage:
+        return part
     if digest(data) != part.digest:
         raise CorruptError(f"{part.name} is not what was written")
     name = f"{part.name.rpartition('/')[0]}/{secrets.token_hex(12)}"
     shard.machine.attempt(lambda: shard.machine.blob.put(name, data))
-    return replace(part, name=name, written=now)
+    return replace(part, name=name, written=shard.clock.now(), base=state.number)
 
 
 def heaps(shard: Shard, blocks: Iterable[Block]) -> Iterator[Block]:

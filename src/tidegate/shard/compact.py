@@ -41,7 +41,7 @@ from tidegate.shard.schema import Schema
 from tidegate.shard.state import Conflict, State
 from tidegate.shard.stream import blocks
 from tidegate.shard.validity import Validity, ends, still_valid
-from tidegate.shard.writer import INFLATION, Shard, TooOld, order_of, schema_of
+from tidegate.shard.writer import INFLATION, PartSwept, Shard, order_of, schema_of
 
 SMALLEST_TIER = 64 << 10
 """Parts up to this size are all of one tier."""
@@ -71,7 +71,7 @@ def compact(shard: Shard, *, full: bool = False) -> Compacted:
         for group in plan(shard, lease.state, full=full):
             try:
                 added = rewrite(shard, lease, group)
-            except (Conflict, TooOld):
+            except (Conflict, PartSwept):
                 done.conflicts += 1
                 continue
             if added is not None:
@@ -241,7 +241,7 @@ def swap(
         return None
 
     def think(newest: State) -> Replace:
-        shard.check_age(written)
+        shard.check_parts(newest, written)
         return Replace(tuple(part.id for part in group), tuple(written), ended=ended)
 
     shard.machine.change(think)

@@ -2,9 +2,22 @@
 
     machine.change(lambda state: Append(state.upper, at + 1, parts, token))
 
-The loop is where failures are dealt with, once for all changes. A proposal that failed honestly is tried again. One whose outcome
-is unknown (the answer was lost) is looked for in the log by its token: if it is there it was done. A state is kept in memory
-and only the entries after it are read; a machine that starts reads the newest rollup and what came after it.
+The loop is where failures are dealt with, once for all changes. **The log decides, never the answer of the store**: whatever a
+compare-and-set answers, the entry of that number is read, and its token says whose it is.
+
+| the store says | the entry is | so |
+|---|---|---|
+| done, lost, an error | ours | the change was made |
+| nothing (the answer was lost) | ours | it is proposed again, so that the store says that it is durable; then it was made |
+| done, lost, an error, nothing | another's | it was not, and never will be: the number is taken |
+| done, or lost to another | not there | the answer is wrong: it is proposed again |
+| an error | not there | it is proposed again; in the end the error is raised |
+| an error, or nothing | unreadable | `IndeterminateError` |
+
+A client library that repeats a request makes all of these from one lost packet: its own first attempt makes the second "lost".
+
+A state is kept in memory and only the entries after it are read; a machine that starts reads the newest rollup and what came after
+it. Entries are truncated only below a rollup that was read back.
 """
 
 from __future__ import annotations
@@ -23,14 +36,14 @@ from tidegate.shard.change import Change, Create, Entry, Roll, decode, encode
 from tidegate.shard.rollup import load_rollup, write_rollup
 from tidegate.shard.state import Conflict, State, apply, create
 from tidegate.store.blob import Blob, Missing, missing
-from tidegate.store.consensus import Consensus, Numbered
+from tidegate.store.consensus import Consensus, Numbered, following
 
 T = TypeVar("T")
 
 SETTLE_AT = 1024
 """Fresh parts that are kept as Python values in a process that never rolls up itself."""
 ROLL_EVERY = 128
-"""Entries between two rollups: opening reads one rollup and at most about so many entries."""
+"""Entries between two rollups, and below the newest that stay: opening reads one rollup and at most about twice so many entries."""
 ROLL_PARTS = 8192
 """Parts that entries may have added since the last rollup: one entry can bring thousands, and each is read as JSON."""
 
@@ -103,49 +116,52 @@ class Machine:
             if wanted is None:
                 return state
             entry = Entry(secrets.token_hex(8), self.clock.now(), wanted)
-            following = apply(
-                state, entry
-            )  # raises if it does not fit: nothing is proposed that readers could not apply
+            # Raises if it does not fit: nothing is proposed that readers could not apply.
+            changed = apply(state, entry)
             if self._propose(state.number, encode(entry), entry.token):
                 # Nothing is read from here on: a failure would be taken for one of the change, which was made.
                 with self._lock:
                     if self._state is state:
-                        self._state = following
-                self._maybe_roll(following)
-                return following
+                        self._state = changed
+                self._maybe_roll(changed)
+                return changed
 
     def _propose(self, expected: int | None, data: bytes, token: str) -> bool:
-        """Adds an entry after `expected`; False if another came first. Unknown outcomes are cleared up here."""
+        """Adds an entry after `expected`; False if another has its number. See the module's docstring."""
         unknown = False
+        failure: StoreError | None = None
         for attempt in range(self.retries.times):
+            failure = None
             try:
-                won = self.consensus.compare_and_set(self.key, expected, data)
-                # A request that was given up may still arrive: it is our own first attempt that came before the second.
-                return won or (unknown and self._happened(expected, token))
-            except IndeterminateError:
-                unknown = True
-                if self._happened(expected, token):
-                    return True
+                self.consensus.compare_and_set(self.key, expected, data)
             except StoreError as error:
-                hopeless = isinstance(error, ReadOnlyError) or attempt == self.retries.times - 1
-                if hopeless and not unknown:
-                    raise
+                failure, unknown = error, unknown or isinstance(error, IndeterminateError)
+            winner = self._token_at(following(expected))
+            # One of ours that the store is not sure of may not be durable: it is asked again, which changes nothing.
+            if winner is not None and (winner != token or not isinstance(failure, IndeterminateError)):
+                return winner == token
+            if isinstance(failure, ReadOnlyError) and not unknown:
+                raise failure
             self.retries.wait(attempt)
-        raise IndeterminateError(f"{self.key}: the store does not say whether the change was made")
+        if failure is None or unknown:
+            raise IndeterminateError(f"{self.key}: the store does not say whether the change was made")
+        raise failure
 
-    def _happened(self, expected: int | None, token: str) -> bool:
-        number = 0 if expected is None else expected + 1
+    def _token_at(self, number: int) -> str | None:
+        """The token of the entry of this number; None if there is none yet."""
         try:
-            found = self.attempt(lambda: self.consensus.scan(self.key, number, 1))
+            entries = self.attempt(lambda: self.consensus.scan(self.key, number, 1))
         except StoreError as error:
             raise IndeterminateError(
-                f"{self.key}: the store does not say whether the change was made: {error}"
+                f"{self.key}: the store does not say whether the change was made: {error.message}"
             ) from None
-        if found and found[0].number != number:
+        if not entries:
+            return None
+        if entries[0].number != number:
             raise IndeterminateError(
-                f"{self.key}: the log was cut off before it could be seen whether the change was made"
+                f"{self.key}: the log was truncated before it could be seen whether the change was made"
             )
-        return bool(found) and decode(f"{self.key}#{number}", found[0].data).token == token
+        return decode(f"{self.key}#{number}", entries[0].data).token
 
     def _open(self) -> State:
         """The newest state that a rollup or the first entry gives; `_catch_up` does the rest."""
@@ -206,10 +222,13 @@ class Machine:
             return
 
     def roll(self, state: State) -> None:
-        """Writes `state` as a rollup, points the log at it, and cuts off what came before."""
+        """Writes `state` as a rollup, points the log at it, and truncates what came long before.
+
+        Some entries below the rollup stay: writers who were just beaten, or whose answer was lost, still look for theirs.
+        """
         if not {s.name for s in state.parts.segments if s.name} <= set(state.segments):
             state = self._adopt()
-        name, stored, segments = write_rollup(self.blob.put, state)
+        name, stored, segments = write_rollup(self._put_verified, state)
         entry = Entry(secrets.token_hex(8), self.clock.now(), Roll(name, state.number, segments))
         if not self._propose(state.number, encode(entry), entry.token):
             return  # somebody was faster; what we wrote is an orphan that sweep finds
@@ -217,7 +236,13 @@ class Machine:
             if self._state is not None and self._state.number == state.number:
                 self._state = stored
         self.fetch()
-        self.consensus.truncate(self.key, state.number)
+        self.consensus.truncate(self.key, state.number - ROLL_EVERY)
+
+    def _put_verified(self, name: str, data: bytes) -> None:
+        """Stores an object and reads it back: what it stands for is removed from the log on its strength."""
+        self.blob.put(name, data)
+        if self._fetch_blob(name) != data:
+            raise StoreError(f"{name} does not hold what was just written into it")
 
     def _adopt(self) -> State:
         """The newest state, with the segments of the newest rollup.

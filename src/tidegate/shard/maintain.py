@@ -38,7 +38,7 @@ from tidegate.shard.lease import Lease
 from tidegate.shard.parts import SCHEMA
 from tidegate.shard.state import Conflict, State
 from tidegate.shard.task import Gather, Learn, Merge, Reach, Sketch, Task, Written, do, lean
-from tidegate.shard.writer import Shard, TooOld
+from tidegate.shard.writer import PartSwept, Shard
 from tidegate.store.place import Place
 
 LARGE = 4
@@ -167,9 +167,9 @@ class _Site:
                 added = swap(self.shard, group, parts, ended, anyway=anyway)
         except Conflict:
             self.done.conflicts += 1
-        except TooOld:
+        except PartSwept:
             raise StoreError(
-                f"{len(group)} parts took longer to be written again than half of sweep_grace_ms allows: they stay as they are",
+                f"what was written of {len(group)} parts was swept before it could take their place: they stay as they are",
                 hint="raise sweep_grace_ms wherever this database is swept, or give it more workers",
             ) from None
         else:

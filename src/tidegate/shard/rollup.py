@@ -48,6 +48,7 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
         "leases": {reader: asdict(lease) for reader, lease in stored.leases.items()},
         "garbage": [asdict(item) for item in stored.garbage],
         "rollup": stored.rollup,
+        "fence": stored.fence,
         "referred": stored.segments,
         "count": [stored.parts.count, stored.parts.rows, stored.parts.size],
         "segments": [{"name": s.name, "dead": _pack(s.dead)} for s in stored.parts.segments],
@@ -87,6 +88,7 @@ def load_rollup(
         segments=tuple(body["referred"]),
         parts=parts,
         **{key: body[key] for key in _PLAIN},
+        fence=body.get("fence", -1),
     )
 
 

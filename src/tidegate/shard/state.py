@@ -10,8 +10,12 @@ Invariants: `since ≤ upper`; both only rise; a part's times are below `upper`;
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.errors import TidegateError
 from tidegate.shard.change import (
@@ -97,6 +101,8 @@ class State:
     garbage: tuple[Garbage, ...] = ()
     rollup: tuple[str, int] | None = None
     """The newest rollup, and the entry that it holds the state of."""
+    fence: int = -1
+    """The newest entry by which sweep made garbage of orphans: a part that was written before it may be one of them."""
     segments: tuple[str, ...] = ()
     """The segments that the newest rollup refers to. Those in `parts` may be others: each process has its own."""
     dropped: bool = False
@@ -116,6 +122,18 @@ def kept_from(state: State, now: int) -> int:
 def retained(state: State, now: int) -> int:
     """The first time that is to be kept: where `since` goes if no lease is in its way."""
     return max(state.since, min(kept_from(state, now), state.upper - 1))
+
+
+def unnamed(state: State, names: Sequence[str], *, garbage: bool = True) -> list[str]:
+    """Those of the objects that nothing in the state names: no part, rollup or segment, and no garbage unless that is let out."""
+    rolled = [] if state.rollup is None else [state.rollup[0]]
+    waste = [item.name for item in state.garbage] if garbage else []
+    held = pa.array([*rolled, *state.segments, *waste], pa.string())
+    left = pa.array(names, pa.string())
+    for known in (held, *(table.column("name") for table in state.parts.tables(["name"]))):
+        left = left.filter(pc.invert(pc.is_in(left, value_set=known)))
+    rest: list[str] = left.to_pylist()
+    return rest
 
 
 def create(entry: Entry) -> State:
@@ -155,9 +173,8 @@ def apply(state: State, entry: Entry) -> State:
             return replace(state, options={k: v for k, v in merged.items() if v is not None})
         case Roll():
             return _roll(state, change, entry.at)
-        case Forget(names):
-            gone = set(names)
-            return replace(state, garbage=tuple(item for item in state.garbage if item.name not in gone))
+        case Forget():
+            return _forget(state, change, entry.at)
         case Drop():
             return _drop(state, entry.at)
         case Create():
@@ -242,6 +259,13 @@ def _roll(state: State, change: Roll, at: int) -> State:
     garbage = tuple(Garbage(name, state.number, at) for name in old)
     rolled = (change.name, change.number)
     return replace(state, rollup=rolled, segments=change.segments, garbage=state.garbage + garbage)
+
+
+def _forget(state: State, change: Forget, at: int) -> State:
+    gone = set(change.names)
+    left = tuple(item for item in state.garbage if item.name not in gone)
+    orphans = tuple(Garbage(name, state.number, at) for name in change.orphans)
+    return replace(state, garbage=left + orphans, fence=state.number if orphans else state.fence)
 
 
 def _hold(state: State, change: Hold) -> State:

@@ -6,13 +6,15 @@
 | *orphan*: no state referred to it (its writer was killed, or lost a race) | it is older than the grace, and a fence was set |
 | temporary file | it is older than the grace |
 
-**The fence.** An object that is not in the state may be on its way there: written, its entry not yet made. Its writer checks
-its age before it proposes the entry, but may then sleep for hours. So sweep first lists what is old, then adds an entry to
-the log, then looks which of these the state has by now, and deletes the rest. A sleeper's proposal is for the entry after
-the one it saw; the fence took that place. It must look again, sees the age, and writes anew (`Shard.check_age`).
+**The fence.** An object that is not in the state may be on its way there: written, its entry not yet made, its writer asleep for
+hours. So sweep lists what is old, and adds an entry to the log that names those of them which the state before it does not
+have: from that entry on they are garbage, and only then are they deleted. A sleeper's proposal is for the entry after the one it
+saw; the fence took that number, or came later and saw the sleeper's parts. So the sleeper must look again, sees the fence, and
+finds its parts among the garbage or gone (`Shard.check_parts`): it writes anew.
 
-How old an object is, the store's own clock says, by an object that sweep writes for the purpose. Everything here may be done twice
-at once, or stop at any point: deleting is idempotent, and what was deleted but not yet forgotten is deleted again next time.
+No clock decides what may be deleted; one only says what is old enough to be looked at. It is the store's own, told by an object
+that sweep writes for the purpose: if it jumps, a writer has to write again. Everything here may be done twice at once, or
+stop at any point: deleting is idempotent, and what was deleted but not yet forgotten is deleted again next time.
 """
 
 from __future__ import annotations
@@ -22,13 +24,10 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from tidegate.errors import StoreError
 from tidegate.shard.change import Forget
 from tidegate.shard.lease import release_expired, step_back
-from tidegate.shard.state import State
+from tidegate.shard.state import State, unnamed
 from tidegate.shard.writer import Shard
 from tidegate.store.blob import Entry
 
@@ -73,17 +72,21 @@ def _sweep_garbage(shard: Shard, state: State) -> int:
     over = shard.clock.now() - shard.config.sweep_grace_ms
     names = [item.name for item in state.garbage if item.number <= oldest and item.at <= over]
     for start in range(0, len(names), FORGOTTEN_AT_ONCE):
-        some = names[start : start + FORGOTTEN_AT_ONCE]
-        for name in some:
-            _delete(shard, name)
-
-        def think(newest: State, some: list[str] = some) -> Forget | None:
-            known = {item.name for item in newest.garbage}
-            gone = tuple(name for name in some if name in known)
-            return Forget(gone) if gone else None
-
-        shard.machine.change(think)
+        _delete_garbage(shard, names[start : start + FORGOTTEN_AT_ONCE])
     return len(names)
+
+
+def _delete_garbage(shard: Shard, names: list[str]) -> None:
+    """Deletes objects that are garbage, then forgets them. What the newest state names stays, whatever else is said of it."""
+    for name in unnamed(shard.machine.fetch(), names, garbage=False):
+        _delete(shard, name)
+
+    def think(newest: State) -> Forget | None:
+        known = {item.name for item in newest.garbage}
+        gone = tuple(name for name in names if name in known)
+        return Forget(gone) if gone else None
+
+    shard.machine.change(think)
 
 
 def _sweep_orphans(shard: Shard) -> int:
@@ -93,23 +96,25 @@ def _sweep_orphans(shard: Shard) -> int:
         over = now - shard.config.sweep_grace_ms
         listed = [entry for folder in FOLDERS for entry in _listed(shard, f"{folder}/{name}/")]
         old = [entry.name for entry in listed if entry.written <= over]
-    if not _unknown(shard.machine.fetch(), old):
-        return 0
-    orphans = _unknown(shard.machine.change(lambda _: Forget(())), old)
-    for orphan in orphans:
-        _delete(shard, orphan)
-    return len(orphans)
+    deleted = 0
+    for start in range(0, len(old), FORGOTTEN_AT_ONCE):
+        orphans = _condemn(shard, old[start : start + FORGOTTEN_AT_ONCE])
+        if orphans:
+            _delete_garbage(shard, orphans)
+        deleted += len(orphans)
+    return deleted
 
 
-def _unknown(state: State, names: list[str]) -> list[str]:
-    """Those of the names that nothing in the state refers to."""
-    rolled = [] if state.rollup is None else [state.rollup[0]]
-    held = pa.array([*rolled, *state.segments, *(item.name for item in state.garbage)], pa.string())
-    left = pa.array(names, pa.string())
-    for known in (held, *(table.column("name") for table in state.parts.tables(["name"]))):
-        left = left.filter(pc.invert(pc.is_in(left, value_set=known)))
-    found: list[str] = left.to_pylist()
-    return found
+def _condemn(shard: Shard, names: list[str]) -> list[str]:
+    """Makes garbage of those of the objects that no state names; which."""
+    orphans: list[str] = []
+
+    def think(newest: State) -> Forget | None:
+        orphans[:] = unnamed(newest, names)
+        return Forget((), tuple(orphans)) if orphans else None
+
+    shard.machine.change(think)
+    return orphans
 
 
 @contextlib.contextmanager

@@ -11,16 +11,18 @@
 | another writer was faster | without `at`: the batch, at a later time; its parts are not written again |
 | the answer of the store is lost | all of the batch or nothing. With the same token it can be appended again: it is there once |
 | killed between the parts and the entry | nothing; the parts are orphans, which `sweep` deletes when their grace is over |
+| it slept so long that its parts were swept | the batch: its parts are written again |
 
-A part that waits too long for its entry could be swept meanwhile. So parts older than half the grace are not appended,
-but written again.
+**What may be deleted.** A part that was proposed to the log may be named by it from then on, whatever the store answered. So a
+writer deletes its parts only if it never proposed them, or if each number that it proposed them for is another's; and
+never one that the newest state names (`Shard.discard`). In all other cases they stay, for `sweep`.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,9 +43,10 @@ from tidegate.shard.pages import tail_size
 from tidegate.shard.part import encode_part, text_bounds
 from tidegate.shard.schema import Schema
 from tidegate.shard.seal import digest
-from tidegate.shard.state import FORMAT, Conflict, State
+from tidegate.shard.state import FORMAT, Conflict, State, unnamed
 from tidegate.shard.validity import Validity
 from tidegate.stats.summary import NOTHING, Summary
+from tidegate.store.blob import Missing
 
 CLUSTER = "cluster_by"
 """The option that names the columns, by id, that parts are sorted by."""
@@ -61,8 +64,8 @@ def undescribed(_: Schema, __: list[pa.Array]) -> Summary:
     return NOTHING
 
 
-class TooOld(TidegateError):  # noqa: N818  # reads as what it is
-    """A part waited so long for its entry that it may be swept: it must be written again."""
+class PartSwept(TidegateError):  # noqa: N818  # reads as what it is
+    """A part waited so long for its entry that sweep took it for an orphan: it must be written again."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ class Shard:
                     if not done.parts:
                         self.discard(written)  # another one with this token was faster, with parts of its own
                     return done
-            except TooOld:
+            except PartSwept:
                 if attempt == REWRITES:
                     raise
         raise AssertionError("the last attempt raises")
@@ -165,6 +168,7 @@ class Shard:
             schema=schema.id,
             digest=digest(data),
             written=self.clock.now(),
+            base=state.number,
             level=level,
             order=order,
             expires=None if validity is None else validity.expires(schema, block.columns),
@@ -175,7 +179,7 @@ class Shard:
         try:
             self.machine.attempt(lambda: self.machine.blob.put(name, data))
         except StoreError:
-            self.discard([part])  # it may be there all the same
+            self.discard([part])  # it may be there all the same; it was never proposed
             raise
         return part
 
@@ -204,7 +208,7 @@ class Shard:
             if token in state.tokens:
                 return None
             check(state)
-            self.check_age(parts)
+            self.check_parts(state, parts)
             time = self._stamp(state, at(state) if callable(at) else at)
             done = tuple(replace(part, first=time, last=time) for part in parts)
             reached = positions(state) if callable(positions) else positions
@@ -222,16 +226,32 @@ class Shard:
             self.metrics.add("appended_bytes", sum(part.size for part in parts))
             self.metrics.add("rows", sum(part.rows for part in parts), what="appended")
 
-    def check_age(self, parts: Sequence[Part]) -> None:
-        """Raises if sweep may soon take one of these parts, which nothing refers to, for an orphan."""
-        limit = self.clock.now() - self.config.sweep_grace_ms // 2
-        for part in parts:
-            if part.written < limit:
-                raise TooOld(f"{part.name} was written too long ago to be appended", hint="write it again")
+    def check_parts(self, state: State, parts: Sequence[Part]) -> None:
+        """Raises if sweep took one of these parts, which no state names yet, for an orphan.
+
+        Its fence is an entry of the log. A part that was written after the newest fence was not in question. Of others, one that is
+        to be deleted is among the garbage, until it is deleted: so what is neither garbage nor gone in a state that was read
+        before is safe, as the entry that follows this state is ours, or else this is asked again.
+        """
+        doubtful = [part.name for part in parts if part.base < state.fence]
+        swept = set(doubtful).intersection(item.name for item in state.garbage)
+        for name in doubtful:
+            if name in swept or not self._exists(name):
+                raise PartSwept(f"{name} was swept before it could be appended", hint="write it again")
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self.machine.attempt(lambda: self.machine.blob.get_ranges(name, [(0, 1)]))
+        except Missing:
+            return False
+        return True
 
     @contextmanager
     def writing(self) -> Iterator[list[Part]]:
-        """A list for parts that are being written: on a failure they are deleted, unless they may have been appended."""
+        """A list for parts that are being written: on a failure they are deleted, unless they may have been appended.
+
+        Where the store does not say whether they were, they may: a proposal can arrive after its writer has given up.
+        """
         parts: list[Part] = []
         try:
             yield parts
@@ -242,12 +262,19 @@ class Shard:
             raise
 
     def discard(self, parts: Sequence[Part]) -> None:
-        """Deletes parts that nothing refers to, if the store lets us: else they are orphans, which sweep finds."""
-        for part in parts:
-            try:
-                self.machine.blob.delete(part.name)
-            except StoreError:
-                continue
+        """Deletes parts that no proposal can bring into the state any more, and never one that the newest state names.
+
+        What the store does not let us delete, or look at, is an orphan, which sweep finds.
+        """
+        if not parts:
+            return
+        try:
+            names = unnamed(self.machine.fetch(), [part.name for part in parts])
+        except TidegateError:
+            return
+        for name in names:
+            with suppress(StoreError):
+                self.machine.blob.delete(name)
 
     def _stamp(self, state: State, at: int | None) -> int:
         """The time of a batch that comes next."""

@@ -9,7 +9,7 @@ to be changed in place:
 | `create` | likewise, but only if there is nothing by that name: of many racers exactly one is told True |
 | `get`, `get_ranges`, `read_into` | the bytes that were put; None (an error, for ranges) if there is nothing by that name |
 | `delete` | gone when it returns; deleting what is not there is fine |
-| `list` | every object with that prefix, with its size and the time it was written |
+| `list` | every object with that prefix, from a name on if one is given, with its size and the time it was written |
 
 A name is made of letters, digits and `-_.=/`. A failure raises `StoreError`; when it may or may not have happened, its subclass
 `IndeterminateError`. Readers see a `put` as soon as it returned (every store we use is consistent in that sense).
@@ -64,8 +64,8 @@ class Blob(Protocol):
         """Removes what is by that name, if there is anything."""
         ...
 
-    def list(self, prefix: str = "") -> Iterator[Entry]:
-        """Every object whose name begins with `prefix`, by name."""
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        """Every object whose name begins with `prefix` and is greater than `after`, by name."""
         ...
 
 
@@ -143,12 +143,12 @@ class MemoryBlob:
         with self._lock:
             self._objects.pop(checked(name), None)
 
-    def list(self, prefix: str = "") -> Iterator[Entry]:
-        """Every object whose name begins with `prefix`, by name."""
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        """Every object whose name begins with `prefix` and is greater than `after`, by name."""
         with self._lock:
             found = [
                 Entry(name, len(data), at)
                 for name, (data, at) in self._objects.items()
-                if name.startswith(prefix)
+                if name.startswith(prefix) and name > after
             ]
         yield from sorted(found)

@@ -3,6 +3,10 @@
 A file appears under its name only when all of it is on the disk; so a crash leaves the whole object or nothing but a temporary
 file, which `list` does not show and `sweep_temporary` removes. `create` uses a hard link, which fails if the name is taken: the
 one conditional write that every file system has.
+
+When the folder's fsync fails after the file has its name, the file is there, and may be gone after a crash: the outcome is unknown,
+and said to be; whoever asks again has the folder fsynced again. A link whose answer is lost (NFS asks again by itself, and is then
+told that the name exists) is known by its count of links.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tidegate.errors import ReadOnlyError, StoreError
+from tidegate.errors import IndeterminateError, ReadOnlyError, StoreError
 from tidegate.store.blob import Entry, checked, missing, short
 
 _TEMPORARY = ".tmp-"
@@ -36,9 +40,13 @@ class FileBlob:
 
     def create(self, name: str, data: bytes) -> bool:
         """Stores `data` if there is nothing by that name; whether it did."""
-        if self._path(name).exists():
-            return False
-        return self._write(name, data, _link)
+        path = self._path(name)
+        if not path.exists() and self._write(name, data, _link):
+            return True
+        _settle(
+            name, path.parent
+        )  # whoever made it may not have come so far; nobody builds on what a crash could undo
+        return False
 
     def get(self, name: str) -> bytes | None:
         """The bytes by that name, or None."""
@@ -87,15 +95,15 @@ class FileBlob:
         except OSError as error:
             raise _failed(name, error, writing=True) from None
 
-    def list(self, prefix: str = "") -> Iterator[Entry]:
-        """Every object whose name begins with `prefix`, by name."""
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        """Every object whose name begins with `prefix` and is greater than `after`, by name."""
         found = []
         start = self.root / prefix.rpartition("/")[0]
         for folder, _, names in os.walk(start):
             for plain in names:
                 path = Path(folder, plain)
                 name = path.relative_to(self.root).as_posix()
-                if plain.startswith(_TEMPORARY) or not name.startswith(prefix):
+                if plain.startswith(_TEMPORARY) or not name.startswith(prefix) or name <= after:
                     continue
                 try:
                     status = path.stat()
@@ -133,15 +141,16 @@ class FileBlob:
                 os.close(descriptor)
             assert callable(place)
             place(temporary, path)
-            _fsync_folder(path.parent)
         except FileExistsError:
             return False
         except OSError as error:
             raise _failed(name, error, writing=True) from None
+        else:
+            _settle(name, path.parent)
+            return True
         finally:
             with contextlib.suppress(OSError):  # what is left over is swept
                 temporary.unlink(missing_ok=True)
-        return True
 
     def _make_folder(self, folder: Path) -> None:
         """Makes `folder` durably: a new folder is only there after a crash if the one above was fsynced."""
@@ -161,7 +170,19 @@ class FileBlob:
 
 
 def _link(temporary: Path, path: Path) -> None:
-    os.link(temporary, path)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        if temporary.stat().st_nlink < 2:  # else it is our own link that exists
+            raise
+
+
+def _settle(name: str, folder: Path) -> None:
+    """Makes durable what a folder lists; a failure leaves it unknown what a crash would."""
+    try:
+        _fsync_folder(folder)
+    except OSError as error:
+        raise IndeterminateError(f"{name}: {os.strerror(error.errno or 0)} after it was written") from None
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -5,6 +5,9 @@
 Options are obstore's own, given as strings (region, access_key_id, …); what is left out comes from the environment, as users of
 these clouds expect. `create` is a conditional put: the cloud decides the race. A put or a create whose answer was lost is
 indeterminate, and said to be.
+
+obstore asks again by itself when an answer is lost or a server is busy. That is welcome for all but `create`: its own first request
+makes the second fail, and nobody is told that it won. So `create` goes through a handle that asks once.
 """
 
 from __future__ import annotations
@@ -20,17 +23,21 @@ SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://")
 
 def connected(url: str, **options: str) -> Any:
     """obstore's own handle of what is at `url`, for those who read the files of others; nothing is sent yet."""
+    return _handle(url, options, None)
+
+
+def _handle(url: str, options: dict[str, str], retry: Any) -> Any:
     import obstore.store
 
-    client: Any = {
-        key: options.pop(key) for key in ("allow_http", "timeout", "connect_timeout") if key in options
-    }
     config: Any = dict(options)
+    client: Any = {
+        key: config.pop(key) for key in ("allow_http", "timeout", "connect_timeout") if key in config
+    }
     if "endpoint" in config:
         config.setdefault("virtual_hosted_style_request", "false")
         client.setdefault("allow_http", str(config["endpoint"].startswith("http://")).lower())
     try:
-        return obstore.store.from_url(url, config=config, client_options=client)
+        return obstore.store.from_url(url, config=config, client_options=client, retry_config=retry)
     except Exception as error:  # noqa: BLE001  # obstore raises its own, and several others, for bad options
         raise StoreError(f"{url}: {first_line(error)}") from None
 
@@ -38,13 +45,14 @@ def connected(url: str, **options: str) -> Any:
 class ObjectBlob:
     """Objects below a prefix of a bucket."""
 
-    def __init__(self, store: Any, url: str) -> None:
-        self._store, self.url = store, url
+    def __init__(self, store: Any, url: str, once: Any) -> None:
+        """`once` is a handle of the same store that sends each request once."""
+        self._store, self.url, self._once = store, url, once
 
     @staticmethod
     def open(url: str, **options: str) -> ObjectBlob:
         """The store at `url`; see the module's docstring for options."""
-        return ObjectBlob(connected(url, **options), url)
+        return ObjectBlob(connected(url, **options), url, _handle(url, options, {"max_retries": 0}))
 
     def put(self, name: str, data: bytes) -> None:
         """Stores `data` durably, all of it or none."""
@@ -54,14 +62,19 @@ class ObjectBlob:
 
     def create(self, name: str, data: bytes) -> bool:
         """Stores `data` if there is nothing by that name; whether it did."""
-        import obstore
         from obstore.exceptions import AlreadyExistsError
 
         try:
-            self._call(name, obstore.put, checked(name), data, mode="create", changes=True)
+            self._call(name, self._create, checked(name), data, changes=True)
         except AlreadyExistsError:
             return False
         return True
+
+    def _create(self, _: Any, name: str, data: bytes) -> None:
+        import obstore
+
+        # In one request however large it is: the parts of a larger one would be put together without a condition.
+        obstore.put(self._once, name, data, mode="create", use_multipart=False)
 
     def get(self, name: str) -> bytes | None:
         """The bytes by that name, or None."""
@@ -105,8 +118,8 @@ class ObjectBlob:
         except FileNotFoundError:
             return
 
-    def list(self, prefix: str = "") -> Iterator[Entry]:
-        """Every object whose name begins with `prefix`, by name."""
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        """Every object whose name begins with `prefix` and is greater than `after`, by name."""
         import obstore
 
         # A store lists whole folders: the part of the prefix after the last slash is compared here.
@@ -114,13 +127,16 @@ class ObjectBlob:
         found: list[Entry] = []
         # Pages are fetched as they are asked for, so all of them are asked for inside of `_call`.
         pages = self._call(
-            prefix, lambda store: list(obstore.list(store, prefix=folder or None, chunk_size=1000))
+            prefix,
+            lambda store: list(
+                obstore.list(store, prefix=folder or None, offset=after or None, chunk_size=1000)
+            ),
         )
         for batch in pages:
             found += [
                 Entry(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
                 for item in batch
-                if item["path"].startswith(prefix)
+                if item["path"].startswith(prefix) and item["path"] > after
             ]
         yield from sorted(found)
 

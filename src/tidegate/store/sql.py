@@ -142,14 +142,23 @@ class SqliteConsensus:
         try:
             return self._connection().execute(statement, values).rowcount
         except sqlite3.Error as error:
-            raise _failed(str(self.path), error) from None
+            raise _failed(str(self.path), error, changes=True) from None
 
 
 _HINT = "the lake is read-only for this user"
 
 
-def _failed(where: str, error: sqlite3.Error) -> StoreError:
+_REFUSALS = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
+"""SQLite's codes, without their details, for what has surely not happened. Of an input/output error that is not known: the entry
+may be in the write-ahead log, which was not made durable, and the next one who opens the file counts it as committed."""
+
+
+def _failed(where: str, error: sqlite3.Error, *, changes: bool = False) -> StoreError:
     hint = None
+    if changes and isinstance(error, sqlite3.OperationalError):
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF
+        if code not in (*_REFUSALS, sqlite3.SQLITE_READONLY):
+            return IndeterminateError(f"{where}: {error}")
     if "readonly" in str(error):
         return ReadOnlyError(f"{where}: {error}", hint=_HINT)
     if "full" in str(error):
@@ -228,7 +237,7 @@ class PostgresConsensus:
         try:
             cursor = connection.execute(statement, values or None)
             return (cursor.fetchall() if cursor.description else []), cursor.rowcount
-        except psycopg.OperationalError as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             connection.close()
             kind = IndeterminateError if changes else StoreError
             raise kind(f"PostgreSQL: {_first_line(error)}") from None

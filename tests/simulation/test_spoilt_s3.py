@@ -1,0 +1,163 @@
+"""A real S3 server whose answers are lost, with writers, a compactor and a sweeper at work: what was acknowledged is there once.
+
+TIDEGATE_SPOILT_S says for how many seconds: 10 by default, 180 in `make prove`. Before the log decided (see `shard/machine.py`),
+each of the first three tests lost rows.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests import servers
+from tests.simulation.spoiling_proxy import SPOILS, Spoiling, spoiling
+from tests.unit.shards import SCHEMA, ids, rows
+from tidegate.config import Config
+from tidegate.errors import IndeterminateError, StoreError
+from tidegate.shard.compact import compact
+from tidegate.shard.machine import Machine, Retries
+from tidegate.shard.sweep import sweep
+from tidegate.shard.writer import Shard
+from tidegate.store.log import LogConsensus
+from tidegate.store.object import ObjectBlob
+
+CONFIG = Config(part_bytes=12_000, compact_fanout=3, lease_ms=60_000, sweep_grace_ms=500)
+SECONDS = float(os.environ.get("TIDEGATE_SPOILT_S", "10"))
+
+
+@pytest.fixture(scope="module")
+def options() -> dict[str, str]:
+    try:
+        return dict(servers.s3())
+    except servers.Missing as missing:
+        pytest.skip(f"{missing} is not installed")
+
+
+def open_shard(place: str, options: dict[str, str], endpoint: str | None = None) -> Shard:
+    """The shard as a process of its own, straight or through a proxy."""
+    there = {**options, "timeout": "1s", **({"endpoint": endpoint} if endpoint else {})}
+    blob = ObjectBlob.open(place, **there)
+    return Shard(Machine(LogConsensus(blob), blob, "shard/s1", retries=Retries(6, 0.01, 0.2)), CONFIG)
+
+
+def create(place: str, options: dict[str, str]) -> Shard:
+    shard = open_shard(place, options)
+    return Shard.create(shard.machine, SCHEMA, {"retention_ms": 200}, config=CONFIG)
+
+
+class OneSpoil(Spoiling):
+    """Spoils one request that creates an entry of the log: the next, or one after it."""
+
+    armed = ""
+    skip = 0
+
+    def pick(self, method: str, path: str) -> str:
+        if method == "PUT" and "/log/" in path and self.armed:
+            self.skip -= 1
+            if self.skip < 0:
+                kind, self.armed = self.armed, ""
+                self.spoilt[kind] += 1
+                return kind
+        return ""
+
+
+@pytest.mark.parametrize("kind", SPOILS)
+@pytest.mark.parametrize("what", ["append", "compact"])
+def test_one_lost_answer(options: dict[str, str], kind: str, what: str) -> None:
+    place = f"s3://lake/{secrets.token_hex(6)}"
+    direct = create(place, options)
+    for i in range(4):
+        direct.append(rows(i))
+    with spoiling(options["endpoint"], seed=1, often=0, kind=OneSpoil) as proxy:
+        assert isinstance(proxy, OneSpoil)
+        shard = open_shard(place, options, proxy.url)
+        proxy.armed = kind
+        if what == "append":
+            shard.append(rows(4))
+        else:
+            proxy.skip = 2  # `since` moves, a lease is made, then parts are replaced
+            compact(shard, full=True)
+            shard.append(rows(4))
+        assert proxy.spoilt[kind] == 1
+    assert ids(open_shard(place, options)) == [0, 1, 2, 3, 4]
+
+
+@dataclass
+class Work:
+    """What several processes do through one proxy, until the time is over, and what became of it."""
+
+    place: str
+    options: dict[str, str]
+    acknowledged: list[int] = field(default_factory=list)
+    refused: list[int] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
+    failures: list[BaseException] = field(default_factory=list)
+
+    def append(self, shard: Shard, number: int) -> None:
+        try:
+            shard.append(rows(number), token=str(number))
+            self.acknowledged.append(number)
+        except IndeterminateError:
+            self.unknown.append(number)
+        except StoreError:
+            self.refused.append(number)
+
+    def compact(self, shard: Shard, _: int) -> None:
+        self._maintain("compact", lambda: compact(shard))
+
+    def sweep(self, shard: Shard, _: int) -> None:
+        self._maintain("sweep", lambda: sweep(shard))
+
+    def _maintain(self, name: str, work: Callable[[], object]) -> None:
+        try:
+            work()
+            self.done[name] += 1
+        except StoreError:
+            self.done[f"{name}, failed"] += 1
+
+    def run(self, job: Callable[[Shard, int], None], start: int, endpoint: str) -> None:
+        end = time.monotonic() + SECONDS
+        try:
+            shard, number = open_shard(self.place, self.options, endpoint), start
+            while time.monotonic() < end:
+                job(shard, number)
+                number += 1
+                if number % 40 == 0:
+                    shard = open_shard(self.place, self.options, endpoint)  # a process that starts
+        except BaseException as error:  # noqa: BLE001  # told in the test's own thread
+            self.failures.append(error)
+
+
+def test_some_minutes_of_spoilt_answers(options: dict[str, str]) -> None:
+    work = Work(f"s3://lake/{secrets.token_hex(6)}", options)
+    create(work.place, options)
+    with spoiling(options["endpoint"], seed=int(os.environ.get("TIDEGATE_SEED", "5")), often=0.15) as proxy:
+        jobs = [work.append, work.append, work.append, work.compact, work.sweep]
+        threads = [
+            threading.Thread(target=work.run, args=(job, 1_000_000 * (i + 1), proxy.url))
+            for i, job in enumerate(jobs)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not work.failures, work.failures[0]
+    there = Counter(ids(open_shard(work.place, options)))
+    print(f"{len(work.acknowledged)} acknowledged, {len(work.refused)} refused, {len(work.unknown)} unknown")
+    print(work.done, proxy.spoilt)
+    assert not [number for number in work.acknowledged if there[number] != 1]
+    assert not [number for number in work.refused if there[number]]
+    assert not [number for number in work.unknown if there[number] > 1]
+    assert sum(there.values()) == len(work.acknowledged) + sum(there[number] for number in work.unknown)
+    assert len(work.acknowledged) > 5
+    assert set(proxy.spoilt) == set(SPOILS)
+    assert work.done["compact"]
+    assert work.done["sweep"]
