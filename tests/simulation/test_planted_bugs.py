@@ -1,0 +1,203 @@
+"""Bugs that are planted on purpose, one at a time: the simulation must find them, or it proves nothing.
+
+A row is found if some run of the simulation fails with it. `make test` plants those that few runs find; `make prove`
+(TIDEGATE_PLANTED=all) plants all of `BUGS`, and those of `UNSEEN` too, to say what the simulation does not see.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.simulation.test_simulation import Simulation
+from tidegate.errors import IndeterminateError, StoreError
+from tidegate.shard import compact, machine, state, sweep, writer
+from tidegate.shard.change import Part
+from tidegate.shard.machine import Machine
+from tidegate.shard.state import State
+from tidegate.shard.writer import Shard
+from tidegate.store.consensus import following
+from tidegate.store.log import LogConsensus
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+ALL = os.environ.get("TIDEGATE_PLANTED") == "all"
+
+
+def _propose(believe: Callable[[Any, StoreError | None], bool | None]) -> Plant:
+    """Proposing by one's own belief of the answer; where that is None, by the log."""
+
+    def propose(self: Machine, expected: int | None, data: bytes, token: str) -> bool:
+        for attempt in range(self.retries.times):
+            answer, failure = None, None
+            try:
+                answer = self.consensus.compare_and_set(self.key, expected, data)
+            except StoreError as error:
+                failure = error
+            belief = believe(answer, failure)
+            if belief is not None:
+                return belief
+            if (winner := self._token_at(following(expected))) is not None:
+                return winner == token
+            self.retries.wait(attempt)
+        raise IndeterminateError("unknown")
+
+    return lambda patch: patch.setattr(Machine, "_propose", propose)
+
+
+def _raises(answer: Any, failure: StoreError | None) -> bool | None:
+    if failure is not None and not isinstance(failure, IndeterminateError):
+        raise failure
+    return None
+
+
+def _discards_unknown(patch: pytest.MonkeyPatch) -> None:
+    original = Shard.commit
+
+    def commit(self: Shard, parts: Sequence[Part], **options: Any) -> Any:
+        try:
+            return original(self, parts, **options)
+        except IndeterminateError:
+            for part in parts:
+                self.machine.blob.delete(part.name)
+            raise
+
+    patch.setattr(Shard, "commit", commit)
+
+
+def _truncates_too_far(patch: pytest.MonkeyPatch) -> None:
+    def roll(self: Machine, state: State) -> None:
+        original(self, state)
+        self.consensus.truncate(self.key, state.number + 3)
+
+    original = Machine.roll
+    patch.setattr(Machine, "roll", roll)
+
+
+def _sweeps_without_fence(patch: pytest.MonkeyPatch) -> None:
+    def condemn(shard: Shard, names: list[str]) -> list[str]:
+        orphans = state.unnamed(shard.machine.known(), names)
+        for name in orphans:
+            shard.machine.blob.delete(name)
+        return []
+
+    patch.setattr(sweep, "_condemn", condemn)
+
+
+def _forgets_the_fence(patch: pytest.MonkeyPatch) -> None:
+    original = state._forget
+    patch.setattr(state, "_forget", lambda s, c, at: replace(original(s, c, at), fence=-1))
+
+
+def _ignores_leases(patch: pytest.MonkeyPatch) -> None:
+    original = sweep._sweep_garbage
+    patch.setattr(sweep, "_sweep_garbage", lambda shard, s: original(shard, replace(s, leases={})))
+
+
+def _moves_times(patch: pytest.MonkeyPatch) -> None:
+    original = compact.Aging.__call__
+
+    def age(self: compact.Aging, block: Any) -> Any:
+        self.state = replace(self.state, since=self.state.upper - 1)
+        return original(self, block)
+
+    patch.setattr(compact.Aging, "__call__", age)
+
+
+def _overlooks_gaps(patch: pytest.MonkeyPatch) -> None:
+    original = LogConsensus.scan
+    patch.setattr(
+        LogConsensus,
+        "scan",
+        lambda self, key, first, limit=1_000_000: (
+            original(self, key, first, limit)
+            if first == 0
+            else self._read(key, range(first, first + min(limit, 50)))
+        ),
+    )
+
+
+BUGS: dict[str, tuple[str, Plant]] = {
+    "lost is believed": ("memory", _propose(lambda a, f: False if a is False else None)),
+    "done is believed": ("memory", _propose(lambda a, f: True if a is True else None)),
+    "an error is believed": ("memory", _propose(_raises)),
+    "what is unknown is taken for lost": ("sqlite", _propose(lambda a, f: False if f else None)),
+    "what is unknown is taken for done": ("memory", _propose(lambda a, f: True if f else None)),
+    "parts of an unknown append are deleted": ("memory", _discards_unknown),
+    "the log is truncated above its rollup": ("memory", _truncates_too_far),
+    "a fence is not looked at": ("memory", lambda p: p.setattr(Shard, "check_parts", lambda *_: None)),
+    "a fence is forgotten": ("memory", _forgets_the_fence),
+    "sweep sets no fence": ("memory", _sweeps_without_fence),
+    "sweep ignores leases": ("memory", _ignores_leases),
+    "compaction moves times too far": ("memory", _moves_times),
+    "a log of objects reads no floor": (
+        "log on memory",
+        lambda p: p.setattr(LogConsensus, "_floor", lambda *_: 0),
+    ),
+    "a log of objects overlooks gaps": ("log on memory", _overlooks_gaps),
+    "a token is not remembered": ("memory", lambda p: p.setattr(state, "TOKENS", 0)),
+}
+UNSEEN: dict[str, tuple[str, Plant]] = {
+    "parts are deleted without a look at the newest state": (
+        "memory",
+        lambda p: p.setattr(writer, "unnamed", lambda _, names: list(names)),
+    ),
+    "a rollup is not read back": (
+        "memory",
+        lambda p: p.setattr(Machine, "_put_verified", lambda self, name, data: self.blob.put(name, data)),
+    ),
+    "few entries stay below a rollup": ("memory", lambda p: p.setattr(machine, "ROLL_EVERY", 0)),
+}
+"""The first two are second lines of defence: with the first in place nothing reaches them. The third makes an outcome unknown
+that could be known, which is no wrong answer."""
+QUICK = (
+    "lost is believed",
+    "done is believed",
+    "an error is believed",
+    "parts of an unknown append are deleted",
+    "a fence is not looked at",
+    "sweep ignores leases",
+)
+
+
+def finds(store: str, runs: int) -> str:
+    """How the simulation fails; empty if it does not."""
+    simulation = type("Simulation", (Simulation,), {"store": store})
+    few = settings(
+        max_examples=runs,
+        stateful_step_count=40,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        report_multiple_bugs=False,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        run_state_machine_as_test(simulation, settings=few)
+    except Exception as error:  # noqa: BLE001  # whatever it is: the bug shows
+        return type(error).__name__
+    return ""
+
+
+@pytest.mark.parametrize("bug", BUGS if ALL else QUICK)
+def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, plant = BUGS[bug]
+    plant(monkeypatch)
+    failure = finds(store, 400 if ALL else 100)
+    print(f"{bug}: {failure or 'not found'}")
+    assert failure
+
+
+@pytest.mark.skipif(not ALL, reason="TIDEGATE_PLANTED=all: make prove")
+@pytest.mark.parametrize("bug", UNSEEN)
+def test_what_the_simulation_does_not_see(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Holds the list to the truth: what is found after all belongs to `BUGS`."""
+    store, plant = UNSEEN[bug]
+    plant(monkeypatch)
+    assert not finds(store, 40)
