@@ -14,7 +14,8 @@ It is written when the database is made, and never again. Whoever opens the plac
 
 A new database begins with its catalog, then the root. Killed between the two, the catalog is found and used by the next one who
 opens the place (in PostgreSQL, where others live too, it is one forgotten row). Of two who make it at once, the store lets one
-create the root, and the other takes what the root says.
+create the root, and the other takes what the root says. A store that would let both is refused (`store/probe.py`), but where the
+metadata is in PostgreSQL: there a lock lets one of them in, and the log does not depend on the store of parts.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ from tidegate.shard.catalog import Catalog
 from tidegate.shard.machine import Machine, Retries
 from tidegate.shard.seal import seal, unseal
 from tidegate.shard.state import FORMAT
+from tidegate.shard.sweep import MARKS
 from tidegate.store.blob import Blob
 from tidegate.store.consensus import Consensus
 from tidegate.store.place import Place
+from tidegate.store.probe import check_create
+from tidegate.store.sql import PostgresConsensus
 
 NAME = "root"
 
@@ -101,10 +105,14 @@ def open_root(place: Place, clock: Clock, retries: Retries | None = None) -> Roo
 
 def _make(place: Place, blob: Blob, clock: Clock, retries: Retries | None) -> None:
     fresh = secrets.token_hex(8)
+    if place.metadata in ("sqlite", "log"):  # memory is exclusive, and in PostgreSQL a lock lets one make it
+        check_create(blob, place.root, f"{MARKS}/{Catalog.KEY}/")
     consensus = place.consensus(blob, fresh)
     try:
-        catalog = Catalog.open(Machine(consensus, blob, Catalog.KEY, clock, retries), fresh)
-        _create(blob, Marker(catalog.database, place.metadata))
+        with consensus.alone() if isinstance(consensus, PostgresConsensus) else contextlib.nullcontext():
+            if _read(place, blob) is None:
+                catalog = Catalog.open(Machine(consensus, blob, Catalog.KEY, clock, retries), fresh)
+                _create(blob, Marker(catalog.database, place.metadata))
     finally:
         consensus.close()
 

@@ -38,6 +38,10 @@ class FileBlob:
         """Stores `data` if there is nothing by that name; whether it did."""
         if self._path(name).exists():
             return False
+        return self.create_unseen(name, data)
+
+    def create_unseen(self, name: str, data: bytes) -> bool:
+        """`create` without a look at what is there: the link alone decides, as it does between two who look at once."""
         return self._write(name, data, _link)
 
     def get(self, name: str) -> bytes | None:

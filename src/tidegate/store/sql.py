@@ -17,8 +17,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -201,6 +201,15 @@ class PostgresConsensus:
         """Every key with entries, sorted."""
         query = "SELECT DISTINCT key FROM tidegate_consensus WHERE starts_with(key, %s) ORDER BY key"
         return [key[len(self.lake) :] for (key,) in self._run(query, [self.lake])[0]]
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps out everybody else who asks for the same of this PostgreSQL; if we are killed, they get in."""
+        self._run("SELECT pg_advisory_lock(7434)")
+        try:
+            yield
+        finally:
+            self._run("SELECT pg_advisory_unlock(7434)")
 
     def close(self) -> None:
         """Closes this thread's connection."""
