@@ -22,43 +22,46 @@ from tests.servers import S3
 _SIGNED = re.compile(r"SignedHeaders=([^,]+)")
 
 
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    options: S3
+    answer: int | None
+
+    def pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if self.answer is not None and "if-none-match" in self.headers:
+            return self.give(self.answer, [], b"<Error><Code>NotImplemented</Code></Error>")
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        headers.pop("if-none-match", None)
+        headers["authorization"] = _signature(self.options, self.command, self.path, headers)
+        upstream = http.client.HTTPConnection(urlsplit(self.options["endpoint"]).netloc, timeout=30)
+        upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in headers.items():
+            upstream.putheader(name, value)
+        upstream.endheaders(body)
+        response = upstream.getresponse()
+        data = response.read()
+        upstream.close()
+        return self.give(response.status, response.getheaders(), data)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = pass_on  # noqa: N815  # the names that http.server calls
+
+    def give(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            if name.lower() not in ("transfer-encoding", "content-length", "connection"):
+                self.send_header(name, value)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+
 @contextmanager
 def unconditional(options: S3, answer: int | None = None) -> Iterator[S3]:
     """The options of the proxy before the server of `options`."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def pass_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            if answer is not None and "if-none-match" in self.headers:
-                return self.give(answer, [], b"<Error><Code>NotImplemented</Code></Error>")
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            headers.pop("if-none-match", None)
-            headers["authorization"] = _signature(options, self.command, self.path, headers)
-            upstream = http.client.HTTPConnection(urlsplit(options["endpoint"]).netloc, timeout=30)
-            upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in headers.items():
-                upstream.putheader(name, value)
-            upstream.endheaders(body)
-            response = upstream.getresponse()
-            data = response.read()
-            upstream.close()
-            return self.give(response.status, response.getheaders(), data)
-
-        do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = pass_on  # noqa: N815  # the names that http.server calls
-
-        def give(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
-            self.send_response_only(status)
-            for name, value in headers:
-                if name.lower() not in ("transfer-encoding", "content-length", "connection"):
-                    self.send_header(name, value)
-            self.send_header("content-length", str(len(data)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(data)
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    handler = type("Handler", (_Handler,), {"options": options, "answer": answer})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

@@ -202,6 +202,21 @@ class PostgresConsensus:
         query = "SELECT DISTINCT key FROM tidegate_consensus WHERE starts_with(key, %s) ORDER BY key"
         return [key[len(self.lake) :] for (key,) in self._run(query, [self.lake])[0]]
 
+    def copy(self, lake: str) -> PostgresConsensus:
+        """All logs again, as they are at one moment, for another lake of the same PostgreSQL."""
+        self._run(
+            "INSERT INTO tidegate_consensus (key, number, data) "
+            "SELECT %(new)s || substr(key, length(%(old)s) + 1), number, data FROM tidegate_consensus "
+            "WHERE starts_with(key, %(old)s)",
+            {"old": self.lake, "new": lake},
+            changes=True,
+        )
+        return PostgresConsensus(self.url, lake)
+
+    def remove(self) -> None:
+        """Removes all logs of the lake."""
+        self._run("DELETE FROM tidegate_consensus WHERE starts_with(key, %s)", [self.lake], changes=True)
+
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keeps out everybody else who asks for the same of this PostgreSQL; if we are killed, they get in."""
