@@ -310,6 +310,18 @@ def sweep(*, lake: Lake = "lake", json: Json = False) -> None:
 
 
 @app.command
+def repair(*names: str, to: int | None = None, lake: Lake = "lake", json: Json = False) -> None:
+    """Gives rows that were written with a time far ahead of the clock a time of now, or `--to` another, in ms.
+
+    ```
+    tidegate repair orders
+    ```
+    """
+    with opened(lake) as db:
+        _each(names, lambda name: db.repair(name, to), "repaired", json)
+
+
+@app.command
 def adopt(
     *,
     how: Annotated[Literal["moved", "alias", "copy"], Parameter("--as", help="What became of it.")],
