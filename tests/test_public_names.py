@@ -32,6 +32,7 @@ PUBLIC = [
     "UnsupportedError",
     "Watch",
     "__version__",
+    "adopt",
     "open",
 ]
 LAZY = {"Database", "Interval", "Result", "Watch"}

@@ -63,6 +63,7 @@ __all__ = [
     "UnsupportedError",
     "Watch",
     "__version__",
+    "adopt",
     "open",
 ]
 
@@ -83,6 +84,19 @@ def open(url: str | _os.PathLike[str], **options: _t.Any) -> "Database":  # noqa
     from tidegate.database import Database
 
     return Database.open(url, **options)
+
+
+def adopt(url: str | _os.PathLike[str], how: _t.Literal["moved", "alias", "copy"]) -> None:
+    """Says what became of a lake with metadata in PostgreSQL that is not where it was; then it can be opened here.
+
+    `moved`: it is here now, and refused where it was. `alias`: this is another name of the same place. `copy`: it is a copy, and
+    becomes a lake of its own with its own metadata. See `tidegate/shard/adopt.py`.
+    """
+    from tidegate.clock import SystemClock
+    from tidegate.shard.adopt import adopt as adopt_place
+    from tidegate.store.place import parse
+
+    adopt_place(parse(url), SystemClock(), how)
 
 
 def __getattr__(name: str) -> _t.Any:

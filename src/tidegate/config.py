@@ -43,6 +43,9 @@ class Config:
     sweep_grace_ms: Annotated[
         int, "how long an object that nothing refers to is kept; twice the longest write"
     ] = 3_600_000
+    max_ahead_ms: Annotated[
+        int, "how far ahead of the clock a time may be that rows are written or read at; 0: any time"
+    ] = 600_000
     stats_collection: Annotated[bool, "whether statistics of parts are collected as they are written"] = True
     stats_filter: Annotated[
         bool, "whether parts are left out that their statistics prove to hold nothing"

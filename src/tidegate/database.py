@@ -13,7 +13,7 @@
 | `table`, `attach` | `spark/relation.py`, `spark/attach.py` |
 | `metrics` | `metrics.py` counts, and `session/observe.py` says what |
 | `ingest` | `session/ingest.py`, which has splits read here, or by `spark/ingest.py` |
-| `append`, `compact`, `sweep` | `shard/writer.py`, `compact.py`, `sweep.py` |
+| `append`, `compact`, `sweep`, `repair` | `shard/writer.py`, `compact.py`, `sweep.py`, `repair.py` |
 | `recluster`, `backfill_statistics`; `compact` on Spark | `shard/maintain.py`, by a crew: this process, or `spark/maintain.py` |
 
 Any number of processes may have the same database open. Threads may share one `Database`.
@@ -55,6 +55,7 @@ if (
     from tidegate.session.ingest_progress import Report as ReportIngestion
     from tidegate.session.querymap import Maps
     from tidegate.shard.maintain import Crew, Learnt, Reclustered
+    from tidegate.shard.repair import Repaired
 
 Spark: TypeAlias = Any
 """A SparkSession. Its name would import pyspark, which tidegate.spark alone does."""
@@ -270,6 +271,15 @@ class Database:
             done.temporary += found.temporary
             done.leases += found.leases
         return done
+
+    def repair(self, name: str, to: int | None = None) -> Repaired:
+        """Gives rows of a collection that were written with a time far ahead of the clock the time `to`, in ms; else now.
+
+        All rows stay, and can be read at that time and later; `upper` goes back. One entry of the log; see `shard/repair.py`.
+        """
+        from tidegate.shard.repair import repair
+
+        return repair(self._open.collection(name), milliseconds(to, "to"))
 
     def status(self) -> Status:
         """The collections, with parts, rows, bytes, `since`, `upper`, leases; from metadata alone."""

@@ -37,7 +37,7 @@ from tests.simulation.stores import SHARES, Jumping, Stores
 from tidegate.config import Config
 from tidegate.errors import IndeterminateError, StoreError, TimeError
 from tidegate.expr.types import FLOAT8, INT8, TEXT
-from tidegate.shard import rollup
+from tidegate.shard import machine, rollup
 from tidegate.shard.change import Part
 from tidegate.shard.compact import compact
 from tidegate.shard.lease import LeaseLost
@@ -58,7 +58,7 @@ CONFIG = Config(
 )
 PATIENT, HASTY = Retries(times=50, first_s=0, longest_s=0), Retries(times=1, first_s=0, longest_s=0)
 KEY = "shard/s1"
-FANOUT = rollup.FANOUT
+FANOUT, TRUNCATION_LAG = rollup.FANOUT, machine.TRUNCATION_LAG
 MERGING = replace(CONFIG, retractions_in_memory=0)
 
 Row = tuple[int, float | None, str | None]
@@ -121,6 +121,7 @@ class Simulation(RuleBasedStateMachine):
     )
     def start(self, seed: int, often: float, sorted_: bool) -> None:
         rollup.FANOUT = 2  # so that segments are merged within a few rollups
+        machine.TRUNCATION_LAG = 3  # so that logs are truncated within a few steps
         self.stores = Stores.open(self.store)
         self.clock, self.blob, log = self.stores.clock, self.stores.blob, self.stores.log
         self.log = log or LogConsensus(self.blob)
@@ -275,9 +276,9 @@ class Simulation(RuleBasedStateMachine):
 
     @rule(handle=handles)
     def roll_up(self, handle: int) -> None:
-        machine = self.shards[handle].machine
+        log = self.shards[handle].machine
         try:
-            machine.roll(machine.fetch())
+            log.roll(log.fetch())
         except (StoreError, Conflict):
             return
 
@@ -354,7 +355,7 @@ class Simulation(RuleBasedStateMachine):
         """At last nothing is left in the store but what the state refers to."""
         if not hasattr(self, "model"):
             return
-        rollup.FANOUT = FANOUT
+        rollup.FANOUT, machine.TRUNCATION_LAG = FANOUT, TRUNCATION_LAG
         self.faults.on = False
         self.faults.arrive_all()
         moved = isinstance(self.blob, MemoryBlob)

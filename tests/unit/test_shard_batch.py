@@ -110,7 +110,7 @@ def test_other_forms(type_: Type, given: Any, expected: list[Any]) -> None:
         (JSONB, pa.array(["{"]), EvaluationError, "invalid input syntax for type json"),
         (UUID, pa.array(["x"]), EvaluationError, 'invalid input syntax for type uuid: "x"'),
         (UUID, pa.array([b"x"]), EvaluationError, "does not fit uuid|valid"),
-        (parse_type("varchar(2)"), pa.array(["abc"]), EvaluationError, r"out of range for type varchar\(2\)"),
+        (parse_type("varchar(2)"), pa.array(["abc"]), EvaluationError, r"too long for type character varying\(2\)"),
         (TEXT, pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers()), TypeMismatch, "not a valid string"),
     ],
 )  # fmt: skip

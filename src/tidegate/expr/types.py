@@ -75,7 +75,7 @@ class Type:
     scale: int | None = None
     """numeric: digits after the point."""
     length: int | None = None
-    """text: the n of varchar(n), enforced by casts."""
+    """text: the n of varchar(n). A cast cuts to it, an assignment refuses what is longer (`shard/batch.py`)."""
     element: Type | None = None
     """array: the type of its elements."""
     fields: tuple[tuple[str, Type], ...] = field(default=())
@@ -126,6 +126,19 @@ class Type:
                 return f"struct<{','.join(fields)}>"
             case kind:
                 return _SPARK[kind]
+
+    @cached_property
+    def without_lengths(self) -> Type:
+        """The same type with text in place of varchar(n), inside of arrays and records too."""
+        match self.kind:
+            case Kind.TEXT if self.length is not None:
+                return TEXT
+            case Kind.ARRAY if self.element is not None:
+                return array(self.element.without_lengths)
+            case Kind.RECORD:
+                return record(*((name, type_.without_lengths) for name, type_ in self.fields))
+            case _:
+                return self
 
     def same_kind(self, other: Type) -> bool:
         """Whether both share their functions: same kind, and for arrays and records the same inside."""

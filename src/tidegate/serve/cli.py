@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -307,6 +307,36 @@ def sweep(*, lake: Lake = "lake", json: Json = False) -> None:
     """Deletes objects that nothing refers to any more: left by killed writers, and by compaction."""
     with opened(lake) as db:
         _each(("lake",), lambda _: db.sweep(), "swept", json)
+
+
+@app.command
+def repair(*names: str, to: int | None = None, lake: Lake = "lake", json: Json = False) -> None:
+    """Gives rows that were written with a time far ahead of the clock a time of now, or `--to` another, in ms.
+
+    ```
+    tidegate repair orders
+    ```
+    """
+    with opened(lake) as db:
+        _each(names, lambda name: db.repair(name, to), "repaired", json)
+
+
+@app.command
+def adopt(
+    *,
+    how: Annotated[Literal["moved", "alias", "copy"], Parameter("--as", help="What became of it.")],
+    lake: Lake = "lake",
+) -> None:
+    """Opens the way to a lake with metadata in PostgreSQL that is not where it was.
+
+    ```
+    tidegate adopt --as moved       it was moved or restored here, and is refused where it was
+    tidegate adopt --as alias       this is another name of the same place, such as another mount point
+    tidegate adopt --as copy        it is a copy, and becomes a lake of its own
+    ```
+    """
+    tidegate.adopt(lake, how)
+    sys.stdout.write(f"adopted as {how}\n")
 
 
 def _each(names: tuple[str, ...], work: Callable[[str], Any], verb: str, json: bool) -> None:

@@ -37,6 +37,7 @@ from tidegate.session.lake import Lake, at
 from tidegate.session.modify import plan as plan_of
 from tidegate.session.query import on_spark, once, question_of, reading
 from tidegate.shard.reader import Snapshot, snapshot
+from tidegate.shard.times import present
 from tidegate.shard.writer import schema_of
 from tidegate.sql.bind import BoundQuery
 from tidegate.sql.statement import Delete, Query, Statement, Update
@@ -98,7 +99,9 @@ def _explained(
                 bound = plan_of(lake, given)
                 if schema_of(shard.machine.fetch()).id != found.schema.id:
                     raise ConflictError("the table's columns were changed meanwhile", hint="try again")
-                return read(bound, found, max(lake.clock.now(), found.state.upper - 1))
+                return read(
+                    bound, found, present(lake.clock.now(), [found.state], lake.config, temporal=False)
+                )
         case _:
             raise UnsupportedError(
                 "EXPLAIN is for statements that read: SELECT, DELETE, UPDATE, CREATE SOURCE",

@@ -150,6 +150,7 @@ class Lake:
     def item(self, name: str, position: Position | None = None) -> Item:
         """What a name means; an error if it means nothing."""
         found = self.catalog.find(name)
+        self.root.check_location()  # it may have been moved away from here since it was opened
         if found is None:
             close = get_close_matches(name, list(self.catalog.items()), n=2) if len(name) < 200 else []
             hint = f"did you mean {' or '.join(close)}?" if close else "SHOW TABLES lists what is there"

@@ -53,6 +53,7 @@ from tidegate.shard.merge import Block, concat, repeated, settled, summed
 from tidegate.shard.reader import Snapshot, snapshot, updates
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import State
+from tidegate.shard.times import present
 from tidegate.shard.validity import labels
 from tidegate.shard.writer import PartSwept, Shard, schema_of
 from tidegate.sql import assign
@@ -143,8 +144,8 @@ def _bound(lake: Lake, given: Delete | Update) -> _Bound:
 
 def _tried(lake: Lake, bound: _Bound, found: Snapshot, tries: _Tries) -> Result | None:
     """Does it, following what others do meanwhile; None if all must be read again."""
-    now, upper = max(bound.wall, found.state.upper - 1), found.state.upper
-    read = bound.change.read
+    read, upper = bound.change.read, found.state.upper
+    now = present(bound.wall, [found.state], lake.config, temporal=read.mfp.is_temporal)
     question = Question(
         found, read.mfp.at(now).optimise(), read.names, Shape(), now, lake.config, tries.watch
     )
@@ -224,7 +225,7 @@ def _appended(question: Question, bound: _Bound, block: Block, upper: int) -> _M
         while True:
             question.watch.check()
             try:
-                check = partial(_unchanged, upper, bound.schema.id)
+                check = partial(_unchanged, upper, bound.schema.id, question.snapshot.state.repaired)
                 shard.commit(written, at=None, token=token, check=check)
                 return None
             except PartSwept:
@@ -238,8 +239,8 @@ def _appended(question: Question, bound: _Bound, block: Block, upper: int) -> _M
             upper = moved.upper
 
 
-def _unchanged(upper: int, schema: int, state: State) -> None:
-    if (state.upper, schema_of(state).id) != (upper, schema):
+def _unchanged(upper: int, schema: int, repaired: int, state: State) -> None:
+    if (state.upper, schema_of(state).id, state.repaired) != (upper, schema, repaired):
         raise _Moved(state.upper)
 
 
@@ -256,7 +257,7 @@ def _news(question: Question, bound: _Bound, lower: int, upper: int) -> Block | 
     ]
     size = 0
     try:
-        with updates(bound.shard, lower, upper) as changes:
+        with updates(bound.shard, lower, upper, repaired=snapshot.state.repaired) as changes:
             if changes.schema.id != schema.id:
                 return None
             for block in changes.rows([column.id for column in schema.columns]):

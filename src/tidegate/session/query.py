@@ -28,6 +28,7 @@ from tidegate.scan.sort import OrderBy, Shape
 from tidegate.scan.watch import Watch, listening
 from tidegate.session.lake import Beyond, Lake, Seen
 from tidegate.shard.reader import Snapshot, snapshot
+from tidegate.shard.times import present
 from tidegate.sql import bind, syntax
 from tidegate.sql.bind import BoundQuery
 from tidegate.sql.catalog import Catalog
@@ -102,9 +103,15 @@ def reading(
         shard, schema = seen.tables[bound.source]
         with snapshot(shard, as_of, check=check) as found:
             if found.schema.id == schema.id:
-                now = max(wall, found.state.upper - 1) if as_of is None else as_of
+                now = _present(lake, bound, found, wall) if as_of is None else as_of
                 return read(bound, found, now)
     raise TidegateError("the collection's columns change faster than they can be read", hint="try again")
+
+
+def _present(lake: Lake, bound: BoundQuery, found: Snapshot, wall: int) -> int:
+    above = None if bound.aggregation is None else bound.aggregation.above
+    temporal = bound.mfp.is_temporal or (above is not None and above.is_temporal)
+    return present(wall, [found.state], lake.config, temporal=temporal)
 
 
 def question_of(

@@ -39,6 +39,7 @@ from tidegate.session.partmap import ORDERED, ColumnFacts, PartMap, column_facts
 from tidegate.session.query import REBINDS, bound_query, question_of
 from tidegate.shard.change import Part
 from tidegate.shard.reader import Snapshot, snapshot
+from tidegate.shard.times import present
 from tidegate.shard.validity import shown
 from tidegate.sql import grammar, syntax
 from tidegate.sql.split import Scan
@@ -197,8 +198,8 @@ def _asked(
                 for source in dict.fromkeys(source for source, _, _ in scans)
             }
             if all(found.schema.id == seen.tables[name][1].id for name, found in pinned.items()):
-                uppers = [found.state.upper - 1 for found in pinned.values()]
-                now = max([wall, *uppers]) if as_of is None else as_of
+                states = [found.state for found in pinned.values()]
+                now = present(wall, states, lake.config, temporal=False) if as_of is None else as_of
                 return [work(source, make(pinned[source], now), path) for source, make, path in scans]
     raise TidegateError("the collections' columns change faster than they can be read", hint="try again")
 

@@ -5,7 +5,8 @@
 Arrow data comes in its natural forms: large and view and dictionary layouts are made plain, integers and decimals are widened
 or narrowed if every value fits, timestamps of any unit become microseconds if nothing is lost, jsonb is read from text and kept in
 its canonical spelling, a uuid may be text or 16 bytes, an interval a duration or a struct of months, days and microseconds. What
-would need a guess is refused: a timestamp without a zone for a timestamptz, a float for a numeric.
+would need a guess is refused: a timestamp without a zone for a timestamptz, a float for a numeric. So is a text that is too long
+for varchar(n), whoever writes it (INSERT, UPDATE, `append`, Spark); only spaces at its end are cut off, as in PostgreSQL.
 
 `accepts(arrow, type_)` tells beforehand whether values of an Arrow type can be kept at all.
 """
@@ -307,7 +308,7 @@ def _in_range(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
         case Kind.TIME:
             bad = _outside(array, 0, MICROS_A_DAY - 1)
         case Kind.TEXT if type_.length is not None:
-            bad = pc.greater(pc.utf8_length(array), type_.length)
+            return _within(array, type_.length, column)
         case Kind.INTERVAL:
             bad = _odd_intervals(array)
         case _:
@@ -315,6 +316,21 @@ def _in_range(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
     if bad is not None and pc.any(bad, min_count=0).as_py():
         raise EvaluationError(f"value out of range for type {type_}", row=_sample(column, array, bad))
     return array
+
+
+def _within(texts: pa.Array, length: int, column: ColumnDef) -> pa.Array:
+    """Texts of at most `length` characters: as in PostgreSQL only spaces are cut off, anything else is refused."""
+    if not pc.any(pc.greater(pc.utf8_length(texts), length), min_count=0).as_py():
+        return texts
+    excess = pc.utf8_rtrim(pc.utf8_slice_codeunits(texts, length), " ")
+    bad = pc.greater(pc.binary_length(excess), 0)
+    if pc.any(bad, min_count=0).as_py():
+        raise EvaluationError(
+            f"value too long for type character varying({length})",
+            row=_sample(column, texts, bad),
+            hint=f"cut it by a cast, ::varchar({length}), or declare the column longer",
+        )
+    return pc.utf8_slice_codeunits(texts, 0, length)
 
 
 def _outside(array: pa.Array, low: int, high: int) -> pa.Array:

@@ -2,6 +2,7 @@
 
     catalog                the log's key; its state's options are the entries
       database             the id that the root says too
+      places               where the root is, if the metadata is elsewhere: [{"url": "/data/lake", "changed": …, "inode": …}]
       name/orders          {"kind": "table", "shard": "3f…"}
       name/recent          {"kind": "view", "sql": "SELECT …", "columns": []}
       name/k               {"kind": "connection", "to": "kafka", "options": {…}}
@@ -34,7 +35,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, ClassVar, TypeAlias, assert_never
 
@@ -46,8 +47,10 @@ from tidegate.shard.state import FORMAT, Conflict, State
 from tidegate.shard.sweep import FOLDERS, Swept, sweep
 from tidegate.shard.writer import Shard
 from tidegate.store.blob import Missing
+from tidegate.store.place import Location
 
 _NAME, _LOOSE = "name/", "loose/"
+PLACES = "places"
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,17 @@ class Catalog:
     def database(self) -> str:
         """The id of the database."""
         return str(self.machine.fetch().options["database"])
+
+    def locations(self) -> list[Location]:
+        """Where the root of the database is, by each of its names, as last seen; none: it was not written down yet."""
+        return [Location(**one) for one in self.machine.known().options.get(PLACES, ())]
+
+    def set_locations(self, locations: Iterable[Location]) -> None:
+        """Writes down where the root of the database is."""
+        known = [asdict(one) for one in locations]
+        self.machine.change(
+            lambda state: Configure({PLACES: known}) if state.options.get(PLACES) != known else None
+        )
 
     def items(self) -> dict[str, Item]:
         """Everything that has a name, by name."""

@@ -7,6 +7,7 @@
 | `Replace` | compaction, expiry | some parts for others that hold the same updates (or for none, when all their rows are past) |
 | `Describe` | statistics back-fill | the same parts, now with statistics; their files stay |
 | `Advance` | retention | `since` moves on: times before it can no longer be asked for |
+| `Repair` | `db.repair` | updates behind a time move to it, and `upper` goes back |
 | `Hold`, `Release` | readers | a lease: what the state holds now may not be deleted, and `since` may not pass it |
 | `Evolve` | ALTER TABLE | another version of the schema |
 | `Configure` | SET, KEEP STATISTICS | options |
@@ -125,6 +126,14 @@ class Advance:
 
 
 @dataclass(frozen=True)
+class Repair:
+    """Updates behind the time `to` are at `to` from here on; nothing else is changed (`repair.py`)."""
+
+    kind: ClassVar[str] = "repair"
+    to: int
+
+
+@dataclass(frozen=True)
 class Hold:
     """A reader's lease, made or renewed."""
 
@@ -195,6 +204,7 @@ Change: TypeAlias = (
     | Replace
     | Describe
     | Advance
+    | Repair
     | Hold
     | Release
     | Evolve
@@ -211,6 +221,7 @@ _KINDS: dict[str, type[Any]] = {
         Replace,
         Describe,
         Advance,
+        Repair,
         Hold,
         Release,
         Evolve,

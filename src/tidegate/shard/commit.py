@@ -198,7 +198,7 @@ def _tried(
         own += shard.write(found.state, schema, block)
     for _ in range(ATTEMPTS):
         try:
-            return committed(shard, parts, own, replace(batch, check=_unmoved(batch, upper, found.schema)))
+            return committed(shard, parts, own, replace(batch, check=_unmoved(batch, upper, found)))
         except _Moved as moved:
             if found.validity is not None or moved.upper == upper:
                 return None
@@ -210,12 +210,13 @@ def _tried(
     return None
 
 
-def _unmoved(batch: Batch, upper: int, schema: Schema) -> Callable[[State], None]:
+def _unmoved(batch: Batch, upper: int, found: Snapshot) -> Callable[[State], None]:
     """Raises if the collection is not the one that was read."""
 
     def check(state: State) -> None:
         batch.check(state)
-        if (state.upper, schema_of(state).id) != (upper, schema.id):
+        read = upper, found.schema.id, found.state.repaired
+        if (state.upper, schema_of(state).id, state.repaired) != read:
             raise _Moved(state.upper)
 
     return check
@@ -251,7 +252,7 @@ def _negated_news(shard: Shard, found: Snapshot, lower: int, upper: int) -> list
     ids = [column.id for column in found.schema.columns]
     written: list[Part] = []
     try:
-        with updates(shard, lower, upper) as changes:
+        with updates(shard, lower, upper, repaired=found.state.repaired) as changes:
             if changes.schema.id != found.schema.id:
                 return None
             blocks = (Block(b.columns, np.full(len(b), upper), -b.diffs) for b in changes.rows(ids))

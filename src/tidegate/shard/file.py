@@ -177,7 +177,9 @@ class PartFile:
         """The time of each row."""
         if self.part.first == self.part.last:
             return np.full(len(rows), self.part.first, np.int64)
-        return self._hidden("_time", rows)
+        # In the file a time may be later than the last: a repair took it back.
+        times: np.ndarray = np.minimum(self._hidden("_time", rows), self.part.last)
+        return times
 
     def diffs(self, rows: Rows) -> np.ndarray:
         """The diff of each row."""

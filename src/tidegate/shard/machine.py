@@ -43,7 +43,9 @@ T = TypeVar("T")
 SETTLE_AT = 1024
 """Fresh parts that are kept as Python values in a process that never rolls up itself."""
 ROLL_EVERY = 128
-"""Entries between two rollups, and below the newest that stay: opening reads one rollup and at most about twice so many entries."""
+"""Entries between two rollups: opening reads one rollup and at most about so many entries, and those of `TRUNCATION_LAG`."""
+TRUNCATION_LAG = 128
+"""Entries below a rollup that stay: writers who were just beaten, or whose answer was lost, still look for theirs."""
 ROLL_PARTS = 8192
 """Parts that entries may have added since the last rollup: one entry can bring thousands, and each is read as JSON."""
 
@@ -222,10 +224,7 @@ class Machine:
             return
 
     def roll(self, state: State) -> None:
-        """Writes `state` as a rollup, points the log at it, and truncates what came long before.
-
-        Some entries below the rollup stay: writers who were just beaten, or whose answer was lost, still look for theirs.
-        """
+        """Writes `state` as a rollup, points the log at it, and truncates what came long before."""
         if not {s.name for s in state.parts.segments if s.name} <= set(state.segments):
             state = self._adopt()
         name, stored, segments = write_rollup(self._put_verified, state)
@@ -236,7 +235,7 @@ class Machine:
             if self._state is not None and self._state.number == state.number:
                 self._state = stored
         self.fetch()
-        self.consensus.truncate(self.key, state.number - ROLL_EVERY)
+        self.consensus.truncate(self.key, state.number - TRUNCATION_LAG)
 
     def _put_verified(self, name: str, data: bytes) -> None:
         """Stores an object and reads it back: what it stands for is removed from the log on its strength."""

@@ -49,6 +49,7 @@ from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.rowkey import row_keys
 from tidegate.shard.state import State
 from tidegate.shard.stream import blocks
+from tidegate.shard.times import check_time
 from tidegate.shard.validity import Validity, labels, lives, shown, still_valid
 from tidegate.shard.writer import Shard, is_narrow, schema_of
 from tidegate.stats.frame import Frame
@@ -70,17 +71,36 @@ def snapshot(
     if as_of is None:
         lease = share(shard, lambda state: max(state.upper - 1, state.since))
         return Snapshot(shard, lease, lease.since)
-    lease = share(shard, lambda _: as_of)
+    lease = share(shard, lambda state: _checked(shard, state, as_of))
     _wait(shard, lease, as_of + 1, timeout_ms, check)
     return Snapshot(shard, lease, as_of)
 
 
+def _checked(shard: Shard, state: State, as_of: int) -> int:
+    """A time to read at. One that is not complete yet is waited for, but not if it is far ahead of the clock."""
+    if as_of >= state.upper:
+        check_time(as_of, shard.clock.now(), shard.config, "read")
+    return as_of
+
+
 def updates(
-    shard: Shard, from_time: int, to_time: int | None = None, timeout_ms: int | None = None
+    shard: Shard,
+    from_time: int,
+    to_time: int | None = None,
+    timeout_ms: int | None = None,
+    repaired: int | None = None,
 ) -> Changes:
-    """What changed at times `from_time ≤ t < to_time`; None: up to what is committed."""
+    """What changed at times `from_time ≤ t < to_time`; None: up to what is committed.
+
+    Who goes on from a state that it read before says when that was last `repaired`: times that were taken back tell nothing.
+    """
 
     def pick(state: State) -> int:
+        if repaired not in (None, state.repaired) or (state.repaired and from_time > state.upper):
+            raise TimeError(
+                f"cannot tell changes from time {from_time} on: the collection is complete up to {state.upper}",
+                hint="later times were taken back by a repair: read a snapshot, and changes from there on",
+            )
         # Times up to `since` have been made one, so the first that can be told apart is the one behind it.
         if from_time <= state.since and state.since > 0:
             raise TimeError(

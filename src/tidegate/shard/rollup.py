@@ -31,6 +31,8 @@ _LENGTH = 8
 FANOUT = 8
 """Segments of about the same size that are merged into one."""
 _PLAIN = ("shard", "since", "upper", "monotonic", "next_id", "positions", "options", "tokens", "dropped")
+_LATER = {"repaired": 0, "fence": -1}
+"""What rollups of earlier versions do not have, and what it is there."""
 
 
 def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, State, tuple[str, ...]]:
@@ -40,7 +42,7 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
     """
     stored = _store(put, state)
     assert {s.name for s in state.parts.segments if s.name} <= set(state.segments)
-    body = {name: getattr(stored, name) for name in _PLAIN}
+    body = {name: getattr(stored, name) for name in (*_PLAIN, *_LATER)}
     body |= {
         "format": FORMAT,
         "number": stored.number,
@@ -48,7 +50,6 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
         "leases": {reader: asdict(lease) for reader, lease in stored.leases.items()},
         "garbage": [asdict(item) for item in stored.garbage],
         "rollup": stored.rollup,
-        "fence": stored.fence,
         "referred": stored.segments,
         "count": [stored.parts.count, stored.parts.rows, stored.parts.size],
         "segments": [{"name": s.name, "dead": _pack(s.dead)} for s in stored.parts.segments],
@@ -88,7 +89,7 @@ def load_rollup(
         segments=tuple(body["referred"]),
         parts=parts,
         **{key: body[key] for key in _PLAIN},
-        fence=body.get("fence", -1),
+        **{key: body.get(key, default) for key, default in _LATER.items()},
     )
 
 

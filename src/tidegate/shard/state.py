@@ -5,7 +5,8 @@
 A state that a change does not fit raises: `UpperMismatch` for an append that is not next, `Conflict` for a replacement of
 parts that are no longer there. Whoever proposed the change then looks at the newer state and thinks again (`machine.py`).
 
-Invariants: `since ≤ upper`; both only rise; a part's times are below `upper`; part ids rise; a token is appended once.
+Invariants: `since ≤ upper`; both only rise, but for a `Repair`; a part's times are below `upper`; part ids rise; a token is
+appended once.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tidegate.shard.change import (
     Hold,
     Part,
     Release,
+    Repair,
     Replace,
     Roll,
 )  # fmt: skip
@@ -106,6 +108,8 @@ class State:
     segments: tuple[str, ...] = ()
     """The segments that the newest rollup refers to. Those in `parts` may be others: each process has its own."""
     dropped: bool = False
+    repaired: int = 0
+    """The entry of the last repair, which took times back; 0: there was none."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -162,6 +166,8 @@ def apply(state: State, entry: Entry) -> State:
             return _describe(state, change)
         case Advance(since):
             return replace(state, since=max(state.since, min(since, state.upper, *_held(state))))
+        case Repair(to):
+            return _repair(state, to)
         case Hold():
             return _hold(state, change)
         case Release(readers):
@@ -251,6 +257,30 @@ def _describe(state: State, change: Describe) -> State:
     described = tuple(replace(part, stats=known[part.id]) for part in sorted(found, key=lambda part: part.id))
     numbered = _numbered(state, described)
     return replace(state, parts=parts.add(numbered), next_id=state.next_id + len(numbered))
+
+
+def _repair(state: State, to: int) -> State:
+    """All that is behind `to` moves to `to`. Parts that move get new numbers, so that who is about to replace one is refused."""
+    if to + 1 >= state.upper:
+        raise Conflict(f"the collection is complete up to {state.upper}: there is nothing behind {to}")
+    ids: list[int] = []
+    for table in state.parts.tables(["id", "last"]):
+        ids += table.filter(pc.greater(table.column("last"), to)).column("id").to_pylist()
+    parts, moved = state.parts.remove(tuple(ids))
+    late = tuple(
+        replace(part, first=min(part.first, to), last=to) for part in sorted(moved, key=lambda part: part.id)
+    )
+    numbered = _numbered(state, late)
+    return replace(
+        state,
+        since=min(state.since, to),
+        upper=to + 1,
+        parts=parts.add(numbered),
+        next_id=state.next_id + len(numbered),
+        tokens={token: min(upper, to + 1) for token, upper in state.tokens.items()},
+        leases={reader: replace(one, since=min(one.since, to)) for reader, one in state.leases.items()},
+        repaired=state.number,
+    )
 
 
 def _roll(state: State, change: Roll, at: int) -> State:

@@ -64,7 +64,8 @@ assert HIDDEN[:2] == ("_time", "_diff")
 def _times(part: Part, batch: pa.RecordBatch) -> np.ndarray:
     if part.first == part.last:
         return np.full(len(batch), part.first, np.int64)
-    times: np.ndarray = batch.column("_time").to_numpy()
+    # In the file a time may be later than the last: a repair took it back.
+    times: np.ndarray = np.minimum(batch.column("_time").to_numpy(), part.last)
     return times
 
 

@@ -44,6 +44,7 @@ from tidegate.shard.part import encode_part, text_bounds
 from tidegate.shard.schema import Schema
 from tidegate.shard.seal import digest
 from tidegate.shard.state import FORMAT, Conflict, State, unnamed
+from tidegate.shard.times import check_time, check_upper, unit_of
 from tidegate.shard.validity import Validity
 from tidegate.stats.summary import NOTHING, Summary
 from tidegate.store.blob import Missing
@@ -120,7 +121,7 @@ class Shard:
         schema = schema_of(state)
         columns = conform(schema, rows)
         diffs = conform_diffs(diff, len(columns[0]))
-        block = Block(columns, np.full(len(diffs), self._stamp(state, at), np.int64), diffs)
+        block = Block(columns, np.full(len(diffs), self.stamp(state, at), np.int64), diffs)
         for attempt in range(1, REWRITES + 1):
             try:
                 with self.writing() as written:
@@ -209,7 +210,7 @@ class Shard:
                 return None
             check(state)
             self.check_parts(state, parts)
-            time = self._stamp(state, at(state) if callable(at) else at)
+            time = self.stamp(state, at(state) if callable(at) else at)
             done = tuple(replace(part, first=time, last=time) for part in parts)
             reached = positions(state) if callable(positions) else positions
             return Append(state.upper, time + 1, done, token, dict(reached or {}))
@@ -276,17 +277,21 @@ class Shard:
             with suppress(StoreError):
                 self.machine.blob.delete(name)
 
-    def _stamp(self, state: State, at: int | None) -> int:
-        """The time of a batch that comes next."""
+    def stamp(self, state: State, at: int | None) -> int:
+        """The time of a batch that comes next: `at`, or now; a `TimeError` if it cannot be that."""
         if state.dropped:
             raise Conflict("the collection was dropped")
+        now = self.clock.now()
+        check_upper(state.upper, now, self.config, "append")
         if at is None:
-            return max(self.clock.now(), state.upper)
+            return max(now, state.upper)
         if at < state.upper or at > LAST_TIME:
+            any_time = f"any time from {state.upper} to {LAST_TIME} will do; without `at`, it is now"
             raise TimeError(
                 f"cannot append at {at}: the collection is complete up to {state.upper}",
-                hint=f"any time from {state.upper} to {LAST_TIME} will do; without `at`, it is now",
+                hint=unit_of(at, now) or any_time,
             )
+        check_time(at, now, self.config, "append")
         return at
 
 

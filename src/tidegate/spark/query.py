@@ -35,6 +35,7 @@ from tidegate.scan.result import Result, Stage
 from tidegate.scan.watch import Watch
 from tidegate.session.lake import Lake, Seen
 from tidegate.shard.reader import Snapshot, snapshot
+from tidegate.shard.times import present
 from tidegate.spark import scan
 from tidegate.spark.arrow import arrow_schema, batch, spark_schema
 from tidegate.spark.evaluate import udf_sql
@@ -171,11 +172,20 @@ def _pinned(lake: Lake, parsed: syntax.Query | str, as_of: int | None, watch: Wa
                 pinned[source] = stack.enter_context(snapshot(shard, as_of, check=watch.check))
             if all(found.schema.id == seen.tables[name][1].id for name, found in pinned.items()):
                 stack.pop_all()
-                uppers = [found.state.upper - 1 for found in pinned.values()]
-                now = max([wall, *uppers]) if as_of is None else as_of
+                now = _present(lake, parsed, seen, pinned, wall) if as_of is None else as_of
                 readings = tuple(Reading(lake, scan, pinned[scan.source], now, watch) for scan in scans)
                 return Opened(lake, query, readings, now)
     raise TidegateError("the collections' columns change faster than they can be read", hint="try again")
+
+
+def _present(
+    lake: Lake, parsed: syntax.Query | str, seen: Seen, pinned: dict[str, Snapshot], wall: int
+) -> int:
+    """What `mz_now()` is. Whether it matters is told by the texts: a name like it would at most refuse what need not be."""
+    texts = (parsed if isinstance(parsed, str) else parsed.sql, *seen.views())
+    temporal = any("mz_now" in text.lower() for text in texts)
+    temporal = temporal or any(found.validity is not None for found in pinned.values())
+    return present(wall, [found.state for found in pinned.values()], lake.config, temporal=temporal)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from tidegate.scan.question import Question
 from tidegate.scan.sort import Shape
 from tidegate.session.lake import Lake, Seen
 from tidegate.shard.reader import Snapshot, snapshot
+from tidegate.shard.times import present
 from tidegate.spark.arrow import spark_schema
 from tidegate.spark.scan import ScanReader, splits_of, suits, work_of
 from tidegate.spark.target import Target, target, whole_number
@@ -74,7 +75,8 @@ def reader(options: Mapping[str, str], schema: StructType) -> ScanReader:
 def _reader(
     lake: Lake, bound: BoundQuery, pinned: Snapshot, as_of: int | None, schema: StructType
 ) -> ScanReader:
-    now = max(lake.clock.now(), pinned.state.upper - 1) if as_of is None else as_of
+    wall, temporal = lake.clock.now(), bound.mfp.is_temporal
+    now = present(wall, [pinned.state], lake.config, temporal=temporal) if as_of is None else as_of
     plan = bound.mfp.at(now).optimise()
     left = prune(pinned, plan, now, use=lake.config.stats_filter)
     question = Question(pinned, plan, bound.names, Shape(), now, lake.config)

@@ -43,6 +43,7 @@ from tidegate.session.lake import Lake, reading_of
 from tidegate.shard.catalog import view_of
 from tidegate.shard.reader import Snapshot, snapshot
 from tidegate.shard.schema import ColumnDef, Schema
+from tidegate.shard.times import present
 from tidegate.spark import scan
 from tidegate.spark.columns import quoted, spark_type
 from tidegate.spark.evaluate import sql_of
@@ -73,7 +74,9 @@ def table(lake: Lake, name: str, spark: SparkSession, as_of: int | None = None) 
 def pin(lake: Lake, name: str, as_of: int | None = None) -> Relation:
     """The snapshot of a collection that DataFrames can be made of."""
     wall, found = lake.clock.now(), snapshot(lake.collection(name), as_of)
-    return Relation(Pinned(lake, name, found, max(wall, found.state.upper - 1) if as_of is None else as_of))
+    if as_of is None:
+        as_of = present(wall, [found.state], lake.config, temporal=found.validity is not None)
+    return Relation(Pinned(lake, name, found, as_of))
 
 
 def _view(lake: Lake, name: str, spark: SparkSession, as_of: int | None) -> DataFrame:

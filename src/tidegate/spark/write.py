@@ -92,11 +92,14 @@ def planned(options: Mapping[str, str], given: StructType, *, overwrite: bool) -
     accept.check(found.collection, schema, given, diff_column)
     # An overwrite retracts what is there. Of an empty collection that is nothing, and it stays monotonic.
     retracts = overwrite and any(table.num_rows for table in state.parts.tables(["id"]))
+    token = options.get("token") or secrets.token_hex(16)
+    if token not in state.tokens:
+        shard.stamp(state, whole_number(options, "at"))  # a bad time is refused before a task runs
     return Plan(
         found.place,
         found.config,
         _slim(state),
-        options.get("token") or secrets.token_hex(16),
+        token,
         max(shard.clock.now(), state.upper),
         order_of(state, schema, retracts=retracts),
         overwrite,

@@ -296,7 +296,11 @@ def _check_stable(expr: Expr) -> None:
 
 
 def assigned(expr: Expr, target: Type) -> Expr:
-    """`expr` as the value of a column: numbers and times may be narrowed, anything may become text."""
+    """`expr` as the value of a column: numbers and times may be narrowed, anything may become text.
+
+    A text is not cut to the n of varchar(n), as a cast would: whoever stores it checks its length (`shard/batch.py`).
+    """
+    target = target.without_lengths
     same = (expr.type.is_number and target.is_number) or {expr.type.kind, target.kind} <= {
         Kind.DATE,
         Kind.TIMESTAMP,

@@ -41,7 +41,7 @@ def _column(binder: Binder, nodes: list[Node], type_: Type, default: Expr) -> pa
     ]
     if len(texts) == len(nodes):
         try:
-            return read_strings(texts, type_)
+            return read_strings(texts, type_.without_lengths)
         except ConstantError as error:
             raise BindError(error.message, position=binder.position(nodes[error.index].at)) from None
     found = [_value(binder, node, type_, default) for node in nodes]

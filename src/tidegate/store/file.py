@@ -41,12 +41,15 @@ class FileBlob:
     def create(self, name: str, data: bytes) -> bool:
         """Stores `data` if there is nothing by that name; whether it did."""
         path = self._path(name)
-        if not path.exists() and self._write(name, data, _link):
+        if not path.exists() and self.create_unseen(name, data):
             return True
-        _settle(
-            name, path.parent
-        )  # whoever made it may not have come so far; nobody builds on what a crash could undo
+        # Whoever made it may not have come so far as to make it durable: nobody builds on what a crash could undo.
+        _settle(name, path.parent)
         return False
+
+    def create_unseen(self, name: str, data: bytes) -> bool:
+        """`create` without a look at what is there: the link alone decides, as it does between two who look at once."""
+        return self._write(name, data, _link)
 
     def get(self, name: str) -> bytes | None:
         """The bytes by that name, or None."""

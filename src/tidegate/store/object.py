@@ -86,6 +86,16 @@ class ObjectBlob:
         except FileNotFoundError:
             return None
 
+    def changed(self, name: str) -> int | None:
+        """When the object was last written, in ms by the store's clock; None if there is none."""
+        import obstore
+
+        try:
+            found = self._call(name, obstore.head, checked(name))
+        except FileNotFoundError:
+            return None
+        return int(found["last_modified"].timestamp() * 1000)
+
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each `(start, length)`; ranges that are near each other are fetched together."""
         return [bytes(piece) for piece in self._ranges(name, ranges)]

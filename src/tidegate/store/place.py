@@ -41,6 +41,23 @@ _memory_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
+class Location:
+    """Where an object is, by what does not travel along when it is copied."""
+
+    url: str
+    """The folder, without links; or the bucket and prefix."""
+    changed: int
+    """When the store says that it was last changed: no copy has the same."""
+    inode: int = 0
+    """The number of its file; 0: it is in no file."""
+
+    def is_same(self, other: Location) -> bool:
+        """Whether it is the same object still. A file whose owner was changed is, and one whose file system numbers files anew."""
+        same_file = self.inode == other.inode != 0
+        return self.url == other.url and (self.changed == other.changed or same_file)
+
+
+@dataclass(frozen=True)
 class Place:
     """A URL taken apart."""
 
@@ -72,6 +89,21 @@ class Place:
                 return FileBlob(self.root)
             case "objects":
                 return ObjectBlob.open(self.root, **dict(self.options))
+
+    def location(self, blob: Blob, name: str) -> Location | None:
+        """Where an object of this place is; None if it is not there."""
+        if isinstance(blob, ObjectBlob):
+            changed = blob.changed(name)
+            url = f"s3://{self.root.removeprefix('s3a://')}" if self.root.startswith("s3a://") else self.root
+            return None if changed is None else Location(url, changed)
+        try:
+            folder = Path(self.root).resolve()
+            status = Path(folder, name).stat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"{self.root}: {os.strerror(error.errno or 0)}") from None
+        return Location(str(folder), status.st_ctime_ns, status.st_ino)
 
     def consensus(self, blob: Blob, database: str) -> Consensus:
         """The store of metadata. Several databases may share a PostgreSQL: there, `database` tells them apart."""

@@ -17,8 +17,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -210,6 +210,30 @@ class PostgresConsensus:
         """Every key with entries, sorted."""
         query = "SELECT DISTINCT key FROM tidegate_consensus WHERE starts_with(key, %s) ORDER BY key"
         return [key[len(self.lake) :] for (key,) in self._run(query, [self.lake])[0]]
+
+    def copy(self, lake: str) -> PostgresConsensus:
+        """All logs again, as they are at one moment, for another lake of the same PostgreSQL."""
+        self._run(
+            "INSERT INTO tidegate_consensus (key, number, data) "
+            "SELECT %(new)s || substr(key, length(%(old)s) + 1), number, data FROM tidegate_consensus "
+            "WHERE starts_with(key, %(old)s)",
+            {"old": self.lake, "new": lake},
+            changes=True,
+        )
+        return PostgresConsensus(self.url, lake)
+
+    def remove(self) -> None:
+        """Removes all logs of the lake."""
+        self._run("DELETE FROM tidegate_consensus WHERE starts_with(key, %s)", [self.lake], changes=True)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps out everybody else who asks for the same of this PostgreSQL; if we are killed, they get in."""
+        self._run("SELECT pg_advisory_lock(7434)")
+        try:
+            yield
+        finally:
+            self._run("SELECT pg_advisory_unlock(7434)")
 
     def close(self) -> None:
         """Closes this thread's connection."""

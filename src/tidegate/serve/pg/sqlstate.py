@@ -9,7 +9,7 @@
 | TypeMismatch | 42804 | DatatypeMismatch |
 | UnsupportedError, PlanError | 0A000 | FeatureNotSupported |
 | LimitError | 54000 | ProgramLimitExceeded |
-| EvaluationError | 22012, 22003, else 22000 | DivisionByZero, NumericValueOutOfRange, DataError |
+| EvaluationError | 22012, 22003, 22001, else 22000 | DivisionByZero, NumericValueOutOfRange, StringDataRightTruncation, DataError |
 | CancelledError | 57014 | QueryCanceled |
 | ConflictError | 40001 | SerializationFailure: try again |
 | ReadOnlyError | 25006 | ReadOnlySqlTransaction |
@@ -73,6 +73,7 @@ _WORDS = (
     (errors.EvaluationError, re.compile(r"division by zero"), "22012"),
     (errors.EvaluationError, re.compile(r"out of range"), "22003"),
     (errors.EvaluationError, re.compile(r"invalid input"), "22P02"),
+    (errors.EvaluationError, re.compile(r"value too long"), "22001"),
 )
 
 
