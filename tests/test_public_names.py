@@ -23,6 +23,7 @@ PUBLIC = [
     "Position",
     "ReadOnlyError",
     "Result",
+    "SettingError",
     "SourceError",
     "SqlError",
     "StoreError",

@@ -89,13 +89,16 @@ def _check_pyspark(
 class Database:
     """An open database. Use as a context, or `close` it; what is committed is safe either way."""
 
-    def __init__(self, lake: Lake) -> None:
-        """Use `tidegate.open`."""
+    def __init__(self, lake: Lake, parent: Database | None = None) -> None:
+        """Use `tidegate.open`, or `session` of an open database, which is then the `parent`."""
         self._lake: Lake | None = lake
+        self._parent = parent
+        """The database of a session, which stays open as long as the session is referred to."""
         self._shown = lake.root.place.root or "memory"
         self._attached: list[Any] = []
-        # Who forgets to close it still gives back the connection when Python collects it, or at the end.
-        self._finalizer = weakref.finalize(self, lake.root.consensus.close)
+        if parent is None:
+            # Who forgets to close it still gives back the connection when Python collects it, or at the end.
+            self._finalizer = weakref.finalize(self, lake.root.consensus.close)
 
     @staticmethod
     def open(
@@ -287,27 +290,34 @@ class Database:
         return Maps(self._open)
 
     def session(self, reach: Reach = ANYWHERE) -> Database:
-        """The same open database for one client of a server: SET in it changes nothing for others. It need not be closed."""
-        other = Database.__new__(Database)
-        other._lake, other._shown, other._attached = self._open.session(reach), self._shown, []
-        return other
+        """The same open database for one client, with settings of its own.
+
+        SET in it counts for its own statements; what concerns everybody, such as `lease_ms`, it cannot change. Closing it ends it
+        alone: ingestions and open collections belong to the database. It need not be closed, and ends with the database.
+        """
+        return Database(self._open.session(reach), self)
 
     def set(self, name: str, value: object) -> None:
-        """Changes a setting of this open database, as SET does; None: back to its default."""
+        """Changes a setting as SET does: of this open database for everybody, or of this session. None: back to its default."""
         self._open.set(name, value)
 
     def close(self) -> None:
-        """Gives back leases and connections. Nothing is lost without it."""
+        """Gives back leases and connections. Nothing is lost without it. Of a session: ends it, and nothing else."""
         while self._attached:
             self._attached.pop().detach()
-        if self._lake is not None:
-            self._lake.close()
-        self._finalizer()
+        if self._parent is None:
+            if self._lake is not None:
+                self._lake.close()
+            self._finalizer()
         self._lake = None
 
     @property
     def _open(self) -> Lake:
+        if self._parent is not None:
+            self._parent._open  # noqa: B018  # raises if the database was closed
         if self._lake is None:
+            if self._parent is not None:
+                raise StoreError(f"this session was closed: {self._shown}", hint="db.session() makes another")
             raise StoreError(f"{self._shown} was closed", hint="open it again: tidegate.open(…)")
         return self._lake
 

@@ -4,7 +4,8 @@
     ├── SqlError                  the text of a statement is wrong
     │   ├── ParseError            it does not follow the grammar
     │   └── BindError             it names what is not there, or is ambiguous
-    │       └── TypeMismatch      no function or cast fits these types
+    │       ├── TypeMismatch      no function or cast fits these types
+    │       └── SettingError      a setting that cannot be changed here
     ├── PlanError                 a good query that cannot become the plan that was asked for
     ├── UnsupportedError          good SQL that Tidegate does not do
     ├── LimitError                too deep, too large, too many
@@ -169,6 +170,10 @@ class BindError(SqlError):
 
 class TypeMismatch(BindError):  # noqa: N818  # reads as what it is: "a type mismatch", beside BindError
     """No function, operator or cast fits the types it is given."""
+
+
+class SettingError(BindError):
+    """A setting that cannot be changed here: it concerns everybody, or goes beyond what the database allows."""
 
 
 class PlanError(TidegateError):

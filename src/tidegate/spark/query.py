@@ -168,7 +168,9 @@ def _pinned(lake: Lake, parsed: syntax.Query | str, as_of: int | None, watch: Wa
             pinned: dict[str, Snapshot] = {}
             for source in dict.fromkeys(scan.source for scan in scans):
                 shard = seen.tables[source][0]
-                pinned[source] = stack.enter_context(snapshot(shard, as_of, check=watch.check))
+                timeout = lake.config.as_of_timeout_ms
+                found = snapshot(shard, as_of, timeout_ms=timeout, check=watch.check)
+                pinned[source] = stack.enter_context(found)
             if all(found.schema.id == seen.tables[name][1].id for name, found in pinned.items()):
                 stack.pop_all()
                 uppers = [found.state.upper - 1 for found in pinned.values()]

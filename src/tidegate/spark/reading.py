@@ -64,7 +64,7 @@ def reader(options: Mapping[str, str], schema: StructType) -> ScanReader:
             )
         assert bound.source is not None
         shard, known = seen.tables[bound.source]
-        pinned = snapshot(shard, as_of)
+        pinned = snapshot(shard, as_of, timeout_ms=lake.config.as_of_timeout_ms)
         if pinned.schema.id == known.id:
             return _reader(lake, bound, pinned, as_of, schema)
         pinned.close()

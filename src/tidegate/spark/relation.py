@@ -72,7 +72,8 @@ def table(lake: Lake, name: str, spark: SparkSession, as_of: int | None = None) 
 
 def pin(lake: Lake, name: str, as_of: int | None = None) -> Relation:
     """The snapshot of a collection that DataFrames can be made of."""
-    wall, found = lake.clock.now(), snapshot(lake.collection(name), as_of)
+    wall = lake.clock.now()
+    found = snapshot(lake.collection(name), as_of, timeout_ms=lake.config.as_of_timeout_ms)
     return Relation(Pinned(lake, name, found, max(wall, found.state.upper - 1) if as_of is None else as_of))
 
 

@@ -7,6 +7,7 @@
 | ParseError | 42601 | SyntaxError |
 | BindError | 42703, 42P01, 42883 by what is missing, else 42000 | UndefinedColumn, UndefinedTable, UndefinedFunction |
 | TypeMismatch | 42804 | DatatypeMismatch |
+| SettingError | 55P02 | CantChangeRuntimeParam |
 | UnsupportedError, PlanError | 0A000 | FeatureNotSupported |
 | LimitError | 54000 | ProgramLimitExceeded |
 | EvaluationError | 22012, 22003, else 22000 | DivisionByZero, NumericValueOutOfRange, DataError |
@@ -48,6 +49,7 @@ class Trouble(Exception):  # noqa: N818  # reads as what it is
 _CODES: tuple[tuple[type[errors.TidegateError], str], ...] = (
     (errors.ParseError, "42601"),
     (errors.TypeMismatch, "42804"),
+    (errors.SettingError, "55P02"),
     (errors.BindError, "42000"),
     (errors.PlanError, "0A000"),
     (errors.UnsupportedError, "0A000"),
