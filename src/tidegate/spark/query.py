@@ -47,6 +47,7 @@ from tidegate.spark.session import active, beside, session, users_session
 from tidegate.sql import syntax
 from tidegate.sql.split import General, Rows, every
 from tidegate.sql.split_query import general
+from tidegate.text import identifier
 
 REBINDS = 10
 
@@ -132,7 +133,7 @@ def _told(reading: Reading) -> Iterator[str]:
     names = [column.name for column in reading.snapshot.schema.columns]
     plan, found = reading.plan, reading.found
     read = ", ".join(names[i] for i in sorted(plan.demand())) or "none"
-    yield f"Scan {reading.scan.source}: as of {reading.snapshot.as_of}, reader: {reading.reader}"
+    yield f"Scan {identifier(reading.scan.source)}: as of {reading.snapshot.as_of}, reader: {reading.reader}"
     if plan.conditions:
         yield f"  filter: {words.conjoined(plan.conditions, names)}"
     if plan.expressions:

@@ -52,6 +52,7 @@ from tidegate.spark.meeting import meeting
 from tidegate.spark.pinned import Pinned
 from tidegate.spark.place import readable, settings_of
 from tidegate.spark.settle import repeated, settled
+from tidegate.text import identifier
 
 OPTIONS = {
     # A session may say otherwise, and rows would be missing without a word.
@@ -84,8 +85,7 @@ def _view(lake: Lake, name: str, spark: SparkSession, as_of: int | None) -> Data
         raise UnsupportedError(
             f'"{name}" is a view, and views are not read on Spark yet', hint="db.sql reads it"
         ) from None
-    escaped = name.replace('"', '""')
-    made: DataFrame = query.frame(lake, spark, f'SELECT * FROM "{escaped}"', as_of)
+    made: DataFrame = query.frame(lake, spark, f"SELECT * FROM {identifier(name)}", as_of)
     return made
 
 
