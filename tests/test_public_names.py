@@ -16,6 +16,7 @@ PUBLIC = [
     "Database",
     "EvaluationError",
     "IndeterminateError",
+    "InternalError",
     "Interval",
     "LimitError",
     "ParseError",

@@ -25,17 +25,19 @@ import importlib.util
 import os
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeAlias, overload
 
+from tidegate.boundary import callback, public
 from tidegate.clock import Clock, SystemClock
 from tidegate.config import Config
 from tidegate.errors import StoreError, UnsupportedError
 from tidegate.progress import Report
 from tidegate.scan.result import Result
 from tidegate.scan.watch import Watch
-from tidegate.session.append import append, milliseconds
+from tidegate.session.append import append
+from tidegate.session.arguments import instance, milliseconds, text
 from tidegate.session.execute import execute
 from tidegate.session.lake import Lake
 from tidegate.session.reach import ANYWHERE, Reach
@@ -56,6 +58,7 @@ if (
     from tidegate.session.querymap import Maps
     from tidegate.shard.maintain import Crew, Learnt, Reclustered
 
+P = ParamSpec("P")
 Spark: TypeAlias = Any
 """A SparkSession. Its name would import pyspark, which tidegate.spark alone does."""
 
@@ -86,6 +89,12 @@ def _check_pyspark(
         raise UnsupportedError(what, hint=f"pip install 'tidegate[spark]'{instead and '; '}{instead}")
 
 
+def _own(report: Callable[P, None] | None) -> Callable[P, None] | None:
+    """A function that the caller wants to be told by: what it raises is the caller's."""
+    return None if report is None else callback(report)
+
+
+@public
 class Database:
     """An open database. Use as a context, or `close` it; what is committed is safe either way."""
 
@@ -116,7 +125,8 @@ class Database:
         `as_of` is the time to read at, in ms, as AS OF is in SQL. With a `watch` another thread can end the queries:
         `watch.cancel()`, or `Watch(timeout_ms=500)` beforehand.
         """
-        result = execute(self._open, sql, milliseconds(as_of, "as_of"), watch)
+        watch = None if watch is None else instance(watch, Watch, "watch")
+        result = execute(self._open, text(sql, "SQL"), milliseconds(as_of, "as_of"), watch)
         for attached in self._attached:
             attached.follow()
         return result
@@ -190,7 +200,7 @@ class Database:
         """
         from tidegate.session.ingest import ingest
 
-        return ingest(self._open, name, lambda: self._tasks(spark), once=once, report=progress)
+        return ingest(self._open, name, lambda: self._tasks(spark), once=once, report=_own(progress))
 
     def _tasks(self, spark: Spark | Literal[False] | None) -> Readers:
         """Whoever reads the splits of sources."""
@@ -228,7 +238,7 @@ class Database:
         from tidegate.shard.maintain import compact_by
 
         return compact_by(
-            self._crew(spark, f"compact {name}"), shard, place, full=full, report=progress, name=name
+            self._crew(spark, f"compact {name}"), shard, place, full=full, report=_own(progress), name=name
         )
 
     def recluster(
@@ -246,7 +256,7 @@ class Database:
         from tidegate.session.maintain import recluster
 
         crew = None if spark is None else self._crew(spark, f"recluster {name}")
-        return recluster(self._open, name, by, crew, progress)
+        return recluster(self._open, name, by, crew, _own(progress))
 
     def backfill_statistics(
         self, name: str, *, spark: Spark | None = None, progress: Report | None = None
@@ -255,7 +265,7 @@ class Database:
         from tidegate.session.maintain import backfill_statistics
 
         crew = None if spark is None else self._crew(spark, f"statistics {name}")
-        return backfill_statistics(self._open, name, crew, progress)
+        return backfill_statistics(self._open, name, crew, _own(progress))
 
     def _crew(self, spark: Spark, what: str) -> Crew:
         from tidegate.spark.maintain import SparkCrew

@@ -24,6 +24,7 @@ from tidegate.plan.mfp import MapFilterProject
 from tidegate.scan.result import Result
 from tidegate.scan.turns import Turns
 from tidegate.scan.watch import Watch
+from tidegate.session.arguments import text
 from tidegate.session.prepared import Prepared
 from tidegate.session.reach import ANYWHERE, Reach
 from tidegate.session.settings import DatabaseSettings, SessionSettings
@@ -157,7 +158,7 @@ class Lake:
 
     def item(self, name: str, position: Position | None = None) -> Item:
         """What a name means; an error if it means nothing."""
-        found = self.catalog.find(name)
+        found = self.catalog.find(text(name, "the name of a collection"))
         if found is None:
             close = get_close_matches(name, list(self.catalog.items()), n=2) if len(name) < 200 else []
             hint = f"did you mean {' or '.join(close)}?" if close else "SHOW TABLES lists what is there"

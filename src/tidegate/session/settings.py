@@ -22,6 +22,7 @@ from typing import Any
 
 from tidegate.config import Config, Scope
 from tidegate.errors import BindError, SettingError
+from tidegate.session.arguments import text
 
 _WORDS = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _SCOPES = Config.scopes()
@@ -121,7 +122,7 @@ def changed(config: Config, name: str, value: object) -> Config:
 def check(name: str) -> None:
     """Raises if there is no such knob."""
     known = [field.name for field in fields(Config)]
-    if name not in known:
+    if text(name, "the name of a setting") not in known:
         close = get_close_matches(name, known, n=2)
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
         raise BindError(f'there is no setting "{name}"', hint=hint)
@@ -144,7 +145,9 @@ def _as(kind: type, value: object) -> bool | int | float | None:
         return None
     try:
         number = float(value) if isinstance(value, int | float | str) else None
-    except ValueError:
+    except (ValueError, OverflowError):
+        return None
+    if number is not None and not math.isfinite(number):
         return None
     if kind is float or number is None:
         return number

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from contextlib import suppress
 
-from tidegate.errors import TidegateError
+from tidegate.boundary import internal
 from tidegate.shard.lease import tend
 from tidegate.shard.writer import Shard
 
@@ -41,9 +40,13 @@ class _Heart(threading.Thread):
 
 
 def _tended(shard: Shard) -> None:
-    with suppress(TidegateError):  # tried again at the next beat; a reader gets the error itself
-        tend(shard)
-    shard.machine.consensus.close()  # this thread's connection
+    try:
+        try:
+            tend(shard)
+        finally:
+            shard.machine.consensus.close()  # this thread's connection
+    except Exception as error:  # noqa: BLE001  # without this thread nobody would renew the leases of readers
+        internal(error)  # tried again at the next beat; a reader gets an error of the store itself
 
 
 _heart: list[_Heart] = []
