@@ -17,17 +17,15 @@
 | TimeError | 22008 | DatetimeFieldOverflow |
 | StoreError, SourceError | 58030 | IoError |
 | CorruptError | XX001 | DataCorrupted |
-| anything else | XX000 | InternalError_; the log has the rest, the client has none of it |
+| InternalError, and what nobody foresaw | XX000 | InternalError_: an id, by which the log has the trace |
 """
 
 from __future__ import annotations
 
-import logging
 import re
 
 from tidegate import errors
-
-log = logging.getLogger("tidegate.serve.pg")
+from tidegate.boundary import internal
 
 
 class Trouble(Exception):  # noqa: N818  # reads as what it is
@@ -82,12 +80,12 @@ def of(error: BaseException, text: str = "", shift: int = 0) -> Trouble:
     """What to tell a client; `shift` is where its statement begins in what it sent."""
     if isinstance(error, Trouble):
         return error
-    if isinstance(error, errors.TidegateError):
-        return _ours(error, text, shift)
     if isinstance(error, MemoryError):
         return Trouble("53200", "the server is out of memory")
-    log.error("a client's statement failed inside of the server", exc_info=error)
-    return Trouble("XX000", "internal error", hint="the server's log has the details")
+    found = internal(error)
+    if isinstance(found, errors.InternalError):
+        return Trouble("XX000", found.message, hint=f"the server's log has the trace, by the id {found.id}")
+    return _ours(found, text, shift)
 
 
 def _ours(error: errors.TidegateError, text: str, shift: int) -> Trouble:
