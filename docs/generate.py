@@ -24,15 +24,21 @@ def page() -> str:
 
 def settings() -> str:
     """Every knob of `config.py`."""
-    known = Config()
+    known, scopes = Config(), Config.scopes()
     rows = (
-        f"| `{name}` | {spelled(getattr(known, name))} | {said} |\n"
+        f"| `{name}` | {spelled(getattr(known, name))} | {scopes[name].value} | {said} |\n"
         for name, said in Config.meanings().items()
     )
     return (
         "## Settings\n\nChanged by `SET name = value`, `db.set(name, value)`, for one query by `OPTIONS (name = value)`,"
         " and for a process by `tidegate.open(url, config=Config(…))`. None of them changes what the right rows are.\n\n"
-        "| setting | default | meaning |\n|---|---|---|\n" + "".join(rows)
+        "| scope | who may change it | for whom it counts |\n|---|---|---|\n"
+        "| database | whoever opened the database: `tidegate.open`, `db.set`, `tidegate sql`. A session (`db.session()`), a client"
+        " of a server and `OPTIONS` are refused, with a SettingError | everybody who works with this open database |\n"
+        "| session | everybody | the statements of that session, or that query |\n"
+        "| limit | everybody; but a session or a client of a server can only go below the database's value | the same |\n\n"
+        "RESET in a session goes back to the database's value.\n\n"
+        "| setting | default | scope | meaning |\n|---|---|---|---|\n" + "".join(rows)
     )
 
 

@@ -5,12 +5,26 @@ A `Config` is a value: it is handed down to whoever needs a knob, and changed by
     Config().max_nesting   # 400
     dataclasses.replace(Config(), max_nesting=50)
     Config.meanings()      # {'max_nesting': 'levels of …'}: what SHOW and the docs print
+    Config.scopes()        # {'max_nesting': Scope.DATABASE, …}: who may change it
 
-A knob is here when code reads it, and not before.
+A knob is here when code reads it, and not before. One whose annotation names no scope is of the database: a client that could
+shorten everybody's leases could have files deleted that others read.
 """
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, get_type_hints
+
+
+class Scope(Enum):
+    """Who may change a knob, and for whom the change counts."""
+
+    DATABASE = "database"
+    """Whoever opened the database, for everybody. A session and a query are refused."""
+    SESSION = "session"
+    """Everybody, for their own statements: SET in a session, OPTIONS of a query."""
+    LIMIT = "limit"
+    """As SESSION, but a session and its queries can only go below the database's value: it bounds memory or threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +62,35 @@ class Config:
     ] = 600_000
     stats_collection: Annotated[bool, "whether statistics of parts are collected as they are written"] = True
     stats_filter: Annotated[
-        bool, "whether parts are left out that their statistics prove to hold nothing"
+        bool, "whether parts are left out that their statistics prove to hold nothing", Scope.SESSION
     ] = True
     late_materialization: Annotated[
-        bool, "whether a part is read in stages: the columns that filter, then of the others what is needed"
+        bool,
+        "whether a part is read in stages: the columns that filter, then of the others what is needed",
+        Scope.SESSION,
     ] = True
     read_threads: Annotated[
-        int, "parts that a query reads at the same time; 0: as many as there are cores"
+        int, "parts that a query reads at the same time; 0: as many as there are cores", Scope.LIMIT
     ] = 0
-    fast_path: Annotated[bool, "whether answers may come from metadata, and LIMIT from few parts"] = True
+    fast_path: Annotated[
+        bool, "whether answers may come from metadata, and LIMIT from few parts", Scope.SESSION
+    ] = True
     audit: Annotated[
         float,
         "share of the parts left out by statistics that is read all the same, to see that they were right",
+        Scope.SESSION,
     ] = 0.01
-    max_result_bytes: Annotated[int, "bytes that a result, and what is gathered for it, may have"] = 1 << 30
+    max_result_bytes: Annotated[
+        int, "bytes that a result, and what is gathered for it, may have", Scope.LIMIT
+    ] = 1 << 30
     peeks_at_once: Annotated[int, "fast-path reads that run at the same time; others wait for their turn"] = (
         16
     )
-    statement_timeout_ms: Annotated[int, "how long a query may take; 0: as long as it likes"] = 0
+    statement_timeout_ms: Annotated[
+        int, "how long a query may take; 0: as long as it likes", Scope.SESSION
+    ] = 0
     join_reduction: Annotated[
-        bool, "whether the keys of a small side of a join leave out parts of the other side"
+        bool, "whether the keys of a small side of a join leave out parts of the other side", Scope.SESSION
     ] = True
     stats_budget: Annotated[int, "bytes of statistics that a part may have, but for what must be kept"] = 1024
     ingest_batch_rows: Annotated[
@@ -80,13 +103,24 @@ class Config:
     ingest_retry_ms: Annotated[
         int, "how long a source that cannot be reached is left alone at most, before it is tried again"
     ] = 30_000
-    as_of_timeout_ms: Annotated[int, "how long a read waits for a time that is not complete yet"] = 30_000
+    as_of_timeout_ms: Annotated[
+        int, "how long a read waits for a time that is not complete yet", Scope.SESSION
+    ] = 30_000
 
     @classmethod
     def meanings(cls) -> dict[str, str]:
         """What each knob means, by name, in the order of declaration."""
         hints = get_type_hints(cls, include_extras=True)
         return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+    @classmethod
+    def scopes(cls) -> dict[str, Scope]:
+        """Who may change each knob, by name."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {
+            name: next((mark for mark in hint.__metadata__ if isinstance(mark, Scope)), Scope.DATABASE)
+            for name, hint in hints.items()
+        }
 
 
 MAX_NESTING = Config().max_nesting  # the default, for code that is handed no Config, such as a constructor

@@ -25,17 +25,19 @@ import importlib.util
 import os
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeAlias, overload
 
+from tidegate.boundary import callback, public
 from tidegate.clock import Clock, SystemClock
 from tidegate.config import Config
 from tidegate.errors import StoreError, UnsupportedError
 from tidegate.progress import Report
 from tidegate.scan.result import Result
 from tidegate.scan.watch import Watch
-from tidegate.session.append import append, milliseconds
+from tidegate.session.append import append
+from tidegate.session.arguments import instance, milliseconds, text
 from tidegate.session.execute import execute
 from tidegate.session.lake import Lake
 from tidegate.session.reach import ANYWHERE, Reach
@@ -57,6 +59,7 @@ if (
     from tidegate.shard.maintain import Crew, Learnt, Reclustered
     from tidegate.shard.repair import Repaired
 
+P = ParamSpec("P")
 Spark: TypeAlias = Any
 """A SparkSession. Its name would import pyspark, which tidegate.spark alone does."""
 
@@ -87,16 +90,25 @@ def _check_pyspark(
         raise UnsupportedError(what, hint=f"pip install 'tidegate[spark]'{instead and '; '}{instead}")
 
 
+def _own(report: Callable[P, None] | None) -> Callable[P, None] | None:
+    """A function that the caller wants to be told by: what it raises is the caller's."""
+    return None if report is None else callback(report)
+
+
+@public
 class Database:
     """An open database. Use as a context, or `close` it; what is committed is safe either way."""
 
-    def __init__(self, lake: Lake) -> None:
-        """Use `tidegate.open`."""
+    def __init__(self, lake: Lake, parent: Database | None = None) -> None:
+        """Use `tidegate.open`, or `session` of an open database, which is then the `parent`."""
         self._lake: Lake | None = lake
+        self._parent = parent
+        """The database of a session, which stays open as long as the session is referred to."""
         self._shown = lake.root.place.root or "memory"
         self._attached: list[Any] = []
-        # Who forgets to close it still gives back the connection when Python collects it, or at the end.
-        self._finalizer = weakref.finalize(self, lake.root.consensus.close)
+        if parent is None:
+            # Who forgets to close it still gives back the connection when Python collects it, or at the end.
+            self._finalizer = weakref.finalize(self, lake.root.consensus.close)
 
     @staticmethod
     def open(
@@ -114,7 +126,8 @@ class Database:
         `as_of` is the time to read at, in ms, as AS OF is in SQL. With a `watch` another thread can end the queries:
         `watch.cancel()`, or `Watch(timeout_ms=500)` beforehand.
         """
-        result = execute(self._open, sql, milliseconds(as_of, "as_of"), watch)
+        watch = None if watch is None else instance(watch, Watch, "watch")
+        result = execute(self._open, text(sql, "SQL"), milliseconds(as_of, "as_of"), watch)
         for attached in self._attached:
             attached.follow()
         return result
@@ -188,7 +201,7 @@ class Database:
         """
         from tidegate.session.ingest import ingest
 
-        return ingest(self._open, name, lambda: self._tasks(spark), once=once, report=progress)
+        return ingest(self._open, name, lambda: self._tasks(spark), once=once, report=_own(progress))
 
     def _tasks(self, spark: Spark | Literal[False] | None) -> Readers:
         """Whoever reads the splits of sources."""
@@ -226,7 +239,7 @@ class Database:
         from tidegate.shard.maintain import compact_by
 
         return compact_by(
-            self._crew(spark, f"compact {name}"), shard, place, full=full, report=progress, name=name
+            self._crew(spark, f"compact {name}"), shard, place, full=full, report=_own(progress), name=name
         )
 
     def recluster(
@@ -244,7 +257,7 @@ class Database:
         from tidegate.session.maintain import recluster
 
         crew = None if spark is None else self._crew(spark, f"recluster {name}")
-        return recluster(self._open, name, by, crew, progress)
+        return recluster(self._open, name, by, crew, _own(progress))
 
     def backfill_statistics(
         self, name: str, *, spark: Spark | None = None, progress: Report | None = None
@@ -253,7 +266,7 @@ class Database:
         from tidegate.session.maintain import backfill_statistics
 
         crew = None if spark is None else self._crew(spark, f"statistics {name}")
-        return backfill_statistics(self._open, name, crew, progress)
+        return backfill_statistics(self._open, name, crew, _own(progress))
 
     def _crew(self, spark: Spark, what: str) -> Crew:
         from tidegate.spark.maintain import SparkCrew
@@ -297,27 +310,34 @@ class Database:
         return Maps(self._open)
 
     def session(self, reach: Reach = ANYWHERE) -> Database:
-        """The same open database for one client of a server: SET in it changes nothing for others. It need not be closed."""
-        other = Database.__new__(Database)
-        other._lake, other._shown, other._attached = self._open.session(reach), self._shown, []
-        return other
+        """The same open database for one client, with settings of its own.
+
+        SET in it counts for its own statements; what concerns everybody, such as `lease_ms`, it cannot change. Closing it ends it
+        alone: ingestions and open collections belong to the database. It need not be closed, and ends with the database.
+        """
+        return Database(self._open.session(reach), self)
 
     def set(self, name: str, value: object) -> None:
-        """Changes a setting of this open database, as SET does; None: back to its default."""
+        """Changes a setting as SET does: of this open database for everybody, or of this session. None: back to its default."""
         self._open.set(name, value)
 
     def close(self) -> None:
-        """Gives back leases and connections. Nothing is lost without it."""
+        """Gives back leases and connections. Nothing is lost without it. Of a session: ends it, and nothing else."""
         while self._attached:
             self._attached.pop().detach()
-        if self._lake is not None:
-            self._lake.close()
-        self._finalizer()
+        if self._parent is None:
+            if self._lake is not None:
+                self._lake.close()
+            self._finalizer()
         self._lake = None
 
     @property
     def _open(self) -> Lake:
+        if self._parent is not None:
+            self._parent._open  # noqa: B018  # raises if the database was closed
         if self._lake is None:
+            if self._parent is not None:
+                raise StoreError(f"this session was closed: {self._shown}", hint="db.session() makes another")
             raise StoreError(f"{self._shown} was closed", hint="open it again: tidegate.open(…)")
         return self._lake
 

@@ -4,13 +4,15 @@
     ├── SqlError                  the text of a statement is wrong
     │   ├── ParseError            it does not follow the grammar
     │   └── BindError             it names what is not there, or is ambiguous
-    │       └── TypeMismatch      no function or cast fits these types
+    │       ├── TypeMismatch      no function or cast fits these types
+    │       └── SettingError      a setting that cannot be changed here
     ├── PlanError                 a good query that cannot become the plan that was asked for
     ├── UnsupportedError          good SQL that Tidegate does not do
     ├── LimitError                too deep, too large, too many
     ├── EvaluationError           an expression failed on a row
     ├── CancelledError            the query was stopped: by whoever asked, or by its time-out
     ├── ConflictError             someone else changed what a statement was about to change, again and again
+    ├── InternalError             a fault of Tidegate itself; the log has its trace under the error's `id`
     ├── TimeError                 a time that can no longer, or not yet, be read or written
     └── StoreError                bytes could not be stored or fetched; nothing was lost
         ├── IndeterminateError    it may have been done: ask before doing it again
@@ -36,6 +38,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 EXCERPT = 76  # characters of a SQL line that are shown: fits a terminal of 80 with the indent
 MESSAGE = 2_000  # characters of a message; a name in it may be as long as the statement that a program made
@@ -171,6 +174,10 @@ class TypeMismatch(BindError):  # noqa: N818  # reads as what it is: "a type mis
     """No function, operator or cast fits the types it is given."""
 
 
+class SettingError(BindError):
+    """A setting that cannot be changed here: it concerns everybody, or goes beyond what the database allows."""
+
+
 class PlanError(TidegateError):
     """A good query that cannot become the plan that was asked for; `construct` is what stands in the way.
 
@@ -233,6 +240,22 @@ class SourceError(TidegateError):
         super().__init__(message, hint=hint)
         self.again = again
         """Whether trying again may help, without anybody doing anything here."""
+
+
+class InternalError(TidegateError):
+    """A fault of Tidegate itself, which the log tells of under the same `id`. What it was changing may have been changed."""
+
+    def __init__(self, exception: str, id_: str) -> None:
+        super().__init__(
+            f"internal error {id_} ({exception})",
+            hint=f"this is a fault of Tidegate; its log has the trace, by the id {id_}",
+        )
+        self.exception = exception
+        """The class of what was raised; it is the `__cause__`, too."""
+        self.id = id_
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (self.exception, self.id)
 
 
 class TimeError(TidegateError):

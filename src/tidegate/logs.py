@@ -28,7 +28,7 @@ LOG.addHandler(logging.NullHandler())
 
 
 class Lines(logging.Formatter):
-    """A record as one line for people: when, what, and the numbers that there are."""
+    """A record as one line for people: when, what, and the numbers that there are; a trace has more lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -36,7 +36,8 @@ class Lines(logging.Formatter):
         known = getattr(record, "tidegate", {})
         told = "  ".join(f"{key}={value}" for key, value in known.items() if not isinstance(value, dict))
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        return f"{at}  {level}{record.getMessage()}  {told}".rstrip()
+        message, newline, trace = record.getMessage().partition("\n")
+        return f"{at}  {level}{message}  {told}".rstrip() + newline + trace
 
 
 class Json(logging.Formatter):

@@ -203,3 +203,18 @@ def test_what_the_view_reads_is_not_dropped(db: Database) -> None:
     db.sql("ALTER TABLE names DROP COLUMN more")
     db.sql("DROP TABLE names CASCADE")
     assert db.sql("SHOW SOURCES").rows() == []
+
+
+def test_columns_that_are_words_of_the_grammar(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text('order,from,end\n1,a,"2026-01-01"\n2,a,"2026-01-02"\n3,b,"2026-01-03"\n')
+    with tidegate.open("memory://") as db:
+        db.sql(
+            f"CREATE SOURCE \"select\" FROM FILES '{tmp_path}/*.csv' FORMAT CSV WITH HEADER TRANSFORM USING"
+            ' (SELECT "from", sum("order"::int8) AS "order" FROM "select" WHERE "end" > \'2026-01-01\' GROUP BY "from")'
+            " WITH (SPLIT)"
+        )
+        item = db._open.item("select")
+        assert isinstance(item, Source)
+        assert item.view is not None
+        assert db.sql(f"SELECT * FROM ({item.view.sql}) AS v").names == ("from", "order")
+        assert db.sql('SHOW CREATE SOURCE "select"').text() == item.sql

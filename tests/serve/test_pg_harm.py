@@ -202,3 +202,27 @@ def test_serving_is_for_tests(db: tidegate.Database) -> None:
         assert isinstance(at, Serving)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 5)
+
+
+def test_a_client_that_only_reads_changes_nothing_for_others(db: tidegate.Database) -> None:
+    """Leases, grace and statistics are everybody's: SET, options at the start and OPTIONS of a query are refused."""
+    own = db.sql("SHOW ALL").rows()
+    with serving(db, write=False) as at:
+        with psycopg.connect(at.conninfo(), autocommit=True) as conn:
+            for statement in (
+                "SET lease_ms = 1",
+                "SET SESSION sweep_grace_ms = 0",
+                "SELECT count(*) FROM orders OPTIONS (stats_collection = off)",
+            ):
+                with pytest.raises(psycopg.Error, match="setting of the database") as caught:
+                    conn.execute(statement)
+                assert caught.value.sqlstate == "55P02"
+            conn.execute("SELECT set_config('lease_ms', '1', false)")
+            conn.execute("SET stats_filter = off")
+            assert conn.execute("SELECT count(*) FROM orders").fetchall() == [(2,)]
+            conn.execute("DISCARD ALL")
+            assert conn.execute("SHOW stats_filter").fetchall() == [("on",)]
+        with pytest.raises(psycopg.OperationalError, match="lease_ms is a setting of the database"):
+            psycopg.connect(at.conninfo(options="'-c lease_ms=1'"))
+    assert db.sql("SHOW ALL").rows() == own
+    assert db._open.collection("orders").config == db._open.config

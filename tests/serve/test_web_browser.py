@@ -276,3 +276,26 @@ def test_a_token_is_asked_for(page: Any, db: tidegate.Database) -> None:
         typed(page, QUERY)
         assert counts(page)[0] > 0
         assert page.evaluate("document.cookie") == "", "no script sees the cookie"
+
+
+def test_a_fault_of_the_server_is_told_in_words(
+    db: tidegate.Database, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as the source of a page; nothing that was on the page is lost."""
+
+    def broken(*_: object) -> object:
+        raise KeyError("s3cret")
+
+    monkeypatch.setattr("tidegate.serve.web.answer.shown", broken)
+    context = browser.new_context()
+    with serving(db) as site:
+        page = context.new_page()
+        page.goto(f"{site.url}/query")
+        page.fill("#sql", QUERY)
+        page.click("button.main")
+        told = page.locator("#result .trouble").inner_text()
+        assert "internal error" in told
+        assert "<" not in told
+        assert "s3cret" not in told
+        assert page.input_value("#sql") == QUERY
+    context.close()

@@ -33,6 +33,7 @@ from tidegate.expr.evaluate import Evaluation
 from tidegate.expr.function import REGISTRY
 from tidegate.expr.tree import Call, Column, Expr, Literal, Now, walk
 from tidegate.expr.types import FLOAT8, INT4, INT8, MAX_PRECISION, TEXT, UNKNOWN, Kind, Type, numeric
+from tidegate.text import identifier
 
 LISTED, LIMIT, CONSTANT = 20, 2_000, 80
 """For people: constants of a list, characters of an expression, characters of a constant."""
@@ -79,11 +80,6 @@ def text_of(value: pa.Scalar, type_: Type) -> str:
         if outcome.values[0].is_valid:
             return str(outcome.values[0].as_py())
     return str(value.as_py())
-
-
-def identifier(name: str) -> str:
-    """A name as SQL reads it back: quoted unless it is plain."""
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
 def _quote(text: str) -> str:

@@ -35,6 +35,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from tidegate.errors import BindError
+from tidegate.text import identifier
 
 MAX_PRECISION = 38
 DEFAULT_SCALE = 18
@@ -94,7 +95,7 @@ class Type:
             case Kind.ARRAY:
                 return f"{self.element or 'any'}[]"
             case Kind.RECORD:
-                return f"row({', '.join(f'{name} {type_}' for name, type_ in self.fields)})"
+                return f"row({', '.join(f'{identifier(name)} {type_}' for name, type_ in self.fields)})"
             case _:
                 return self.kind.value
 

@@ -29,9 +29,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tidegate.expr.show import identifier, show
+from tidegate.expr.show import show
 from tidegate.expr.tree import Call, Expr
 from tidegate.plan.aggregate import Aggregate, Aggregation
+from tidegate.text import identifier
 
 WIDTH = 100
 LISTED = 30

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.expr.reasons import obstacle
-from tidegate.expr.show import identifier, show
+from tidegate.expr.show import show
 from tidegate.expr.specs import Verdict, to_bools
 from tidegate.expr.tree import Call, Column, Expr, Literal, support, walk
 from tidegate.expr.types import Kind
@@ -31,6 +31,7 @@ from tidegate.scan.question import Question
 from tidegate.shard.schema import ColumnDef
 from tidegate.stats.facts import CLOSED, Node
 from tidegate.stats.frame import Frame
+from tidegate.text import identifier
 
 _STEPS = ("->", "->>")
 INEXACT = "rows are retracted, and equal values need not be identical: 0.0 retracts -0.0"

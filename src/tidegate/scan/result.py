@@ -31,6 +31,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
+from tidegate.boundary import public
 from tidegate.expr.types import Kind, Type
 from tidegate.shard.change import Part
 
@@ -147,6 +148,7 @@ class Scan:
             self.add(name, rows_in=one.rows_in, rows_out=one.rows_out, bytes=one.bytes, seconds=spent)
 
 
+@public
 @dataclass(frozen=True, eq=False)
 class Result:
     """See the module's docstring."""

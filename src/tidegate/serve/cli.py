@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from cyclopts import App, CycloptsError, Parameter
 
 import tidegate
+from tidegate.boundary import internal, trace
 from tidegate.serve.output import Format, save, show
 
 if TYPE_CHECKING:
@@ -67,12 +68,17 @@ def main(arguments: list[str] | None = None) -> int:
     except tidegate.TidegateError as error:
         _tell(error, json="--json" in given or "json" in given)
         return 1
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return 130
     except BrokenPipeError:  # `tidegate sql … | head`: whoever read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:  # noqa: BLE001  # a fault of the command itself
+        found = internal(error)
+        found.__cause__ = error
+        _tell(found, json="--json" in given or "json" in given)
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 130
     return 0
 
 
@@ -90,7 +96,9 @@ def _settled() -> None:
 
 
 def _tell(error: tidegate.TidegateError, *, json: bool) -> None:
-    """An error, for people or for programs."""
+    """An error, for people or for programs; of a fault of ours also where, as there is no log to look into."""
+    if isinstance(error, tidegate.InternalError) and error.__cause__ is not None:
+        sys.stderr.write(f"{trace(error.__cause__)}\n")
     if not json:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return

@@ -57,6 +57,10 @@ class Client:
         self.desk = desk
         self.db = desk.db.session(desk.reach)
 
+    def limit(self, name: str, most: int) -> None:
+        """Lowers a setting of this client to `most`, unless the database's is lower already."""
+        self.db.set(name, min(most, getattr(self.db._open.config, name)))
+
     def sql(self, text: str, watch: Watch | None = None, as_of: int | None = None) -> Result:
         """Runs statements; the result of the last."""
         for one in grammar.statements(text):

@@ -33,6 +33,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 import tidegate
 from tidegate.serve.output import Format, show
 from tidegate.sql.lex import tokens
+from tidegate.text import identifier
 
 if TYPE_CHECKING:
     from tidegate.database import Database
@@ -63,7 +64,8 @@ class Words(Completer):
         for word, kind in self._known(document.text):
             if word.lower().startswith(typed.lower()) and word not in seen:
                 seen.add(word)
-                yield Completion(word, start_position=-len(typed), display_meta=kind)
+                text = identifier(word) if kind.startswith("col") else word
+                yield Completion(text, start_position=-len(typed), display_meta=kind)
 
     def _known(self, text: str) -> Iterable[tuple[str, str]]:
         try:
@@ -81,7 +83,7 @@ class Words(Completer):
 
     def _columns(self, name: str) -> list[tuple[str, ...]]:
         try:
-            return self.db.sql(f'SHOW COLUMNS FROM "{name}"').rows()
+            return self.db.sql(f"SHOW COLUMNS FROM {identifier(name)}").rows()
         except tidegate.TidegateError:
             return []
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from tidegate.errors import BindError, ConflictError, PlanError, StoreError, UnsupportedError
 from tidegate.expr.reasons import obstacle
-from tidegate.expr.show import identifier, show
+from tidegate.expr.show import show
 from tidegate.expr.specs import Verdict
 from tidegate.expr.tree import Expr
 from tidegate.expr.types import BOOL, INT8, TEXT
@@ -41,6 +41,7 @@ from tidegate.shard.times import present
 from tidegate.shard.writer import schema_of
 from tidegate.sql.bind import BoundQuery
 from tidegate.sql.statement import Delete, Query, Statement, Update
+from tidegate.text import identifier
 
 T = TypeVar("T")
 
@@ -175,7 +176,12 @@ def _below(bound: BoundQuery, question: Question, pruned: Pruned, ran: Ran | Non
     scanned = passed if not rest else None if ran is None or at_once else ran.scanned
     return [
         *text.selection(rest, names, _rows(estimates.rows(question.plan.conditions), passed)),
-        Step(f"Scan {bound.source}", tuple(items), _rows(estimates.rows(pushed), scanned), tuple(notes)),
+        Step(
+            f"Scan {identifier(bound.source or '')}",
+            tuple(items),
+            _rows(estimates.rows(pushed), scanned),
+            tuple(notes),
+        ),
     ]
 
 
@@ -202,7 +208,7 @@ def _rows(estimate: float, real: int | None) -> str:
 
 def _columns(question: Question, chosen: Chosen | None, names: Sequence[str]) -> str:
     """Which columns are read, in which order."""
-    demanded = sorted(question.plan.demand())
+    demanded, names = sorted(question.plan.demand()), [identifier(name) for name in names]
     if chosen is None or not chosen.stages:
         return f"columns: {', '.join(names[i] for i in demanded) or 'none'}"
     first = [", ".join(names[i] for i in stage.columns) for stage in chosen.stages if stage.columns]

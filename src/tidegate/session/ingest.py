@@ -22,10 +22,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from tidegate.boundary import guarded, internal, outward
 from tidegate.errors import (
     BindError,
     ConflictError,
@@ -41,6 +42,7 @@ from tidegate.ingest.pipeline import Descriptor, Job, run
 from tidegate.ingest.settle import Overlap, Settled, errors_now, settle
 from tidegate.ingest.standing import least
 from tidegate.session import source as definitions
+from tidegate.session.arguments import text
 from tidegate.session.ingest_progress import ENDED, Progress, Report, State, shown, total
 from tidegate.session.lake import Lake
 from tidegate.session.planning import Planning
@@ -84,6 +86,7 @@ class Ingestion:
 
     # ------------------------------------------------------------ for whoever has started it
 
+    @guarded
     def progress(self) -> Progress:
         """How it is doing. How far behind it is, upstream is asked, every two seconds at most."""
         source, now = self._source, time.monotonic()
@@ -94,12 +97,14 @@ class Ingestion:
         with self._lock:
             return self._now if ended else replace(self._now, seconds=now - self._began)
 
+    @guarded
     def stop(self) -> None:
         """Ends it, and waits until it has: a batch that is being read is left; what is committed stays."""
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
+    @guarded
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until it has ended; whether it has. Raises what it failed of."""
         assert self._thread is not None
@@ -185,9 +190,12 @@ class Ingestion:
                 except Exception as error:  # noqa: BLE001  # a thread that dies silently would be worse
                     self._failed(error)
             self._tell("stopped")
-        except BaseException as error:  # noqa: BLE001  # whatever it is, whoever waits is told
+        except Exception as error:  # noqa: BLE001  # whatever it is, whoever waits is told
+            self.error = outward(error)
+            self._tell("failed", str(self.error))
+        except BaseException as error:  # noqa: BLE001  # SystemExit, of a library
             self.error = error
-            self._tell("failed", str(error))
+            self._tell("failed", type(error).__name__)
 
     def _round(self, crew: Crew) -> bool:
         """Ingests the source as it is now defined; whether that was all."""
@@ -220,7 +228,7 @@ class Ingestion:
             raise error
         if self._failures >= TRIES and not lost and (self.once or not down):
             raise error
-        self._tell("retrying", str(error))
+        self._tell("retrying", str(internal(error)))
         pause = min(0.25 * 2 ** min(self._failures - 1, 20), self.lake.config.ingest_retry_ms / 1000)
         self._stop.wait(pause)
 
@@ -377,4 +385,5 @@ def _named(lake: Lake, wanted: str | Sequence[str] | None) -> list[str]:
     """The sources that are meant, each once."""
     if wanted is None:
         return [name for name, item in lake.catalog.items().items() if isinstance(item, Item)]
-    return [wanted] if isinstance(wanted, str) else list(dict.fromkeys(wanted))
+    given = [wanted] if isinstance(wanted, str) or not isinstance(wanted, Iterable) else wanted
+    return list(dict.fromkeys(text(name, "the name of a source") for name in given))

@@ -24,9 +24,10 @@ from tidegate.plan.mfp import MapFilterProject
 from tidegate.scan.result import Result
 from tidegate.scan.turns import Turns
 from tidegate.scan.watch import Watch
+from tidegate.session.arguments import text
 from tidegate.session.prepared import Prepared
 from tidegate.session.reach import ANYWHERE, Reach
-from tidegate.session.settings import changed
+from tidegate.session.settings import DatabaseSettings, SessionSettings
 from tidegate.shard.catalog import Item, Subsource, Table, View, kind_of, shard_of, view_of
 from tidegate.shard.heart import beat
 from tidegate.shard.known import Known
@@ -72,12 +73,14 @@ class Lake:
     """One open database. Threads may share it."""
 
     def __init__(self, root: Root, clock: Clock, config: Config) -> None:
-        self.root, self.clock, self.config = root, clock, config
+        self.root, self.clock = root, clock
+        self.settings = DatabaseSettings(config)
+        """What counts for everybody; open shards follow it alone."""
+        self.own: SessionSettings | None = None
+        """The settings of a session or a query on top of them; None: of the database itself."""
         self.catalog = root.catalog
         self.reach = ANYWHERE
         """What statements may reach outside of it."""
-        self.shared = True
-        """Whether a setting is everybody's; a session has its own (`session`)."""
         self.metrics = Metrics()
         self.metrics.other(
             "statistics_unreadable", "Statistics that could not be read.", "why", lambda: unreadable
@@ -98,6 +101,11 @@ class Lake:
         self._shards: dict[str, Shard] = {}
         self._lock = threading.Lock()
 
+    @property
+    def config(self) -> Config:
+        """The settings that statements follow."""
+        return self.settings.config if self.own is None else self.own.config
+
     def shard(self, name: str) -> Shard:
         """A shard by its own name, which users never see."""
         with self._lock:
@@ -106,8 +114,9 @@ class Lake:
             return self._shards[name]
 
     def open(self, machine: Machine) -> Shard:
-        """The shard of a machine, with this database's settings."""
-        return Shard(machine, self.config, describing(machine, self.config), self.metrics)
+        """The shard of a machine, with the settings of the database: others work with it too, whoever asks first."""
+        config = self.settings.config
+        return Shard(machine, config, describing(machine, config), self.metrics)
 
     def table(self, name: str, position: Position | None = None) -> Shard:
         """The shard of a table: of what rows can be written to."""
@@ -149,7 +158,7 @@ class Lake:
 
     def item(self, name: str, position: Position | None = None) -> Item:
         """What a name means; an error if it means nothing."""
-        found = self.catalog.find(name)
+        found = self.catalog.find(text(name, "the name of a collection"))
         self.root.check_location()  # it may have been moved away from here since it was opened
         if found is None:
             close = get_close_matches(name, list(self.catalog.items()), n=2) if len(name) < 200 else []
@@ -158,14 +167,16 @@ class Lake:
         return found
 
     def set(self, name: str, value: object) -> None:
-        """Changes a setting of this open database; None: back to its default."""
-        self.config = changed(self.config, name, value)
-        if not self.shared:
+        """Changes a setting: of this session alone, or of the database and so for everybody. None: back to its default."""
+        if self.own is not None:
+            self.own.set(name, value)
             return
         with self._lock:
+            self.settings.set(name, value)
+            config = self.settings.config
             for shard in self._shards.values():
-                shard.config = self.config
-                shard.describe = describing(shard.machine, self.config)
+                shard.config, shard.describe = config, describing(shard.machine, config)
+                beat(shard)
 
     def close(self) -> None:
         """Ends ingestions, and lets go of leases that no reader is under; what cannot be written now runs out by itself."""
@@ -178,15 +189,20 @@ class Lake:
             self._shards.clear()
 
     def session(self, reach: Reach) -> Lake:
-        """The same open database for one client: with settings of its own, which reads follow, and with its own reach."""
+        """The same open database for one client: with settings of its own, which its statements follow, and its own reach."""
         other = copy(self)
-        other.shared, other.reach = False, reach
+        other.own = SessionSettings(self.settings) if self.own is None else self.own.copy()
+        other.reach = reach
         return other
 
     def with_setting(self, name: str, value: object) -> Lake:
         """The same open database for one query that wants a setting of its own."""
         other = copy(self)
-        other.config = changed(self.config, name, value)
+        if self.own is None:
+            other.own = SessionSettings(self.settings, limited=False)
+        else:
+            other.own = self.own.copy()
+        other.own.set(name, value)
         return other
 
     def relation(self, name: str) -> names.Entry | None:

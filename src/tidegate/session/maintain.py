@@ -22,8 +22,7 @@ def recluster(
     """Sorts a collection by its CLUSTER BY columns, or by these, which are its CLUSTER BY from here on."""
     shard = lake.collection(name)
     if by is not None:
-        if isinstance(by, str) or not by:
-            raise BindError("`by` is a list of columns", hint='by=["customer", "at"]')
+        _check_columns(by)
 
         def think(state: State) -> Configure | None:
             schema = schema_of(state)
@@ -32,6 +31,11 @@ def recluster(
 
         shard.machine.change(think)
     return recluster_by(crew or Here(), shard, lake.root.place, report=report, name=name)
+
+
+def _check_columns(by: object) -> None:
+    if isinstance(by, str) or not isinstance(by, Sequence) or not by:
+        raise BindError("`by` is a list of columns", hint='by=["customer", "at"]')
 
 
 def backfill_statistics(lake: Lake, name: str, crew: Crew | None, report: Report | None) -> Learnt:

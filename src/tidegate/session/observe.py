@@ -7,7 +7,7 @@
 | `ok` | there is a result |
 | `cancelled` | it was stopped, or took too long |
 | `EvaluationError`, `BindError`, … | it failed: the class of the error |
-| `internal` | it failed in a way that is our fault |
+| `internal` | it failed in a way that is our fault; `error` is the id of the trace in the log (`boundary.py`) |
 
 Neither the text of a statement nor that of an error is logged: both may hold values of rows.
 """
@@ -20,7 +20,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tidegate import logs
-from tidegate.errors import CancelledError, TidegateError
+from tidegate.boundary import outward
+from tidegate.errors import CancelledError, InternalError, TidegateError
 from tidegate.metrics import Metrics
 from tidegate.scan.lie import AuditError
 from tidegate.scan.result import Result
@@ -36,9 +37,15 @@ def observed(lake: Lake, sql: str, kind: str, run: Callable[[], T]) -> T:
     began = time.perf_counter()
     try:
         result = run()
-    except BaseException as error:
+    except Exception as error:
         if isinstance(error, AuditError):
             lake.metrics.add("audit_failures")
+        found = outward(error)
+        _note(lake.metrics, sql, kind, _outcome(found), time.perf_counter() - began, None, found)
+        if found is error:
+            raise
+        raise found from error
+    except BaseException as error:  # Ctrl-C
         _note(lake.metrics, sql, kind, _outcome(error), time.perf_counter() - began, None)
         raise
     if isinstance(result, Result):
@@ -49,10 +56,19 @@ def observed(lake: Lake, sql: str, kind: str, run: Callable[[], T]) -> T:
 def _outcome(error: BaseException) -> str:
     if isinstance(error, CancelledError | KeyboardInterrupt):
         return "cancelled"
-    return type(error).__name__ if isinstance(error, TidegateError) else "internal"
+    ours = isinstance(error, TidegateError) and not isinstance(error, InternalError)
+    return type(error).__name__ if ours else "internal"
 
 
-def _note(metrics: Metrics, sql: str, kind: str, outcome: str, seconds: float, result: Result | None) -> None:
+def _note(
+    metrics: Metrics,
+    sql: str,
+    kind: str,
+    outcome: str,
+    seconds: float,
+    result: Result | None,
+    error: Exception | None = None,
+) -> None:
     metrics.add("statements", kind=kind, outcome=outcome)
     if kind == "select":
         path = "none" if result is None else result.path
@@ -68,6 +84,7 @@ def _note(metrics: Metrics, sql: str, kind: str, outcome: str, seconds: float, r
             "statement": _fingerprint(sql),
             "ms": round(1000 * seconds, 3),
         }
+        said |= {"error": error.id} if isinstance(error, InternalError) else {}
         said |= _costs(result) if kind == "select" and result is not None else {}
         _LOG.log(level, "%s %s", kind, outcome, extra={"tidegate": said})
 

@@ -31,7 +31,6 @@ import pyarrow.compute as pc
 
 from tidegate.errors import BindError
 from tidegate.expr.interpret import Interpretation
-from tidegate.expr.show import identifier
 from tidegate.expr.specs import Specs
 from tidegate.expr.tree import Expr, support
 from tidegate.expr.types import Kind, Type
@@ -44,6 +43,7 @@ from tidegate.shard.validity import shown
 from tidegate.shard.writer import CLUSTER
 from tidegate.sql import bind
 from tidegate.stats.facts import name_of
+from tidegate.text import identifier
 
 OWN = ("_time", "_part", "_rows", "_size", "_level")
 """Axes that are no expressions."""

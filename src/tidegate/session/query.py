@@ -101,7 +101,7 @@ def reading(
         if bound.source is None:
             return once(bound, wall if as_of is None else as_of)
         shard, schema = seen.tables[bound.source]
-        with snapshot(shard, as_of, check=check) as found:
+        with snapshot(shard, as_of, timeout_ms=lake.config.as_of_timeout_ms, check=check) as found:
             if found.schema.id == schema.id:
                 now = _present(lake, bound, found, wall) if as_of is None else as_of
                 return read(bound, found, now)

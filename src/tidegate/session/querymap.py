@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from tidegate.boundary import public
 from tidegate.errors import BindError, PlanError, TidegateError
 from tidegate.expr.build import conjunction
 from tidegate.expr.interpret import Interpretation
@@ -33,6 +34,7 @@ from tidegate.scan.prune import Asked, Pruned, prune
 from tidegate.scan.pushdown import Conjunct, conjuncts
 from tidegate.scan.question import Question
 from tidegate.scan.sort import Shape
+from tidegate.session.arguments import text, whole_number
 from tidegate.session.execute import kind_of, time_of, with_options
 from tidegate.session.lake import Lake, Seen
 from tidegate.session.partmap import ORDERED, ColumnFacts, PartMap, column_facts, map_of, next_end, part_map
@@ -143,6 +145,7 @@ def part_facts(lake: Lake, name: str, id_: int, sql: str = "") -> PartFacts:
     return one
 
 
+@public
 @dataclass(frozen=True, eq=False)
 class Maps:
     """What can be drawn of an open database: `db.maps`."""
@@ -163,11 +166,11 @@ class Maps:
 
     def query(self, sql: str, axes: Axes = NO_AXES, only: int | None = None) -> QueryMap:
         """What a query would do with the parts of the collections that it reads."""
-        return query_map(self.lake, sql, axes, only)
+        return query_map(self.lake, text(sql, "SQL"), axes, only)
 
     def part(self, name: str, id_: int, sql: str = "") -> PartFacts:
         """One part, and what a query would do with it."""
-        return part_facts(self.lake, name, id_, sql)
+        return part_facts(self.lake, name, whole_number(id_, "the number of a part"), text(sql, "SQL"))
 
 
 # ---------------------------------------------------------------- what is asked

@@ -1,18 +1,109 @@
 """Settings: `SET name = value`, `db.set(name, value)` and SHOW, over the knobs of `config.py`.
 
-changed(config, "stats_filter", "off")     another Config; strings are read as SQL writes them
+    changed(config, "stats_filter", "off")      another Config; strings are read as SQL writes them
+
+    settings = DatabaseSettings(Config())       of an open database: what counts for everybody
+    own = SessionSettings(settings)             of one session, on top of them
+    own.set("stats_filter", "off")              for the session alone
+    own.set("lease_ms", 1)                      SettingError: it concerns everybody
+    own.config                                  the database's settings as they are now, with the session's own
+
+Each knob says in `config.py` who may change it (`Scope`).
 """
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any
 
-from tidegate.config import Config
-from tidegate.errors import BindError
+from tidegate.config import Config, Scope
+from tidegate.errors import BindError, SettingError
+from tidegate.session.arguments import text
 
 _WORDS = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
+_SCOPES = Config.scopes()
+
+
+class DatabaseSettings:
+    """The settings of an open database; sessions and open shards look here."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def set(self, name: str, value: object) -> None:
+        """Changes a knob for everybody; None: to its default."""
+        self.config = changed(self.config, name, value)
+
+
+class SessionSettings:
+    """The settings of one session, or of one query: the database's as they are now, with some of its own.
+
+    `limited`: whether it must stay below what the database allows. A query of whoever opened the database need not.
+    """
+
+    def __init__(
+        self, database: DatabaseSettings, own: Mapping[str, object] | None = None, *, limited: bool = True
+    ) -> None:
+        self._database, self._own, self._limited = database, dict(own or {}), limited
+        self._merged: tuple[Config, Config] | None = None
+
+    def copy(self) -> SessionSettings:
+        """The same settings, which can be changed apart from these."""
+        return SessionSettings(self._database, self._own, limited=self._limited)
+
+    @property
+    def config(self) -> Config:
+        """What counts now."""
+        base, merged = self._database.config, self._merged
+        if merged is None or merged[0] is not base:
+            merged = self._merged = base, self._on(base)
+        return merged[1]
+
+    def set(self, name: str, value: object) -> None:
+        """Changes a knob for this session alone; None: back to the database's value."""
+        check(name)
+        if value is None:
+            self._own.pop(name, None)
+        else:
+            self._own[name] = self._checked(name, value)
+        self._merged = None
+
+    def _on(self, base: Config) -> Config:
+        own: dict[str, Any] = dict(self._own)
+        for name, value in self._own.items():
+            if self._exceeds(base, name, value):  # the database's limit was lowered since
+                own[name] = getattr(base, name)
+        return replace(base, **own)
+
+    def _checked(self, name: str, value: object) -> object:
+        base = self._database.config
+        wanted = getattr(changed(base, name, value), name)
+        if _SCOPES[name] is Scope.DATABASE:
+            raise SettingError(
+                f"{name} is a setting of the database: it counts for everybody, not for one session or query",
+                hint=f"whoever opens the database sets it: tidegate.open(url, config=Config({name}=…)), or db.set",
+            )
+        if self._exceeds(base, name, wanted):
+            raise SettingError(
+                f"{name} cannot be more than {getattr(base, name)} in a session",
+                hint="that is the limit of the database; whoever opens the database can raise it",
+            )
+        return wanted
+
+    def _exceeds(self, base: Config, name: str, value: object) -> bool:
+        limited = self._limited and _SCOPES[name] is Scope.LIMIT
+        return limited and _amount(name, value) > _amount(name, getattr(base, name))
+
+
+def _amount(name: str, value: Any) -> float:
+    """How much a limit allows. 0 threads are as many as there are cores; any other limit of 0 is none."""
+    if value:
+        return float(value)
+    return float(os.cpu_count() or 1) if name == "read_threads" else math.inf
 
 
 def changed(config: Config, name: str, value: object) -> Config:
@@ -31,7 +122,7 @@ def changed(config: Config, name: str, value: object) -> Config:
 def check(name: str) -> None:
     """Raises if there is no such knob."""
     known = [field.name for field in fields(Config)]
-    if name not in known:
+    if text(name, "the name of a setting") not in known:
         close = get_close_matches(name, known, n=2)
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
         raise BindError(f'there is no setting "{name}"', hint=hint)
@@ -54,7 +145,9 @@ def _as(kind: type, value: object) -> bool | int | float | None:
         return None
     try:
         number = float(value) if isinstance(value, int | float | str) else None
-    except ValueError:
+    except (ValueError, OverflowError):
+        return None
+    if number is not None and not math.isfinite(number):
         return None
     if kind is float or number is None:
         return number

@@ -31,7 +31,7 @@ from tidegate.shard.statistics import KEEP
 from tidegate.shard.validity import shown
 from tidegate.shard.writer import CLUSTER, Shard, schema_of
 from tidegate.sql import bind, statement
-from tidegate.sql.scope import quoted
+from tidegate.text import identifier
 
 
 def show(lake: Lake, given: statement.Show) -> Result:
@@ -69,8 +69,8 @@ def show(lake: Lake, given: statement.Show) -> Result:
 def _like(names: list[str], pattern: str | None) -> list[str]:
     if pattern is None or not names:
         return names
-    quoted = pattern.replace("'", "''")
-    found = evaluate(bind.expression(f"name LIKE '{quoted}'", [("name", TEXT)]), [pa.array(names)])
+    escaped = pattern.replace("'", "''")
+    found = evaluate(bind.expression(f"name LIKE '{escaped}'", [("name", TEXT)]), [pa.array(names)])
     return [name for name, fits in zip(names, found.values.to_pylist(), strict=True) if fits]
 
 
@@ -122,12 +122,14 @@ def _create(lake: Lake, kind: str, name: str) -> Result:
         case Table(shard):
             sql = create_table_sql(name, lake.shard(shard))
         case View(query, columns):
-            given = f" ({', '.join(map(quoted, columns))})" if columns else ""
-            sql = f"CREATE VIEW {quoted(name)}{given} AS {query}"
+            given = f" ({', '.join(map(identifier, columns))})" if columns else ""
+            sql = f"CREATE VIEW {identifier(name)}{given} AS {query}"
         case Connection() | Source():
             from tidegate.session.connection import create_sql, without_secrets
 
-            sql = without_secrets(item.sql) if isinstance(item, Source) else create_sql(quoted(name), item)
+            sql = (
+                without_secrets(item.sql) if isinstance(item, Source) else create_sql(identifier(name), item)
+            )
         case Subsource():
             raise AssertionError("nobody can ask for it")
         case _:
@@ -142,15 +144,15 @@ def create_table_sql(name: str, shard: Shard) -> str:
     columns = []
     for column in schema.columns:
         default = options.get(DEFAULTS, {}).get(str(column.id))
-        words = [quoted(column.name), str(column.type), "" if column.nullable else "NOT NULL"]
+        words = [identifier(column.name), str(column.type), "" if column.nullable else "NOT NULL"]
         words.append(f"DEFAULT {default}" if default else "")
         columns.append(" ".join(word for word in words if word))
-    names = {column.id: quoted(column.name) for column in schema.columns}
-    sql = f"CREATE TABLE {quoted(name)} ({', '.join(columns)})"
+    names = {column.id: identifier(column.name) for column in schema.columns}
+    sql = f"CREATE TABLE {identifier(name)} ({', '.join(columns)})"
     if cluster := [names[id_] for id_ in options.get(CLUSTER, ()) if id_ in names]:
         sql += f" CLUSTER BY ({', '.join(cluster)})"
     if keep := [
-        ".".join([names[id_], *map(quoted, path)]) for id_, *path in options.get(KEEP, ()) if id_ in names
+        ".".join([names[id_], *map(identifier, path)]) for id_, *path in options.get(KEEP, ()) if id_ in names
     ]:
         sql += f" KEEP STATISTICS ({', '.join(keep)})"
     if RETENTION in options:

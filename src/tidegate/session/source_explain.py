@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.expr.json_path import Index, Wanted
-from tidegate.expr.show import identifier, show
+from tidegate.expr.show import show
 from tidegate.expr.tree import Call, Expr, Literal
 from tidegate.ingest import envelope
 from tidegate.ingest.decode.json import Json, paths_of
@@ -26,6 +26,7 @@ from tidegate.session.lake import Lake
 from tidegate.session.source import Shards, planned_source
 from tidegate.shard.validity import OPTION, shown
 from tidegate.sql import statement
+from tidegate.text import identifier
 
 
 def explain_source(lake: Lake, given: statement.CreateSource) -> Result:

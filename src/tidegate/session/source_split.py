@@ -32,7 +32,6 @@ from tidegate.plan.temporal import decompose, only_stable
 from tidegate.session.source_plan import Planned, Reading, planned
 from tidegate.sql import bind
 from tidegate.sql.catalog import Catalog, Entry, Relation
-from tidegate.sql.scope import quoted
 from tidegate.sql.split_query import general
 from tidegate.sql.syntax import (
     Apply,
@@ -49,6 +48,7 @@ from tidegate.sql.syntax import (
     Star,
     Table,
 )
+from tidegate.text import identifier
 
 STORED = "_stored"
 """What the name of the collection ends with that the view reads."""
@@ -90,7 +90,9 @@ def split(query: Query, reading: Reading, around: Catalog, now_ms: int, *, exact
     block = _block(query, places[0], reading, exact=exact) if len(places) == 1 else None
     if block is not None:
         inner, done = block
-        text = _replaced(query, [(inner.at.start, inner.at.end, f"SELECT * FROM {quoted(name + STORED)}")])
+        text = _replaced(
+            query, [(inner.at.start, inner.at.end, f"SELECT * FROM {identifier(name + STORED)}")]
+        )
     else:
         done = _thinned(query, places, reading, exact=exact)
         text = _replaced(query, [(*place.at, _called(place, name)) for place in places])
@@ -99,8 +101,8 @@ def split(query: Query, reading: Reading, around: Catalog, now_ms: int, *, exact
 
 
 def _called(place: Table, name: str) -> str:
-    alias = "" if place.alias is not None else f" AS {quoted(name)}"
-    return quoted(name + STORED) + alias
+    alias = "" if place.alias is not None else f" AS {identifier(name)}"
+    return identifier(name + STORED) + alias
 
 
 def _replaced(query: Query, changes: list[tuple[int, int, str]]) -> str:
@@ -154,9 +156,10 @@ def _thinned(query: Query, places: list[Table], reading: Reading, *, exact: bool
                 plan = plan.then(_filter(query, places[0], condition, reading, exact=exact))
     wanted = columns if renamed else _demanded(query, columns)
     items = ", ".join(
-        f"{_narrow(query, name, type_ == JSONB and not renamed)} AS {quoted(name)}" for name, type_ in wanted
+        f"{_narrow(query, name, type_ == JSONB and not renamed)} AS {identifier(name)}"
+        for name, type_ in wanted
     )
-    narrow = bind.transform(f"SELECT {items} FROM {quoted(reading.names[0])}", reading)
+    narrow = bind.transform(f"SELECT {items} FROM {identifier(reading.names[0])}", reading)
     safe = decompose(plan.then(narrow.mfp).optimise()).safe
     return Planned(narrow.names, safe)
 
@@ -229,8 +232,8 @@ def _narrow(query: Query, column: str, document: bool) -> str:
     )
     starred = any(isinstance(one, Star) for one in everything(query))
     if not document or whole or starred or not keys:
-        return quoted(column)
-    return " || ".join(_key(quoted(column), key.replace("'", "''")) for key in keys)
+        return identifier(column)
+    return " || ".join(_key(identifier(column), key.replace("'", "''")) for key in keys)
 
 
 def _key(column: str, key: str) -> str:

@@ -1,6 +1,7 @@
 """The heart: a thread that tends the leases of this process, for readers that are silent and for when it falls idle.
 
-    shard = beat(shard)      from here on `lease.tend(shard)` is called every quarter of a lease, at least once a minute
+    shard = beat(shard)      from here on `lease.tend(shard)` is called every quarter of a lease, at least once a minute;
+                             again when its `lease_ms` was changed
 
 It refers to shards weakly: who lets go of a database need not tell it.
 """
@@ -9,11 +10,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from contextlib import suppress
 
-from tidegate.errors import TidegateError
+from tidegate.boundary import internal
 from tidegate.shard.lease import tend
 from tidegate.shard.writer import Shard
+
+MOST_S, LEAST_S = 60.0, 0.01
+"""Bounds of the interval: below, for a `lease_ms` that is hardly any time this thread would do nothing but wake up."""
 
 
 class _Heart(threading.Thread):
@@ -22,7 +25,7 @@ class _Heart(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="tidegate leases", daemon=True)
         self.shards: weakref.WeakSet[Shard] = weakref.WeakSet()
-        self.interval_s = 60.0
+        self.interval_s = MOST_S
         self.sooner = threading.Event()
 
     def run(self) -> None:
@@ -37,9 +40,13 @@ class _Heart(threading.Thread):
 
 
 def _tended(shard: Shard) -> None:
-    with suppress(TidegateError):  # tried again at the next beat; a reader gets the error itself
-        tend(shard)
-    shard.machine.consensus.close()  # this thread's connection
+    try:
+        try:
+            tend(shard)
+        finally:
+            shard.machine.consensus.close()  # this thread's connection
+    except Exception as error:  # noqa: BLE001  # without this thread nobody would renew the leases of readers
+        internal(error)  # tried again at the next beat; a reader gets an error of the store itself
 
 
 _heart: list[_Heart] = []
@@ -53,7 +60,8 @@ def beat(shard: Shard) -> Shard:
             _heart[:] = [_Heart()]
             _heart[0].start()
         _heart[0].shards.add(shard)
-        if shard.config.lease_ms / 4000 < _heart[0].interval_s:
-            _heart[0].interval_s = shard.config.lease_ms / 4000
+        shortest = min(one.config.lease_ms for one in _heart[0].shards) / 4000
+        before, _heart[0].interval_s = _heart[0].interval_s, max(LEAST_S, min(MOST_S, shortest))
+        if _heart[0].interval_s < before:
             _heart[0].sooner.set()
     return shard

@@ -40,6 +40,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from tidegate.boundary import guarded
 from tidegate.errors import BindError, StoreError, UnsupportedError
 from tidegate.session.lake import Lake
 from tidegate.shard.catalog import Item, shard_of, view_of
@@ -95,6 +96,7 @@ class Attached:
             for name in (self._internal, FUNCTION):
                 registry.createOrReplaceTempFunction(name, self._function, "scala_udf")
 
+    @guarded
     def refresh(self) -> Attached:
         """A view for each name that there is now, and none for those that are gone."""
         items = self.lake.catalog.readable()
@@ -114,6 +116,7 @@ class Attached:
         if set(self.lake.catalog.readable()) != set(self.names):
             self.refresh()
 
+    @guarded
     def detach(self) -> None:
         """Drops the views. What was read by them can be read on."""
         self._drop(self.names)

@@ -48,6 +48,7 @@ from tidegate.spark.session import active, beside, session, users_session
 from tidegate.sql import syntax
 from tidegate.sql.split import General, Rows, every
 from tidegate.sql.split_query import general
+from tidegate.text import identifier
 
 REBINDS = 10
 
@@ -133,7 +134,7 @@ def _told(reading: Reading) -> Iterator[str]:
     names = [column.name for column in reading.snapshot.schema.columns]
     plan, found = reading.plan, reading.found
     read = ", ".join(names[i] for i in sorted(plan.demand())) or "none"
-    yield f"Scan {reading.scan.source}: as of {reading.snapshot.as_of}, reader: {reading.reader}"
+    yield f"Scan {identifier(reading.scan.source)}: as of {reading.snapshot.as_of}, reader: {reading.reader}"
     if plan.conditions:
         yield f"  filter: {words.conjoined(plan.conditions, names)}"
     if plan.expressions:
@@ -169,7 +170,9 @@ def _pinned(lake: Lake, parsed: syntax.Query | str, as_of: int | None, watch: Wa
             pinned: dict[str, Snapshot] = {}
             for source in dict.fromkeys(scan.source for scan in scans):
                 shard = seen.tables[source][0]
-                pinned[source] = stack.enter_context(snapshot(shard, as_of, check=watch.check))
+                timeout = lake.config.as_of_timeout_ms
+                found = snapshot(shard, as_of, timeout_ms=timeout, check=watch.check)
+                pinned[source] = stack.enter_context(found)
             if all(found.schema.id == seen.tables[name][1].id for name, found in pinned.items()):
                 stack.pop_all()
                 now = _present(lake, parsed, seen, pinned, wall) if as_of is None else as_of

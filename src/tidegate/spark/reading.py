@@ -35,6 +35,7 @@ from tidegate.spark.scan import ScanReader, splits_of, suits, work_of
 from tidegate.spark.target import Target, target, whole_number
 from tidegate.sql import bind
 from tidegate.sql.bind import BoundQuery
+from tidegate.text import identifier
 
 SPLITS = 16
 """Tasks that are made at least, if there are that many parts of some size: a planner does not know how many cores there are."""
@@ -65,7 +66,7 @@ def reader(options: Mapping[str, str], schema: StructType) -> ScanReader:
             )
         assert bound.source is not None
         shard, known = seen.tables[bound.source]
-        pinned = snapshot(shard, as_of)
+        pinned = snapshot(shard, as_of, timeout_ms=lake.config.as_of_timeout_ms)
         if pinned.schema.id == known.id:
             return _reader(lake, bound, pinned, as_of, schema)
         pinned.close()
@@ -97,9 +98,9 @@ def _reader(
 def _bound(found: Target, options: Mapping[str, str], lake: Lake, seen: Seen) -> BoundQuery:
     """The query that the options mean."""
     given = [name.strip() for name in options.get("columns", "").split(",") if name.strip()]
-    columns = ", ".join(map(_quoted, given)) or "*"
+    columns = ", ".join(map(identifier, given)) or "*"
     where = options.get("where")
-    sql = f"SELECT {columns} FROM {_quoted(found.collection)}" + (f" WHERE ({where})" if where else "")
+    sql = f"SELECT {columns} FROM {identifier(found.collection)}" + (f" WHERE ({where})" if where else "")
     bound = bind.query(sql, seen, lake.clock.now())
     shaped = bound.order_by or bound.offset or bound.limit is not None
     if bound.source is None or bound.aggregation is not None or shaped:
@@ -107,7 +108,3 @@ def _bound(found: Target, options: Mapping[str, str], lake: Lake, seen: Seen) ->
             f'"{found.collection}" is not rows of one collection', hint="read a table, or such a view"
         )
     return bound
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -53,6 +53,7 @@ from tidegate.spark.meeting import meeting
 from tidegate.spark.pinned import Pinned
 from tidegate.spark.place import readable, settings_of
 from tidegate.spark.settle import repeated, settled
+from tidegate.text import identifier
 
 OPTIONS = {
     # A session may say otherwise, and rows would be missing without a word.
@@ -73,7 +74,8 @@ def table(lake: Lake, name: str, spark: SparkSession, as_of: int | None = None) 
 
 def pin(lake: Lake, name: str, as_of: int | None = None) -> Relation:
     """The snapshot of a collection that DataFrames can be made of."""
-    wall, found = lake.clock.now(), snapshot(lake.collection(name), as_of)
+    wall = lake.clock.now()
+    found = snapshot(lake.collection(name), as_of, timeout_ms=lake.config.as_of_timeout_ms)
     if as_of is None:
         as_of = present(wall, [found.state], lake.config, temporal=found.validity is not None)
     return Relation(Pinned(lake, name, found, as_of))
@@ -86,8 +88,7 @@ def _view(lake: Lake, name: str, spark: SparkSession, as_of: int | None) -> Data
         raise UnsupportedError(
             f'"{name}" is a view, and views are not read on Spark yet', hint="db.sql reads it"
         ) from None
-    escaped = name.replace('"', '""')
-    made: DataFrame = query.frame(lake, spark, f'SELECT * FROM "{escaped}"', as_of)
+    made: DataFrame = query.frame(lake, spark, f"SELECT * FROM {identifier(name)}", as_of)
     return made
 
 

@@ -24,6 +24,7 @@ from tidegate.config import MAX_NESTING
 from tidegate.errors import LimitError, ParseError, Position
 from tidegate.sql.lex import Token, tokens
 from tidegate.sql.syntax import Ident, Span
+from tidegate.text import RESERVED
 
 T = TypeVar("T")
 
@@ -32,21 +33,6 @@ def words(text: str) -> frozenset[str]:
     """The words of a text, as a set to look others up in."""
     return frozenset(text.split())
 
-
-RESERVED = words(
-    "all analyse analyze and any array as asc asymmetric both case cast check collate column constraint "
-    "create current_catalog current_date current_role current_time current_timestamp current_user default "
-    "deferrable desc distinct do else end except false fetch for foreign from grant group having in "
-    "initially intersect into lateral leading limit localtime localtimestamp not null offset on only or "
-    "order placing primary references returning select session_user some symmetric table then to trailing "
-    "true union unique user using variadic when where window with"
-)
-"""Words that PostgreSQL lets nobody use as a name unless it is quoted."""
-
-JOINING = words(
-    "cross full ilike inner is isnull join left like natural notnull outer right similar tablesample"
-)
-"""Words that may name a function (`left(s, 2)`), but neither a table nor an alias without AS."""
 
 _ENDS = frozenset((")", ";", "from", "where", "order", "limit", "union", "group"))
 """What may follow a list that a needless comma ends."""

@@ -24,6 +24,7 @@ from tidegate.expr.tree import Call, Column, Literal
 from tidegate.expr.types import FLOAT8, INT4, INT8, MAX_PRECISION, TEXT, UNKNOWN, Kind, Type, array, numeric
 from tidegate.sql.lex import Token
 
+LEAST = {Kind.INT2: -(2**15), Kind.INT4: -(2**31), Kind.INT8: -(2**63)}
 _EXACT = Context(prec=MAX_PRECISION + 1, traps=[Inexact])
 
 
@@ -55,10 +56,12 @@ def _number(text: str) -> tuple[Any, Type]:
 
 
 def negated(constant: Literal) -> Literal | None:
-    """-constant, for a number; None if it is no number."""
+    """-constant, for a number; None if it is no number, or the least integer, whose opposite its type does not hold."""
     if constant.is_null or not constant.type.is_number:
         return None
     value = constant.value.as_py()
+    if constant.type.is_integer and value == LEAST[constant.type.kind]:
+        return None
     # -value would round a Decimal to the 28 digits of Python's default context.
     return literal(value.copy_negate() if isinstance(value, Decimal) else -value, constant.type)
 

@@ -15,6 +15,7 @@ from tidegate.errors import BindError
 from tidegate.expr.tree import Column
 from tidegate.expr.types import Type
 from tidegate.sql.syntax import Ident
+from tidegate.text import identifier
 
 LONG = 200
 """Characters of a name beyond which no nearest one is looked for."""
@@ -75,7 +76,7 @@ class Scope:
         if table in self._places:
             raise BindError(
                 f'there is no table "{table}" in FROM',
-                hint=f"for a field of the record write ({quoted(table)}).{quoted(name)}",
+                hint=f"for a field of the record write ({identifier(table)}).{identifier(name)}",
             )
         hint = f"in FROM there is {', '.join(known)}" if known else "there is no FROM"
         raise BindError(f'there is no table "{table}" in FROM', hint=hint)
@@ -89,14 +90,8 @@ class Scope:
             [folded[one] for one in get_close_matches(name.lower(), folded, n=3)] if len(name) < LONG else []
         )
         if close:
-            return f"did you mean {' or '.join(quoted(one) for one in close)}?"
+            return f"did you mean {' or '.join(identifier(one) for one in close)}?"
         if not names:
             return "there are no columns here: a FROM is missing"
         more = f", and {len(names) - 12} more" if len(names) > 12 else ""
-        return f"there is {', '.join(map(quoted, names[:12]))}{more}"
-
-
-def quoted(name: str) -> str:
-    """A name as it must be written in SQL."""
-    plain = name.isidentifier() and name == name.lower()
-    return name if plain else '"' + name.replace('"', '""') + '"'
+        return f"there is {', '.join(map(identifier, names[:12]))}{more}"

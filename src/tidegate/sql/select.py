@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from tidegate.config import MAX_NESTING
-from tidegate.sql.cursor import JOINING, RESERVED, Cursor, is_name
+from tidegate.sql.cursor import Cursor, is_name
 from tidegate.sql.scalar import expression
 from tidegate.sql.special import ordering, over
 from tidegate.sql.syntax import (
@@ -40,6 +40,7 @@ from tidegate.sql.syntax import (
     TableFunction,
     Values,
 )
+from tidegate.text import JOINING, RESERVED
 
 STARTS = ("select", "with", "values", "table", "(")
 """What a query may start with."""

@@ -118,9 +118,21 @@ class Place:
                 return _postgres(self.postgres, database)
 
 
+def _text(url: object) -> str:
+    """A path or URL as text; empty if it is none that could be stored."""
+    found = os.fspath(url) if isinstance(url, os.PathLike) else url
+    if not isinstance(found, str):
+        return ""
+    try:
+        found.encode("utf-8", "surrogateescape")  # what os.listdir gives for names that are not UTF-8
+    except UnicodeEncodeError:
+        return ""
+    return found
+
+
 def parse(url: str | os.PathLike[str]) -> Place:
     """The place that a URL names."""
-    text = os.fspath(url)
+    text = _text(url)
     if not text or "\0" in text:
         raise StoreError("a database needs a place", hint="a folder, or a URL such as s3://bucket/lake")
     if text.startswith("memory://"):

@@ -81,8 +81,10 @@ class Catalog:
             found = _read(cursor.sql(said))
         except (TidegateError, Trouble):
             raise
-        except Exception as error:  # noqa: BLE001  # duckdb's own are not imported here; all of them are the query's
+        except Exception as error:
             watch.check()
+            if not type(error).__module__.startswith(("duckdb", "_duckdb")):
+                raise  # ours: DuckDB's own, which are not imported here, are the query's
             raise _trouble(error) from None
         finally:
             timer.cancel()

@@ -38,7 +38,7 @@ from tidegate.session.query import columns_of
 from tidegate.shard.catalog import Item, view_of
 from tidegate.shard.validity import shown
 from tidegate.shard.writer import schema_of
-from tidegate.sql.scope import quoted
+from tidegate.text import identifier
 
 _FIRST = 16_384  # numbers below are PostgreSQL's own
 _HEAP, _C = 2, 950
@@ -270,8 +270,8 @@ def _regclasses(oids: dict[str, int]) -> list[dict[str, Any]]:
     """Every way to write the name of a relation, and what it is shown as."""
     found = []
     for name, oid in oids.items():
-        ways = dict.fromkeys((quoted(name), name, f"public.{quoted(name)}", f"public.{name}"))
-        found += [{"name": way, "oid": oid, "shown": way == quoted(name)} for way in ways]
+        ways = dict.fromkeys((identifier(name), name, f"public.{identifier(name)}", f"public.{name}"))
+        found += [{"name": way, "oid": oid, "shown": way == identifier(name)} for way in ways]
     for i, name in enumerate(sorted(TABLES)):
         oid = NUMBERS.get(name, 3_000 + i)
         found.append({"name": name, "oid": oid, "shown": True})

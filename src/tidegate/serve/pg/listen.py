@@ -144,7 +144,7 @@ class PgServer:
             if self._closing:
                 writer.write(messages.told(Trouble("57P01", "the server shuts down"), severity="FATAL"))
         except Exception as error:  # noqa: BLE001  # one client's trouble is nobody else's
-            sqlstate.of(error)
+            writer.write(messages.told(sqlstate.of(error), severity="FATAL"))
         finally:
             self._tasks.discard(task)
             self._strangers.pop(task, None)

@@ -7,6 +7,7 @@
 | ParseError | 42601 | SyntaxError |
 | BindError | 42703, 42P01, 42883 by what is missing, else 42000 | UndefinedColumn, UndefinedTable, UndefinedFunction |
 | TypeMismatch | 42804 | DatatypeMismatch |
+| SettingError | 55P02 | CantChangeRuntimeParam |
 | UnsupportedError, PlanError | 0A000 | FeatureNotSupported |
 | LimitError | 54000 | ProgramLimitExceeded |
 | EvaluationError | 22012, 22003, 22001, else 22000 | DivisionByZero, NumericValueOutOfRange, StringDataRightTruncation, DataError |
@@ -16,17 +17,15 @@
 | TimeError | 22008 | DatetimeFieldOverflow |
 | StoreError, SourceError | 58030 | IoError |
 | CorruptError | XX001 | DataCorrupted |
-| anything else | XX000 | InternalError_; the log has the rest, the client has none of it |
+| InternalError, and what nobody foresaw | XX000 | InternalError_: an id, by which the log has the trace |
 """
 
 from __future__ import annotations
 
-import logging
 import re
 
 from tidegate import errors
-
-log = logging.getLogger("tidegate.serve.pg")
+from tidegate.boundary import internal
 
 
 class Trouble(Exception):  # noqa: N818  # reads as what it is
@@ -48,6 +47,7 @@ class Trouble(Exception):  # noqa: N818  # reads as what it is
 _CODES: tuple[tuple[type[errors.TidegateError], str], ...] = (
     (errors.ParseError, "42601"),
     (errors.TypeMismatch, "42804"),
+    (errors.SettingError, "55P02"),
     (errors.BindError, "42000"),
     (errors.PlanError, "0A000"),
     (errors.UnsupportedError, "0A000"),
@@ -81,12 +81,12 @@ def of(error: BaseException, text: str = "", shift: int = 0) -> Trouble:
     """What to tell a client; `shift` is where its statement begins in what it sent."""
     if isinstance(error, Trouble):
         return error
-    if isinstance(error, errors.TidegateError):
-        return _ours(error, text, shift)
     if isinstance(error, MemoryError):
         return Trouble("53200", "the server is out of memory")
-    log.error("a client's statement failed inside of the server", exc_info=error)
-    return Trouble("XX000", "internal error", hint="the server's log has the details")
+    found = internal(error)
+    if isinstance(found, errors.InternalError):
+        return Trouble("XX000", found.message, hint=f"the server's log has the trace, by the id {found.id}")
+    return _ours(found, text, shift)
 
 
 def _ours(error: errors.TidegateError, text: str, shift: int) -> Trouble:

@@ -25,16 +25,16 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from tidegate.errors import TidegateError
+from tidegate.errors import InternalError, TidegateError
 from tidegate.serve.desk import Desk
 from tidegate.serve.web.boxes import Boxes
 from tidegate.serve.web.collections import Collections
 from tidegate.serve.web.fields import fields
-from tidegate.serve.web.guard import COOKIE, HEADERS, Guard, cookie_of, same
+from tidegate.serve.web.guard import COOKIE, Guard, cookie_of, same
 from tidegate.serve.web.health import Health
 from tidegate.serve.web.ingest import Ingestions
 from tidegate.serve.web.layout import card, page, trouble
@@ -72,8 +72,8 @@ def application(desk: Desk, *, token: str | None = None, hosts: tuple[str, ...] 
         Route("/login", login.page, methods=["GET", "POST"]),
         Mount("/static", StaticFiles(directory=str(files("tidegate.serve.web") / "static"))),
     ]
-    handlers: dict[Any, Any] = {404: _nowhere, TidegateError: _failed, Exception: _broken}
-    guard = Middleware(Guard, token=token, hosts=hosts)
+    handlers: dict[Any, Any] = {404: _nowhere, TidegateError: _failed}
+    guard = Middleware(Guard, token=token, hosts=hosts, failed=_failed)
     return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
 
 
@@ -83,15 +83,12 @@ async def _nowhere(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
+    """A page that says what went wrong; a script is told in plain text."""
     assert isinstance(error, TidegateError)
-    return page("Failed", el("h1", "That did not work"), trouble(error), status=503)
-
-
-async def _broken(request: Request, error: Exception) -> Response:
-    """Our fault: it is told to the log alone. Nobody stands before this answer, so it brings its headers itself."""
-    answer = page("Failed", card("That is our fault", el("p", "The server's log says more.")), status=500)
-    answer.headers.update({**HEADERS, "Cache-Control": "no-store"})
-    return answer
+    status = 500 if isinstance(error, InternalError) else 503
+    if "x-tidegate" in request.headers:
+        return PlainTextResponse(str(error), status)
+    return page("Failed", el("h1", "That did not work"), trouble(error), status=status)
 
 
 class Login:

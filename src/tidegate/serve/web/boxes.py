@@ -29,7 +29,7 @@ class Box:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        client.db.set("max_result_bytes", RESULT_BYTES)
+        client.limit("max_result_bytes", RESULT_BYTES)
         self._watch: Watch | None = None
         self._lock, self._alone, self._newest = threading.Lock(), threading.Lock(), 0
 

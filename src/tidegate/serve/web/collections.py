@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tidegate.errors import BindError, TidegateError
-from tidegate.expr.show import identifier
 from tidegate.serve.output import text
 from tidegate.serve.web import answer, drawing, reading
 from tidegate.serve.web.boxes import Boxes
@@ -21,6 +20,7 @@ from tidegate.serve.web.query import Asked, form
 from tidegate.serve.web.words import ago, amount, moment, plural, size
 from tidegate.session.partmap import PartMap
 from tidegate.session.status import CollectionStatus, Status
+from tidegate.text import identifier
 
 DRAWN = 60
 """Collections that have a thumbnail; further ones are listed without."""

@@ -6,6 +6,7 @@
 | GET, HEAD or POST; a POST comes from a page of this server, if it comes from a browser at all (CSRF) | 405, 403 |
 | the token, where there is one: `Authorization: Bearer …`, or the cookie that the login form sets | 401, or the form |
 | a body of at most 1 MiB, within ten seconds | 413, 408 |
+| that the page does not fail in a way that nobody foresaw | 500, and an id by which the log has the trace |
 
 The cookie is not the token, but what only who knows it can compute; it is not shown to scripts, and not sent along by other sites.
 Both are compared in constant time. `/health` is open, and to strangers says nothing but that it is well; so are `/login` and the
@@ -17,14 +18,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
+from starlette.requests import Request, cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tidegate.boundary import internal
+
+Failed: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
+"""Makes the answer to a request that failed."""
 COOKIE = "tidegate"
 BODY_BYTES = 1 << 20
 BODY_SECONDS = 10.0
@@ -57,8 +63,8 @@ def same(given: str, wanted: str) -> bool:
 class Guard:
     """Stands before an application."""
 
-    def __init__(self, app: ASGIApp, *, token: str | None, hosts: Sequence[str]) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: ASGIApp, *, token: str | None, hosts: Sequence[str], failed: Failed) -> None:
+        self.app, self.token, self.failed = app, token, failed
         self.hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,7 +80,14 @@ class Guard:
                 receive = await _whole(receive, headers)
             except _Refused as error:
                 refused = error.response
-        await (self.app if refused is None else refused)(scope, receive, sending)
+        try:
+            await (self.app if refused is None else refused)(scope, receive, sending)
+        except Exception as error:  # noqa: BLE001  # further out its message would be printed, which may hold rows
+            found = internal(error)
+            if sending.started:
+                raise found from None  # half of an answer was sent: the connection is closed
+            answer = await self.failed(Request(scope), found)
+            await answer(scope, receive, sending)
 
     def refused(self, scope: Scope, headers: Headers) -> Response | None:
         """The answer to a request that goes no further."""
@@ -153,10 +166,11 @@ class _Sending:
     """Sends what an application answers, with our headers."""
 
     def __init__(self, send: Send, *, fixed: bool) -> None:
-        self.send, self.fixed = send, fixed
+        self.send, self.fixed, self.started = send, fixed, False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            self.started = True
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers[name] = value

@@ -58,10 +58,16 @@ async function ask() {
       swap(html);
       form.dataset.asked = String(Number(form.dataset.asked ?? 0) + 1);
       listing();
-    }
+    } else if (asking === mine) say(failure(answer, html));
   } catch (error) {
     if (error.name !== "AbortError") say("The server does not answer.");
   }
+}
+
+// What an answer that is no answer says: plain text is for people, a page is not shown inside of another.
+function failure(answer, body) {
+  const plain = (answer.headers.get("content-type") ?? "").startsWith("text/plain");
+  return plain && body ? body : `The server failed (${answer.status}).`;
 }
 
 function say(text) {
@@ -90,7 +96,7 @@ async function run() {
   try {
     const answer = await post(form.getAttribute("action"), fields(), mine.signal);
     const html = await answer.text();
-    if (running === mine) answer.ok ? swap(html) : say(html);
+    if (running === mine) answer.ok ? swap(html) : say(failure(answer, html));
   } catch (error) {
     if (error.name !== "AbortError") say("The server does not answer.");
   } finally {
@@ -232,7 +238,8 @@ async function part(map) {
   given.set("part", map.at.id);
   try {
     const answer = await post("/part", given);
-    if (answer.ok) swap(await answer.text());
+    const html = await answer.text();
+    answer.ok ? swap(html) : say(failure(answer, html));
   } catch {
     say("The server does not answer.");
   }

@@ -1,0 +1,149 @@
+"""The boundary of the public API: what leaves it is a `TidegateError`, and what nobody foresaw is logged under an id.
+
+    @public
+    class Database: ...                  every public method and property of it, and what its iterators raise
+
+    internal(error)                      an InternalError to raise from `error`: the log has its trace under the same id
+
+| raised inside | leaves as |
+|---|---|
+| a `TidegateError`; KeyboardInterrupt, SystemExit | the same |
+| MemoryError, Arrow's too | `LimitError` |
+| anything else | `InternalError`, whose `__cause__` it is |
+| by a function of the caller (`callback`), or as the call does not fit the signature | the same: it is the caller's |
+
+The log has the classes of the exception and of its causes, and where each was raised: module, line, function. It has no message of
+theirs: `ArrowInvalid: Could not convert 'ann@example.com'` holds a row, `KeyError: 's3cret'` a constant.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import secrets
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from tidegate.errors import InternalError, LimitError, TidegateError
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+P = ParamSpec("P")
+FRAMES = 60
+"""Of a trace: the outermost and the innermost half, if there are more."""
+_LOG = logging.getLogger("tidegate.internal")
+_CALLERS = "_tidegate_raised_by_a_callback"
+
+
+def internal(error: BaseException) -> TidegateError:
+    """What to raise, from `error`, for an exception that nobody foresaw. It is logged."""
+    if isinstance(error, TidegateError):
+        return error
+    if isinstance(error, MemoryError):
+        return LimitError("the process is out of memory", hint="ask for less at once, or give it more memory")
+    id_ = secrets.token_hex(6)
+    _LOG.error(
+        "internal error %s: %s",
+        id_,
+        trace(error),
+        extra={"tidegate": {"error": id_, "exception": _name(error)}},
+    )
+    return InternalError(_name(error), id_)
+
+
+def outward(error: Exception) -> Exception:
+    """What an exception becomes at the boundary, its cause in place."""
+    if isinstance(error, TidegateError) or hasattr(error, _CALLERS):
+        return error
+    found = internal(error)
+    found.__cause__ = error
+    return found
+
+
+def trace(error: BaseException) -> str:
+    """The classes of an exception and of its causes, with where each was raised, and none of their messages."""
+    lines: list[str] = []
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        lines.append(_name(cause) if not lines else f"caused by {_name(cause)}")
+        lines += _frames(cause.__traceback__)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return "\n".join(lines)
+
+
+def _name(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _frames(found: TracebackType | None) -> list[str]:
+    lines = []
+    while found is not None:
+        code, module = found.tb_frame.f_code, found.tb_frame.f_globals.get("__name__", "?")
+        lines.append(f"  {module}, line {found.tb_lineno}, in {code.co_qualname}")
+        found = found.tb_next
+    half = FRAMES // 2
+    return (
+        lines if len(lines) <= FRAMES else [*lines[:half], f"  … {len(lines) - FRAMES} more", *lines[-half:]]
+    )
+
+
+def callback(function: Callable[P, T]) -> Callable[P, T]:
+    """A function of the caller's: what it raises is theirs, and passes the boundary as it is."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            setattr(error, _CALLERS, True)
+            raise
+
+    return called
+
+
+def guarded(function: Callable[P, T]) -> Callable[P, T]:
+    """The same function, from which nothing but a `TidegateError` comes; what it iterates over neither."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            # With one frame alone, that of `call`, the arguments do not fit the function's.
+            unfit = error.__traceback__ is not None and error.__traceback__.tb_next is None
+            found = error if unfit else outward(error)
+            if found is error:
+                raise
+            raise found from error
+        return _iterated(result) if inspect.isgenerator(result) else result  # type: ignore[return-value]  # an iterator all the same
+
+    return call
+
+
+def _iterated(found: Iterator[T]) -> Iterator[T]:
+    try:
+        yield from found
+    except Exception as error:
+        outer = outward(error)
+        if outer is error:
+            raise
+        raise outer from error
+
+
+def public(cls: C) -> C:
+    """A class of the API: each of its public methods and properties is `guarded`."""
+    for name, found in list(vars(cls).items()):
+        if name.startswith("_") and name not in ("__enter__", "__exit__", "__len__", "__repr__", "__iter__"):
+            continue
+        if isinstance(found, staticmethod):
+            setattr(cls, name, staticmethod(guarded(found.__func__)))
+        elif isinstance(found, property):
+            setattr(cls, name, property(found.fget and guarded(found.fget), doc=found.__doc__))
+        elif inspect.isfunction(found):
+            setattr(cls, name, guarded(found))
+    return cls
