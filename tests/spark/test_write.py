@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import tidegate
 from tidegate import Database
+from tidegate.clock import SystemClock
 from tidegate.errors import BindError, EvaluationError, StoreError, TidegateError, TimeError, TypeMismatch
 from tidegate.spark import register
 from tidegate.spark.failure import told
@@ -79,12 +80,21 @@ def test_append_overwrite_token_and_diffs(db: Database, spark: SparkSession, tmp
     assert db.status().collections["t"].rows == last.rows, "the same rows again: nothing is written"
     assert last.rows == 110 + 5 + gone + come
 
-    write(spark.range(0).selectExpr("id", "'' AS name"), path, at=10**14)
+    ahead = SystemClock().now() + 300_000
+    write(spark.range(0).selectExpr("id", "'' AS name"), path, at=ahead)
+    assert "looks like microseconds" in str(refused(some(spark, 0, 1), path, at=ahead * 1000))
     assert rows(db) == expected(105, 120)
     write(spark.range(0).selectExpr("id", "'' AS name"), path, "overwrite")
     assert rows(db) == []
     assert "complete up to" in str(refused(some(spark, 0, 1), path, at=5))
     assert isinstance(refused(some(spark, 0, 1), path, at=5), TimeError)
+
+
+def test_texts_that_are_too_long(db: Database, spark: SparkSession, tmp_path: Path) -> None:
+    db.sql("CREATE TABLE v (s varchar(3))")
+    assert "value too long" in str(refused(spark.sql("SELECT 'abcd' AS s"), tmp_path / "lake:v"))
+    write(spark.sql("SELECT 'abc   ' AS s"), tmp_path / "lake:v")
+    assert rows(db, "v") == [("abc",)]
 
 
 def test_read_by_path(db: Database, spark: SparkSession, tmp_path: Path) -> None:

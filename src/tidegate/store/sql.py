@@ -228,7 +228,8 @@ class PostgresConsensus:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps out everybody else who asks for the same of this PostgreSQL; if we are killed, they get in."""
+        """Keeps out everybody else who asks for the same of this PostgreSQL, for a minute; if we are killed, they get in."""
+        self._run(f"SET lock_timeout = {_BUSY_MS}")
         self._run("SELECT pg_advisory_lock(7434)")
         try:
             yield
