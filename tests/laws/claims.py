@@ -7,7 +7,9 @@ promised.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import product
 from typing import Any
 
@@ -26,7 +28,7 @@ from tidegate.expr.outcome import Outcome, spread, with_errors
 from tidegate.expr.specs import Specs, to_bools
 from tidegate.expr.transfer import MAX_FREE
 from tidegate.expr.tree import Call, Column, Expr, Literal
-from tidegate.expr.types import BOOL, Kind
+from tidegate.expr.types import BOOL, Kind, Type
 
 ROWS = 256
 """Rows of one case. A kernel call costs the same for 1 row as for 300, so this is where cases are cheapest.
@@ -364,7 +366,46 @@ def _same(instance: Instance, law: str, a: Outcome, b: Outcome, rows: Sequence[p
     _fail(instance, law, differ, arguments=rows, first=a, second=b)
 
 
+EXACT = Context(prec=500, rounding=ROUND_HALF_UP, Emin=-(10**6), Emax=10**6)
+SPELLED = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+"""What PostgreSQL reads as a numeric (NaN and exponents beyond all types left out)."""
+
+
+def exact_holds(instance: Instance, rng: np.random.Generator) -> None:
+    """A cast of an exact number, or of its spelling, to numeric is Python's number rounded once, or an error."""
+    out = instance.out
+    source = instance.types[0] if instance.types else out
+    plain = source.kind in (Kind.TEXT, Kind.JSONB, Kind.NUMERIC) or source.is_integer
+    if instance.function.name != "cast" or out.kind is not Kind.NUMERIC or not plain:
+        return
+    rows = mixed_argument(instance, 0, rng)
+    texts = rows.cast(pa.string()).to_pylist()
+    right = [i for i, text in enumerate(texts) if SPELLED.fullmatch(text)]
+    # By itself, among its like, and among everything else: kernels have ways that only a column of digits takes.
+    for given in ([i] for i in right[:8]), [right], [list(range(len(rows)))]:
+        for chosen in given:
+            taken = rows.take(pa.array(chosen, pa.int64()))
+            outcome = instance.run([taken])
+            wanted = {i: _rounded(texts[i], out) for i in chosen if SPELLED.fullmatch(texts[i])}
+            found = [
+                None if bad else v for bad, v in zip(failed(outcome), outcome.values.to_pylist(), strict=True)
+            ]
+            wrong = np.array(
+                [i in wanted and v != wanted[i] for i, v in zip(chosen, found, strict=True)], bool
+            )
+            _fail(instance, "not the number it spells", wrong, argument=taken, gives=outcome)
+
+
+def _rounded(text: str, out: Type) -> Decimal | None:
+    """The number at the scale of the type; None if it has too many digits."""
+    assert out.precision is not None
+    assert out.scale is not None
+    number = Decimal(text).quantize(Decimal(1).scaleb(-out.scale), context=EXACT)
+    return None if number.copy_abs() >= Decimal(10) ** (out.precision - out.scale) else number
+
+
 LAWS = (
+    (exact_holds, 2),
     (trend_holds, 1),
     (transfer_holds, 1),
     (errors_hold, 2),
