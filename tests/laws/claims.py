@@ -7,9 +7,7 @@ promised.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import product
 from typing import Any
 
@@ -22,20 +20,20 @@ from tests.laws.instances import Instance
 from tests.laws.poison import with_nulls
 from tidegate.expr import order
 from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.function import ANY, AT_ENDS, EITHER, HEAVY, NEVER, UP, Function, Where
+from tidegate.expr.function import ANY, AT_ENDS, EITHER, NEVER, UP, Function, Where
 from tidegate.expr.interpret import Interpretation
 from tidegate.expr.outcome import Outcome, spread, with_errors
 from tidegate.expr.specs import Specs, to_bools
 from tidegate.expr.transfer import MAX_FREE
 from tidegate.expr.tree import Call, Column, Expr, Literal
-from tidegate.expr.types import BOOL, Kind, Type
+from tidegate.expr.types import BOOL, Kind
 
 ROWS = 256
 """Rows of one case. A kernel call costs the same for 1 row as for 300, so this is where cases are cheapest.
 """
 
 
-def _fail(instance: Instance, law: str, bad: np.ndarray, **shown: Any) -> None:
+def fail(instance: Instance, law: str, bad: np.ndarray, **shown: Any) -> None:
     """Raises for the first bad row, showing what stands in it."""
     if not bad.any():
         return
@@ -126,7 +124,7 @@ def trend_holds(instance: Instance, rng: np.random.Generator) -> None:
         shown = [spread(f, ROWS) for f in fixed]
         what = {"argument": position, "others": shown, "at": [low, middle, high], "gives": [a, b, c]}
         # Between two numbers a NaN is out of order, wherever NaN sorts: bounds speak only of numbers.
-        _fail(
+        fail(
             instance,
             f"{trend.name} with NaN between",
             both & ~fine(b) & ~failed(b) & to_bools(b.values.is_valid()),
@@ -140,7 +138,7 @@ def trend_holds(instance: Instance, rng: np.random.Generator) -> None:
             order.less_equal(c.values, b.values)
         )
         ordered = rises | falls if trend is EITHER else rises if trend is UP else falls
-        _fail(instance, f"not {trend.name}", both & ~ordered, **what)
+        fail(instance, f"not {trend.name}", both & ~ordered, **what)
 
 
 def _claimed(
@@ -178,7 +176,7 @@ def errors_hold(instance: Instance, rng: np.random.Generator) -> None:
         rows = [mixed_argument(instance, i, rng) for i in range(len(types))]
         outcome = instance.run(rows) if rows else None
         if outcome is not None:
-            _fail(instance, "fails, though NEVER", failed(outcome), arguments=rows, gives=outcome)
+            fail(instance, "fails, though NEVER", failed(outcome), arguments=rows, gives=outcome)
     if function.errors is not AT_ENDS or not types:
         return
     triples = [triple(rng, t, ROWS, instance.topic(i)) for i, t in enumerate(types)]
@@ -191,7 +189,7 @@ def errors_hold(instance: Instance, rng: np.random.Generator) -> None:
     if instance.out.is_float:  # there NaN is let through without asking
         inside = [nan_somewhere(rng, a) for a in inside]
     outcome = instance.run(inside)
-    _fail(
+    fail(
         instance,
         "fails between fine corners, though AT_ENDS",
         corners & failed(outcome),
@@ -232,13 +230,13 @@ def nulls_hold(instance: Instance, rng: np.random.Generator) -> None:
     null, bad = to_bools(outcome.values.is_null()), failed(outcome)
     what = {"arguments": rows, "gives": outcome, "value": outcome.values}
     if function.lenient:
-        _fail(instance, "a value beside an error", bad & ~null, **what)
+        fail(instance, "a value beside an error", bad & ~null, **what)
         return
     missing = np.logical_or.reduce([to_bools(r.is_null()) for r in rows])
-    _fail(instance, "a value beside an error", bad & ~null & ~missing, **what)
-    _fail(instance, "not NULL though an argument is", missing & ~null, **what)
+    fail(instance, "a value beside an error", bad & ~null & ~missing, **what)
+    fail(instance, "not NULL though an argument is", missing & ~null, **what)
     if not function.makes_null:
-        _fail(instance, "NULL though no argument is, and not makes_null", null & ~missing & ~bad, **what)
+        fail(instance, "NULL though no argument is, and not makes_null", null & ~missing & ~bad, **what)
 
 
 def nan_holds(instance: Instance, rng: np.random.Generator) -> None:
@@ -255,10 +253,10 @@ def nan_holds(instance: Instance, rng: np.random.Generator) -> None:
     claim = function.trend(*specs) if callable(function.trend) else function.trend
     rows[position] = pa.repeat(pa.scalar(float("nan"), types[position].arrow), ROWS)
     outcome = instance.run(rows)
-    _fail(instance, "an error for NaN", failed(outcome), argument=position, arguments=rows, gives=outcome)
+    fail(instance, "an error for NaN", failed(outcome), argument=position, arguments=rows, gives=outcome)
     if claim is not None and claim[position if position < len(claim) else -1] is not None:
         number = ~to_bools(pc.fill_null(pc.is_nan(outcome.values), True))
-        _fail(instance, "a number for NaN", number, argument=position, arguments=rows, gives=outcome)
+        fail(instance, "a number for NaN", number, argument=position, arguments=rows, gives=outcome)
 
 
 def _fails(values: Any, mask: Any) -> Outcome:
@@ -287,7 +285,7 @@ def transfer_holds(instance: Instance, rng: np.random.Generator) -> None:
         f"{instance.function.signature}: Specs of {specs.type}, not {instance.out}"
     )
     admitted = specs.admits(outcome.values, outcome.errors)
-    _fail(
+    fail(
         instance,
         "not admitted",
         ~admitted,
@@ -363,67 +361,4 @@ def _same(instance: Instance, law: str, a: Outcome, b: Outcome, rows: Sequence[p
     differ = np.array([repr(x) != repr(y) for x, y in zip(a.values, b.values, strict=True)], bool)
     if len(a.values) == len(rows[0]):
         differ |= (failed(a) != failed(b)) & valid
-    _fail(instance, law, differ, arguments=rows, first=a, second=b)
-
-
-EXACT = Context(prec=500, rounding=ROUND_HALF_UP, Emin=-(10**6), Emax=10**6)
-SPELLED = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-"""What PostgreSQL reads as a numeric (NaN and exponents beyond all types left out)."""
-
-
-def exact_holds(instance: Instance, rng: np.random.Generator) -> None:
-    """A cast of an exact number, or of its spelling, to numeric is Python's number rounded once, or an error."""
-    out = instance.out
-    source = instance.types[0] if instance.types else out
-    plain = source.kind in (Kind.TEXT, Kind.JSONB, Kind.NUMERIC) or source.is_integer
-    if instance.function.name != "cast" or out.kind is not Kind.NUMERIC or not plain:
-        return
-    rows = mixed_argument(instance, 0, rng)
-    texts = rows.cast(pa.string()).to_pylist()
-    right = [i for i, text in enumerate(texts) if SPELLED.fullmatch(text)]
-    # By itself, among its like, and among everything else: kernels have ways that only a column of digits takes.
-    for given in ([i] for i in right[:8]), [right], [list(range(len(rows)))]:
-        for chosen in given:
-            taken = rows.take(pa.array(chosen, pa.int64()))
-            outcome = instance.run([taken])
-            wanted = {i: _rounded(texts[i], out) for i in chosen if SPELLED.fullmatch(texts[i])}
-            found = [
-                None if bad else v for bad, v in zip(failed(outcome), outcome.values.to_pylist(), strict=True)
-            ]
-            wrong = np.array(
-                [i in wanted and v != wanted[i] for i, v in zip(chosen, found, strict=True)], bool
-            )
-            _fail(instance, "not the number it spells", wrong, argument=taken, gives=outcome)
-
-
-def _rounded(text: str, out: Type) -> Decimal | None:
-    """The number at the scale of the type; None if it has too many digits."""
-    assert out.precision is not None
-    assert out.scale is not None
-    number = Decimal(text).quantize(Decimal(1).scaleb(-out.scale), context=EXACT)
-    return None if number.copy_abs() >= Decimal(10) ** (out.precision - out.scale) else number
-
-
-LAWS = (
-    (exact_holds, 2),
-    (trend_holds, 1),
-    (transfer_holds, 1),
-    (errors_hold, 2),
-    (nulls_hold, 3),
-    (nan_holds, 3),
-    (slices_hold, 6),
-)
-"""Every law, and in which part of the cases it is tried: what is seen in nearly every case needs few of them.
-"""
-
-
-def all_hold(instance: Instance, seed: int) -> None:
-    """One case of every law whose turn it is. Heavy kernels, and functions that claim nothing, take a third
-    of the turns.
-    """
-    function = instance.function
-    humble = function.trend is None and function.transfer is None and function.errors is not AT_ENDS
-    dear = 3 if function.cost is HEAVY or humble else 1
-    for law, period in LAWS:
-        if seed % (period * dear) == 0:
-            law(instance, np.random.default_rng(seed))
+    fail(instance, law, differ, arguments=rows, first=a, second=b)

@@ -20,13 +20,13 @@ import pytest
 
 from tests.laws.claims import (
     errors_hold,
-    exact_holds,
     nan_holds,
     nulls_hold,
     slices_hold,
     transfer_holds,
     trend_holds,
 )
+from tests.laws.exact import exact_holds
 from tests.laws.instances import Instance
 from tests.laws.test_function_laws import CASES
 from tidegate.expr.build import resolve

@@ -22,6 +22,7 @@ import tidegate.expr.functions  # fills the registry
 from tests.unit.boxes import column, outcomes
 from tidegate.errors import EvaluationError
 from tidegate.expr import build, order
+from tidegate.expr.functions import read_number
 from tidegate.expr.types import FLOAT8, INT8, JSONB, NUMERIC, TEXT, Type, numeric
 from tidegate.ingest.decode.avro_types import mapped
 
@@ -206,24 +207,19 @@ def test_avro_decimals_of_38_digits() -> None:
     assert buffer.getvalue().endswith(raw[0])
 
 
-def test_a_long_column_of_digits_is_still_read_at_once() -> None:
-    """The check of lengths must not send ordinary columns to the slow way: counted in calls of it."""
-    from tidegate.expr.functions import read_number
+def test_a_long_column_of_digits_is_still_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of lengths must not send ordinary columns to the slow way."""
 
-    calls = []
-    plain = read_number._read_plain
-    read_number._read_plain = lambda *args: (calls.append(1), plain(*args))[1]  # type: ignore[assignment]
-    try:
-        for texts in (
-            np.char.mod("%d.25", np.arange(5000)),
-            np.char.mod("%d.123456789012345678", np.arange(5000)),
-        ):
-            assert outcomes(build.cast(column(TEXT), NUMERIC), pa.array(texts.tolist()))[7] == Decimal(
-                str(texts[7])
-            )
-    finally:
-        read_number._read_plain = plain
-    assert not calls
+    def slow(*_: object) -> None:
+        raise AssertionError("read by regular expressions")
+
+    monkeypatch.setattr(read_number, "_read_plain", slow)
+    for texts in (
+        np.char.mod("%d.25", np.arange(5000)),
+        np.char.mod("%d.123456789012345678", np.arange(5000)),
+    ):
+        found = outcomes(build.cast(column(TEXT), NUMERIC), pa.array(texts.tolist()))
+        assert found == [Decimal(str(text)) for text in texts]
 
 
 def test_lists_of_constants_that_no_numeric_holds_together() -> None:
