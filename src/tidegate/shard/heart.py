@@ -11,6 +11,7 @@ import threading
 import weakref
 from contextlib import suppress
 
+from tidegate import fork
 from tidegate.errors import TidegateError
 from tidegate.shard.lease import tend
 from tidegate.shard.writer import Shard
@@ -43,7 +44,7 @@ def _tended(shard: Shard) -> None:
 
 
 _heart: list[_Heart] = []
-_lock = threading.Lock()
+_lock = fork.lock()
 
 
 def beat(shard: Shard) -> Shard:

@@ -17,9 +17,9 @@ there, and asking for the next number by its name tells whether there is any.
 from __future__ import annotations
 
 import re
-import threading
 import time
 
+from tidegate import fork
 from tidegate.errors import IndeterminateError
 from tidegate.store.blob import Blob
 from tidegate.store.consensus import Numbered, following
@@ -36,7 +36,7 @@ class LogConsensus:
         self._newest: dict[str, int] = {}
         self._listed: dict[str, tuple[int, float, float]] = {}
         """Of each key the number behind its newest entry, and when that was listed, by both clocks: either may stand still."""
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     def head(self, key: str) -> Numbered | None:
         """The newest entry."""
