@@ -29,7 +29,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_POOLS = ("polars",)
+_POOLS = ("polars", "obstore")
 """Libraries whose threads do not survive a fork, and which wait for them for ever."""
 
 

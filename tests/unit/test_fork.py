@@ -243,3 +243,31 @@ print("parent is well")
 def test_polars_and_the_keeper_of_leases(tmp_path: Path) -> None:
     """The threads of polars, and ours that tends leases, are not in the child: it does without, and has its own."""
     assert "parent is well" in run(LIBRARIES, str(tmp_path))
+
+
+OBJECTS = """
+import os, sys
+import obstore.store
+from tidegate.errors import StoreError
+from tidegate.store.object import ObjectBlob
+blob = ObjectBlob(obstore.store.LocalStore(sys.argv[1]), "x://y")
+blob.put("a", b"1")
+child = os.fork()
+if child == 0:
+    for use in (lambda: blob.get("a"), lambda: blob.put("b", b"2"), lambda: ObjectBlob.open("memory:///")):
+        try:
+            use()
+        except StoreError as error:
+            assert "forked child" in error.message and "spawn" in error.hint
+        else:
+            sys.exit(1)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert blob.get("a") == b"1" and blob.get("b") is None
+print("parent is well")
+"""
+
+
+def test_object_stores_are_refused_in_a_child(tmp_path: Path) -> None:
+    """Its requests would wait for threads that are not there, for ever."""
+    assert "parent is well" in run(OBJECTS, str(tmp_path))
