@@ -48,6 +48,11 @@ def rescaled(values: pa.Array, target: pa.DataType) -> pa.Array:
     return decimals.rescaled(values, target).values
 
 
+def _rescaled_datum(value: Datum, target: pa.DataType) -> Datum:
+    """The same of a constant, too: thousands of arms with constants need not be as long as the batch."""
+    return rescaled(spread(value, 1), target)[0] if isinstance(value, pa.Scalar) else rescaled(value, target)
+
+
 def rescaled_specs(specs: Specs, out: Type) -> Specs:
     """Specs of an argument as one of the common type: rounding keeps the order, so bounds stay bounds."""
     if specs.type == out:
@@ -89,25 +94,26 @@ def case_transfer(out: Type, *args: Specs) -> Specs:
 
 
 @scalar(
-    "case", (ANY,), _case_type, variadic=True, lenient=True, sees_errors=True, hidden=True, errors=NEVER,
+    "case", (ANY,), _case_type, variadic=True, lenient=True, sees_errors=True, sees_scalars=True, hidden=True, errors=NEVER,
     transfer=case_transfer, stable=True, spark=spark_form.case,
 )  # fmt: skip
 def case(*args: Outcome, out: Type) -> Outcome:
     """The value behind the first condition that is true, else the last value."""
-    reached = pa.repeat(pa.scalar(True), len(args[-1].values))
-    taken: list[tuple[pa.Array, pa.Array]] = []
+    n = length(*(arg.values for arg in args))
+    reached = pa.repeat(pa.scalar(True), n)
+    taken: list[tuple[pa.Array, Datum]] = []
     errors: list[Errors] = []
     for condition, value in _pairs(args):
         check()
-        here = pc.and_(reached, pc.fill_null(condition.values, False))
+        here = pc.and_(reached, pc.fill_null(spread(condition.values, n), False))
         errors += [only_where(condition.errors, reached), only_where(value.errors, here)]
         if here.true_count:
-            taken.append((here, rescaled(value.values, out.arrow)))
+            taken.append((here, _rescaled_datum(value.values, out.arrow)))
             reached = pc.and_not(reached, here)
         if condition.errors is not None:
             reached = pc.and_(reached, condition.errors.is_null())
     errors.append(only_where(args[-1].errors, reached))
-    otherwise = rescaled(args[-1].values, out.arrow)
+    otherwise = rescaled(spread(args[-1].values, n), out.arrow)
     masks, values = [mask for mask, _ in taken], [value for _, value in taken]
     chosen = pc.case_when(pc.make_struct(*masks), *values, otherwise) if taken else otherwise
     # Where a reached condition failed no branch was taken, and `chosen` holds the ELSE: the error clears it.
