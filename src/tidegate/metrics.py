@@ -30,12 +30,13 @@ collector reads the numbers. Nothing here holds a row, a constant or a name that
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from tidegate import fork
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -71,7 +72,7 @@ class Metrics:
     """The numbers of one open database. Threads may share it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._counts: Counter[tuple[str, Labels]] = Counter()
         self._seconds: dict[str, tuple[list[int], list[float]]] = {}
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}

@@ -20,7 +20,7 @@ from tests.laws.instances import Instance
 from tests.laws.poison import with_nulls
 from tidegate.expr import order
 from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.function import ANY, AT_ENDS, EITHER, HEAVY, NEVER, UP, Function, Where
+from tidegate.expr.function import ANY, AT_ENDS, EITHER, NEVER, UP, Function, Where
 from tidegate.expr.interpret import Interpretation
 from tidegate.expr.outcome import Outcome, spread, with_errors
 from tidegate.expr.specs import Specs, to_bools
@@ -33,7 +33,7 @@ ROWS = 256
 """
 
 
-def _fail(instance: Instance, law: str, bad: np.ndarray, **shown: Any) -> None:
+def fail(instance: Instance, law: str, bad: np.ndarray, **shown: Any) -> None:
     """Raises for the first bad row, showing what stands in it."""
     if not bad.any():
         return
@@ -124,7 +124,7 @@ def trend_holds(instance: Instance, rng: np.random.Generator) -> None:
         shown = [spread(f, ROWS) for f in fixed]
         what = {"argument": position, "others": shown, "at": [low, middle, high], "gives": [a, b, c]}
         # Between two numbers a NaN is out of order, wherever NaN sorts: bounds speak only of numbers.
-        _fail(
+        fail(
             instance,
             f"{trend.name} with NaN between",
             both & ~fine(b) & ~failed(b) & to_bools(b.values.is_valid()),
@@ -138,7 +138,7 @@ def trend_holds(instance: Instance, rng: np.random.Generator) -> None:
             order.less_equal(c.values, b.values)
         )
         ordered = rises | falls if trend is EITHER else rises if trend is UP else falls
-        _fail(instance, f"not {trend.name}", both & ~ordered, **what)
+        fail(instance, f"not {trend.name}", both & ~ordered, **what)
 
 
 def _claimed(
@@ -176,7 +176,7 @@ def errors_hold(instance: Instance, rng: np.random.Generator) -> None:
         rows = [mixed_argument(instance, i, rng) for i in range(len(types))]
         outcome = instance.run(rows) if rows else None
         if outcome is not None:
-            _fail(instance, "fails, though NEVER", failed(outcome), arguments=rows, gives=outcome)
+            fail(instance, "fails, though NEVER", failed(outcome), arguments=rows, gives=outcome)
     if function.errors is not AT_ENDS or not types:
         return
     triples = [triple(rng, t, ROWS, instance.topic(i)) for i, t in enumerate(types)]
@@ -189,7 +189,7 @@ def errors_hold(instance: Instance, rng: np.random.Generator) -> None:
     if instance.out.is_float:  # there NaN is let through without asking
         inside = [nan_somewhere(rng, a) for a in inside]
     outcome = instance.run(inside)
-    _fail(
+    fail(
         instance,
         "fails between fine corners, though AT_ENDS",
         corners & failed(outcome),
@@ -230,13 +230,13 @@ def nulls_hold(instance: Instance, rng: np.random.Generator) -> None:
     null, bad = to_bools(outcome.values.is_null()), failed(outcome)
     what = {"arguments": rows, "gives": outcome, "value": outcome.values}
     if function.lenient:
-        _fail(instance, "a value beside an error", bad & ~null, **what)
+        fail(instance, "a value beside an error", bad & ~null, **what)
         return
     missing = np.logical_or.reduce([to_bools(r.is_null()) for r in rows])
-    _fail(instance, "a value beside an error", bad & ~null & ~missing, **what)
-    _fail(instance, "not NULL though an argument is", missing & ~null, **what)
+    fail(instance, "a value beside an error", bad & ~null & ~missing, **what)
+    fail(instance, "not NULL though an argument is", missing & ~null, **what)
     if not function.makes_null:
-        _fail(instance, "NULL though no argument is, and not makes_null", null & ~missing & ~bad, **what)
+        fail(instance, "NULL though no argument is, and not makes_null", null & ~missing & ~bad, **what)
 
 
 def nan_holds(instance: Instance, rng: np.random.Generator) -> None:
@@ -253,10 +253,10 @@ def nan_holds(instance: Instance, rng: np.random.Generator) -> None:
     claim = function.trend(*specs) if callable(function.trend) else function.trend
     rows[position] = pa.repeat(pa.scalar(float("nan"), types[position].arrow), ROWS)
     outcome = instance.run(rows)
-    _fail(instance, "an error for NaN", failed(outcome), argument=position, arguments=rows, gives=outcome)
+    fail(instance, "an error for NaN", failed(outcome), argument=position, arguments=rows, gives=outcome)
     if claim is not None and claim[position if position < len(claim) else -1] is not None:
         number = ~to_bools(pc.fill_null(pc.is_nan(outcome.values), True))
-        _fail(instance, "a number for NaN", number, argument=position, arguments=rows, gives=outcome)
+        fail(instance, "a number for NaN", number, argument=position, arguments=rows, gives=outcome)
 
 
 def _fails(values: Any, mask: Any) -> Outcome:
@@ -285,7 +285,7 @@ def transfer_holds(instance: Instance, rng: np.random.Generator) -> None:
         f"{instance.function.signature}: Specs of {specs.type}, not {instance.out}"
     )
     admitted = specs.admits(outcome.values, outcome.errors)
-    _fail(
+    fail(
         instance,
         "not admitted",
         ~admitted,
@@ -361,28 +361,4 @@ def _same(instance: Instance, law: str, a: Outcome, b: Outcome, rows: Sequence[p
     differ = np.array([repr(x) != repr(y) for x, y in zip(a.values, b.values, strict=True)], bool)
     if len(a.values) == len(rows[0]):
         differ |= (failed(a) != failed(b)) & valid
-    _fail(instance, law, differ, arguments=rows, first=a, second=b)
-
-
-LAWS = (
-    (trend_holds, 1),
-    (transfer_holds, 1),
-    (errors_hold, 2),
-    (nulls_hold, 3),
-    (nan_holds, 3),
-    (slices_hold, 6),
-)
-"""Every law, and in which part of the cases it is tried: what is seen in nearly every case needs few of them.
-"""
-
-
-def all_hold(instance: Instance, seed: int) -> None:
-    """One case of every law whose turn it is. Heavy kernels, and functions that claim nothing, take a third
-    of the turns.
-    """
-    function = instance.function
-    humble = function.trend is None and function.transfer is None and function.errors is not AT_ENDS
-    dear = 3 if function.cost is HEAVY or humble else 1
-    for law, period in LAWS:
-        if seed % (period * dear) == 0:
-            law(instance, np.random.default_rng(seed))
+    fail(instance, law, differ, arguments=rows, first=a, second=b)

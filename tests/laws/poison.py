@@ -73,6 +73,26 @@ FLOATS = (
 NANS = (np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF0000000000001], np.uint64)).view(np.float64)
 """NaN of both signs, and a signalling one."""
 
+PRECISIONS = (3, 10, 18, 19, 20, 21, 28, 29, 36, 37, 38)
+"""Digits at which a number stops fitting something: types in use, a float, int64, Python's context, 128 bits."""
+
+
+def digit_texts() -> tuple[str, ...]:
+    """Whole numbers and fractions of lengths around every precision, where multiplying by a power of ten overflows."""
+    sizes = sorted({max(1, p + d) for p in PRECISIONS for d in (-1, 0, 1, 2)})
+    leads = (
+        "9",
+        "1",
+        "5",
+        "34",
+        "170141183460469231731687303715884105728",
+        "340282366920938463463374607431768211456",
+    )
+    whole = [(lead + "7083194625" * 5)[:n] for n in sizes for lead in leads]
+    fractions = [f"{text[: len(text) // 2]}.{text[len(text) // 2 :]}" for text in whole[::2]]
+    return tuple(dict.fromkeys((*whole, *fractions, *(f"-{text}" for text in whole[::3]))))
+
+
 TEXTS = (
     "", " ", "a", "A", "b", "z", "Z", "aa", "ab", "AZ", "AAZ", "AA", "ba", "%", "_", "a%", "\\", "a\\", "'",
     '"', "\t", "\n", "\x01", "\x7f",
@@ -91,7 +111,7 @@ TEXTS = (
     "12:34", "1 month", "30 days", "-1 day", "1 year 2 mons 3 days 04:05:06", "P1Y2M", "00:00:00.000001",
     "junk",
     "null", "{}", "[]", '{"a":1}', "[1,2]", '"x"', "00000000-0000-0000-0000-000000000000", "\\x00ff",
-    "{1,2}", "infinity", "epoch",
+    "{1,2}", "infinity", "epoch", *digit_texts()[::7],
 )  # fmt: skip
 
 INTERVALS = (  # months, days, microseconds
@@ -108,7 +128,8 @@ INTERVALS = (  # months, days, microseconds
 
 DOCUMENTS = (
     "null", "true", "false", "0", "1", "-1", "5", "1.5", "-2.5", "0.1", "100000000000000000000", "1e40",
-    "123456789012345678.123456789012345678",
+    "123456789012345678.123456789012345678", "12345678901234567890123", "-99999999999999999999999999999999999999",
+    '{"a":12345678901234567890123}', '"365444689234642135998"',
     "0.0000000000000000001", "9223372036854775807", "9223372036854775808", "1700000000000", '""', '"a"',
     '"b"', '"1"', '"1.5"', '"NaN"',
     '"true"', '"2024-02-29T12:34:56Z"', '"x y"', '"é\U0010ffff"', '"\\u0001\\n\\"\\\\"', "[]", "[1]",

@@ -7,7 +7,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.laws.cases import cases
-from tests.laws.claims import all_hold
+from tests.laws.exact import all_hold
 from tests.laws.instances import Instance, instances
 
 CASES = 12

@@ -18,14 +18,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tests.laws.claims import errors_hold, nan_holds, nulls_hold, slices_hold, transfer_holds, trend_holds
+from tests.laws.claims import (
+    errors_hold,
+    nan_holds,
+    nulls_hold,
+    slices_hold,
+    transfer_holds,
+    trend_holds,
+)
+from tests.laws.exact import exact_holds
 from tests.laws.instances import Instance
 from tests.laws.test_function_laws import CASES
 from tidegate.expr.build import resolve
-from tidegate.expr.function import ANYWHERE, AT_ENDS, DOWN, EITHER, NEVER, UP, Function
+from tidegate.expr.function import ANYWHERE, AT_ENDS, DOWN, EITHER, NEVER, REGISTRY, UP, Function
+from tidegate.expr.functions.cast_number import numeric_to_numeric
+from tidegate.expr.functions.read_number import text_to_numeric
 from tidegate.expr.outcome import Datum, Outcome, failing, from_numpy, length, spread, to_numpy, with_errors
 from tidegate.expr.specs import Specs
-from tidegate.expr.types import FLOAT8, INT4, INT8, INTERVAL, TEXT, TIMESTAMPTZ, Type
+from tidegate.expr.types import FLOAT8, INT4, INT8, INTERVAL, NUMERIC, TEXT, TIMESTAMPTZ, Type, numeric
 
 Law = Callable[[Instance, np.random.Generator], None]
 SEEDS = 20
@@ -102,6 +112,29 @@ def plus_interval(**claims: Any) -> Function:
     return replace(resolve("+", [TIMESTAMPTZ, INTERVAL])[0], **claims)
 
 
+def arrow_reads_it(a: pa.Array, out: Type) -> Outcome:
+    """Text to numeric by Arrow's own cast where it takes every row, which multiplies modulo 2**128."""
+    try:
+        return Outcome(a.cast(out.arrow))
+    except pa.ArrowInvalid:
+        return text_to_numeric(a, out)
+
+
+def arrow_rescales(a: pa.Array, out: Type) -> Outcome:
+    """Numeric to numeric by Arrow's own cast where it takes every row."""
+    try:
+        return Outcome(a.cast(out.arrow))
+    except pa.ArrowInvalid:
+        return numeric_to_numeric(a, out)
+
+
+def another_cast(kernel: Callable[..., Outcome], source: Type, out: Type) -> Instance:
+    """The real cast with another kernel."""
+    function = REGISTRY.cast(source.kind, out.kind)
+    assert function is not None
+    return Instance(replace(function, kernel=kernel), (source,), out)
+
+
 def lie(kernel: Callable[..., Any], types: tuple[Type, ...], out: Type, **claims: Any) -> Instance:
     function = Function(kernel.__name__, types, out, kernel, **claims)
     return Instance(function, types, out)
@@ -146,6 +179,10 @@ LIES: dict[str, tuple[Law, Callable[[], Instance]]] = {
     transfer=reads_broken_end)),
     "the transfer forgets NULL": (transfer_holds, lambda: lie(negate, (FLOAT8,), FLOAT8, errors=NEVER,
     transfer=forgets_null)),
+    # 12345678901234567890123 * 10**18 modulo 2**128 has 38 digits again.
+    "Arrow reads numerics": (exact_holds, lambda: another_cast(arrow_reads_it, TEXT, NUMERIC)),
+    "Arrow reads numerics of 38 digits": (exact_holds, lambda: another_cast(arrow_reads_it, TEXT, numeric(38, 0))),
+    "Arrow rescales numerics": (exact_holds, lambda: another_cast(arrow_rescales, numeric(38, 0), NUMERIC)),
     "a slice is read from its buffer's start": (slices_hold, lambda: lie(forgets_offset, (INT4,), INT4,
     errors=NEVER)),
 }  # fmt: skip

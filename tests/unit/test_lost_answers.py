@@ -265,20 +265,24 @@ def test_sqlite_whose_disk_fails_does_not_know(tmp_path: Path) -> None:
     log = SqliteConsensus(tmp_path / "x.sqlite")
     log.compare_and_set("k", None, b"0")
 
-    def failing(code: int) -> Any:
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = code  # type: ignore[misc]  # as SQLite sets it
-        connection = Meddling(log._connection(), "")
-        connection.execute = lambda *_: (_ for _ in ()).throw(error)  # type: ignore[attr-defined]  # a connection that fails
-        return lambda: connection
+    class Failing:
+        def __init__(self, code: int) -> None:
+            self.error = sqlite3.OperationalError("disk I/O error")
+            self.error.sqlite_errorcode = code  # type: ignore[misc]  # as SQLite sets it
 
-    original = log._connection
+        def get(self) -> Failing:
+            return self
+
+        def execute(self, *_: object) -> None:
+            raise self.error
+
+    working = log._connections
     for code, kind in ((sqlite3.SQLITE_IOERR_FSYNC, IndeterminateError), (sqlite3.SQLITE_FULL, StoreError)):
-        log._connection = failing(code)  # type: ignore[method-assign]  # a disk that fails
+        log._connections = Failing(code)  # type: ignore[assignment]  # a disk that fails
         with pytest.raises(StoreError) as caught:
             log.compare_and_set("k", 0, b"1")
         assert type(caught.value) is kind
-        log._connection = original  # type: ignore[method-assign]  # as it was
+    log._connections = working
     log.close()
 
 

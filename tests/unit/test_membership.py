@@ -1,6 +1,7 @@
 """IN, ANY and ALL: nulls, odd equalities, long lists, and binary search over containers."""
 
 import datetime as dt
+import random
 import time
 from decimal import Decimal
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 import tidegate.expr.functions  # noqa: F401  # fills the registry
 from tidegate.expr.build import call, literal, null
 from tidegate.expr.evaluate import evaluate
+from tidegate.expr.function import REGISTRY
+from tidegate.expr.functions import membership
 from tidegate.expr.interpret import Interpretation
 from tidegate.expr.specs import NO, YES, Specs, Verdict
 from tidegate.expr.tree import Column, Expr
@@ -257,3 +260,21 @@ def test_a_long_list_is_fast() -> None:
     assert time.perf_counter() - started < 2
     assert 0.3 < (verdict == Verdict.NONE).mean() < 0.7
     assert sum(rows) == int((low % 10**5 == 0).sum())
+
+
+def test_long_texts_are_compared_by_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same answers as without it, NULLs, empty arrays and arrays of constants too."""
+    rng = random.Random(13)
+    words = ["", "a", "ab", "b", "é", "zz", None]
+    x = pa.array([rng.choice(words) for _ in range(200)])
+    lists = pa.array(
+        [rng.choice([None, [], [rng.choice(words) for _ in range(rng.randrange(4))]]) for _ in range(200)],
+        pa.list_(pa.string()),
+    )
+    for name in ("any <>", "any <", "any <=", "any >", "any >=", "all =", "all <", "all <>"):
+        [function] = REGISTRY.overloads(name)
+        for given in (lists, lists.drop_null()[0], pa.scalar(["b", None, "a"], pa.list_(pa.string()))):
+            plain = function.run([x, given], BOOL).values
+            monkeypatch.setattr(membership, "LONG_TEXTS", -1)
+            assert function.run([x, given], BOOL).values.equals(plain), name
+            monkeypatch.undo()

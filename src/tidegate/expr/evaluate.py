@@ -13,6 +13,7 @@ from typing import assert_never
 import pyarrow as pa
 
 from tidegate.errors import PlanError
+from tidegate.expr.cancel import cancellable, check
 from tidegate.expr.outcome import (
     Datum,
     Errors,
@@ -39,7 +40,7 @@ class Evaluation:
     ) -> None:
         """`columns[i]` is column i of the batch, `now` the value of `mz_now()`.
 
-        `check` is called before each function, and may raise: a batch of a heavy filter can take seconds.
+        `check` is called before each function, and by functions that can take long (`cancel.py`), and may raise.
         """
         self.columns = columns
         self.rows = rows
@@ -56,6 +57,12 @@ class Evaluation:
                 for expr in exprs
                 if isinstance(expr, Column)
             ]
+        with cancellable(self.check):
+            self._evaluate_all(exprs)
+        outcomes = (self._known[expr] for expr in exprs)
+        return [Outcome(spread(values, self.rows), errors) for values, errors in outcomes]
+
+    def _evaluate_all(self, exprs: Sequence[Expr]) -> None:
         nodes = [node for node in walk(*exprs, below=needs) if node not in self._known]
         for node in nodes:
             root = _root(node)
@@ -63,11 +70,8 @@ class Evaluation:
                 self._families.setdefault((id(node.function.family), root), []).append(node)
         for node in nodes:
             if node not in self._known:
-                if self.check is not None:
-                    self.check()
+                check()
                 self._known[node] = self._evaluate(node)
-        outcomes = (self._known[expr] for expr in exprs)
-        return [Outcome(spread(values, self.rows), errors) for values, errors in outcomes]
 
     def _evaluate(self, node: Expr) -> Outcome:
         match node:

@@ -5,7 +5,7 @@
 
 The longest token that fits is taken. A token is written all in capitals or all in small letters, which only
 matters for names (`MONTH`, `Month`, `month`) and halves of the day; what is no token stands for itself, and
-so does text in double quotes. `FM` before a token leaves out its padding, `TH` or `th` behind it makes a
+so does text in double quotes. `FM` (up to four such) before a token leaves out its padding, `TH` or `th` behind it makes a
 number an ordinal.
 """
 
@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+
+from tidegate.expr.cancel import checked
 
 NUMERIC = (
     "HH24", "HH12", "HH", "MI", "SSSSS", "SSSS", "SS", "MS", "US", "FF1", "FF2", "FF3", "FF4", "FF5", "FF6",
@@ -36,7 +38,7 @@ _SPELLED = {token: token for token in (*NUMERIC, *ZONES)} | {
 _SPELLED |= {token: token for token in (*NAMES, *HALVES)}
 _TOKENS = "|".join(re.escape(token) for token in sorted(_SPELLED, key=len, reverse=True))
 _PIECE = re.compile(
-    rf'(?P<mode>(?:FM|fm|FX|fx|TM|tm)*)(?P<token>{_TOKENS})(?P<th>TH|th)?|"(?P<quoted>(?:[^"\\]|\\.)*)"?|\\(?P<escaped>.)|(?P<other>.)',
+    rf'(?P<mode>(?:FM|fm|FX|fx|TM|tm){{0,4}})(?P<token>{_TOKENS})(?P<th>TH|th)?|"(?P<quoted>(?:[^"\\]|\\.)*)"?|\\(?P<escaped>.)|(?P<other>.)',
     re.DOTALL,
 )
 
@@ -53,18 +55,31 @@ class Piece:
     """TH or th."""
 
 
-@lru_cache(maxsize=256)
+LONG = 1000
+"""Letters of a pattern that nobody writes by hand: it is not kept."""
+
+
 def pieces(pattern: str) -> tuple[Piece, ...]:
     """The pieces of a pattern, neighbouring literals joined."""
+    return _cut(pattern) if len(pattern) > LONG else _cut_once(pattern)
+
+
+def _cut(pattern: str) -> tuple[Piece, ...]:
     found: list[Piece] = []
-    for match in _PIECE.finditer(pattern):
-        if match["token"] is not None:
-            bare = "fm" in match["mode"].lower()
-            found.append(Piece(_SPELLED[match["token"]], bare=bare, ordinal=match["th"] or ""))
+    literal: list[str] = []
+    for match in checked(_PIECE.finditer(pattern)):
+        if match["token"] is None:
+            quoted = match["quoted"]
+            literal.append(
+                match["other"] or match["escaped"] or (re.sub(r"\\(.)", r"\1", quoted) if quoted else "")
+            )
             continue
-        text = match["other"] or match["escaped"] or re.sub(r"\\(.)", r"\1", match["quoted"] or "")
-        if found and not found[-1].token:
-            found[-1] = Piece(literal=found[-1].literal + text)
-        else:
-            found.append(Piece(literal=text))
-    return tuple(found)
+        if literal:
+            found.append(Piece(literal="".join(literal)))
+            literal = []
+        bare = "fm" in match["mode"].lower()
+        found.append(Piece(_SPELLED[match["token"]], bare=bare, ordinal=match["th"] or ""))
+    return (*found, Piece(literal="".join(literal))) if literal else tuple(found)
+
+
+_cut_once = lru_cache(maxsize=256)(_cut)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from tidegate.expr.cancel import check
 from tidegate.expr.interval_text import UNITS
 from tidegate.expr.outcome import Datum, Outcome, length, only_where, spread, with_errors
 from tidegate.expr.types import Type
@@ -61,8 +62,11 @@ def each_choice(choice: Datum) -> Iterator[tuple[str | None, pa.Array | None]]:
         yield texts[0], None
         return
     codes = which.fill_null(-1).to_numpy()
-    for code in np.unique(codes):
-        yield (None if code < 0 else texts[code]), pa.array(np.flatnonzero(codes == code))
+    rising = np.argsort(codes, kind="stable")
+    found, starts = np.unique(codes[rising], return_index=True)
+    for code, rows in zip(found.tolist(), np.split(rising, starts[1:]), strict=True):
+        check()
+        yield (None if code < 0 else texts[code]), pa.array(rows)
 
 
 def by_choice(choice: Datum, run: Callable[..., Outcome], out: pa.DataType, *args: Datum) -> Outcome:

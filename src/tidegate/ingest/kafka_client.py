@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 from tidegate.errors import BindError, SourceError, UnsupportedError
+from tidegate.fork import undying
 
 LOG = logging.getLogger("tidegate.kafka")
 _T = TypeVar("_T")
@@ -101,7 +102,7 @@ def consumer(
         "allow.auto.create.topics": False,
     }
     try:
-        return kafka.Consumer({**settings, **fixed, **more, "error_cb": heard, "logger": LOG})
+        return undying(kafka.Consumer({**settings, **fixed, **more, "error_cb": heard, "logger": LOG}))
     except (kafka.KafkaException, ValueError, TypeError) as error:
         raise SourceError(f"Kafka's client cannot be set up: {said(error)}", again=False) from None
 
@@ -113,9 +114,8 @@ class Admin:
         kafka = library()
         self.heard = Heard()
         try:
-            self.client: AdminClient = kafka.admin.AdminClient(
-                {**settings, "error_cb": self.heard, "logger": LOG}
-            )
+            made: AdminClient = kafka.admin.AdminClient({**settings, "error_cb": self.heard, "logger": LOG})
+            self.client = undying(made)
         except (kafka.KafkaException, ValueError, TypeError) as error:
             raise SourceError(f"Kafka's client cannot be set up: {said(error)}", again=False) from None
 

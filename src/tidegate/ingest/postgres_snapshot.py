@@ -16,11 +16,11 @@ The driver also locks the tables as a reader does: a TRUNCATE or ALTER that rewr
 from __future__ import annotations
 
 import os
-import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tidegate import fork
 from tidegate.errors import SourceError
 from tidegate.ingest.connect import Connection
 from tidegate.ingest.postgres_connect import (
@@ -74,7 +74,7 @@ class Held:
 
 
 _HELD: dict[str, Held] = {}
-_LOCK = threading.Lock()
+_LOCK = fork.lock()
 
 
 def held(slot: str) -> Held | None:

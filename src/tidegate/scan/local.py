@@ -10,13 +10,13 @@ LIMIT is reached before the row is, it is never seen, as in any database.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from tidegate import fork
 from tidegate.expr.tree import Column
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.optimise import rebuild
@@ -102,7 +102,7 @@ class Undecided:
     def __init__(self, question: Question, found: Pruned, scan: Scan) -> None:
         self.question, self.found, self.scan = question, found, scan
         self._plans: dict[int, Staged] = {}
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     def read(self, part: Part, proven: int) -> Iterator[Taken]:
         """What leaves the plan of a part's rows; `proven`: the conditions that hold for all of them, as `Pruned.proven` says."""

@@ -20,7 +20,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +30,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
+from tidegate import fork
 from tidegate.boundary import public
 from tidegate.expr.types import Kind, Type
 from tidegate.shard.change import Part
@@ -57,7 +57,7 @@ class Stage:
     seconds: float = 0.0
 
 
-_ADDING = threading.Lock()
+_ADDING = fork.lock()
 """Parts of one query may be read by several threads; what they add up is held for less than a microsecond."""
 
 

@@ -3,7 +3,7 @@
 watch = Watch(timeout_ms=5_000)
 watch.check()            between pieces of work: raises when it is over
 watch.cancel()           from any thread
-with listening(watch):   a Ctrl-C in here ends it too, even one that Python drops
+with listening(watch):   a Ctrl-C in here ends it too, even one that Python drops; kernels in here ask it (`expr/cancel.py`)
 
 Python raises KeyboardInterrupt wherever the main thread happens to be. In a callback of a weak reference or a finaliser that is
 reported and dropped, and whoever pressed Ctrl-C waits in vain. So the watch remembers it, and the next check raises it again.
@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from tidegate.errors import CancelledError
+from tidegate.expr.cancel import cancellable
 
 
 class Watch:
@@ -54,7 +55,8 @@ def listening(watch: Watch) -> Iterator[None]:
     """Remembers a Ctrl-C for a query of the main thread. A handler that the user has set is left alone."""
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
+        with cancellable(watch.check):
+            yield
         return
 
     def heard(number: int, frame: FrameType | None) -> None:
@@ -63,7 +65,8 @@ def listening(watch: Watch) -> Iterator[None]:
 
     signal.signal(signal.SIGINT, heard)
     try:
-        yield
+        with cancellable(watch.check):
+            yield
         if watch.interrupted:
             raise KeyboardInterrupt
     finally:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeVar, assert_never
 
 from tidegate.errors import BindError, ParseError, Position
+from tidegate.expr.cancel import cancellable
 from tidegate.scan.result import Result
 from tidegate.scan.watch import Watch
 from tidegate.session import define, explain, query
@@ -68,6 +69,11 @@ def _parsed(lake: Lake, sql: str) -> Sequence[Statement]:
 def _one(lake: Lake, given: Statement, as_of: int | None, watch: Watch | None) -> Result:
     if as_of is not None and not isinstance(given, Query | Explain):
         raise BindError("as_of is for queries: a statement that changes something does so now")
+    with cancellable((watch or Watch(lake.config.statement_timeout_ms)).check):
+        return _run(lake, given, as_of, watch)
+
+
+def _run(lake: Lake, given: Statement, as_of: int | None, watch: Watch | None) -> Result:
     match given:
         case Query(parsed):
             return query.select(with_options(lake, given), parsed, time_of(lake, given, as_of), watch)

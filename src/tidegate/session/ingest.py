@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from tidegate import fork
 from tidegate.boundary import guarded, internal, outward
 from tidegate.errors import (
     BindError,
@@ -76,7 +77,7 @@ class Ingestion:
         """Why it ended, if it was not told to."""
         self._item, self._report = item, shown if report is None else report
         self._source: Source | None = None
-        self._stop, self._lock = threading.Event(), threading.Lock()
+        self._stop, self._lock = threading.Event(), fork.lock()
         self._now = Progress(name)
         self._counts: dict[str, Counts] = {}
         self._began = self._expired = time.monotonic()

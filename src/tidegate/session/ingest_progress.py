@@ -14,11 +14,11 @@ import json
 import logging
 import shutil
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from tidegate import fork
 from tidegate.ingest.made import Counts
 from tidegate.ingest.source import Lag
 from tidegate.progress import BAR, LOG, UNITS
@@ -138,7 +138,7 @@ class Bars:
         self._lines: dict[str, str] = {}
         self._going: set[str] = set()
         self._drawn = 0
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     def text(self, now: Progress, width: int) -> str:
         """What to print so that this is what the terminal shows. A line that were wrapped would be two to go back over."""

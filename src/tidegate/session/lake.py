@@ -9,13 +9,13 @@ A shard is opened when it is first asked for, and kept: later it reads only what
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
 from difflib import get_close_matches
 from typing import Any, Protocol
 
+from tidegate import fork
 from tidegate.clock import Clock
 from tidegate.config import Config
 from tidegate.errors import BindError, Position, TidegateError
@@ -99,7 +99,7 @@ class Lake:
             "peeks_waiting", "Fast-path reads that wait for their turn.", lambda: self.turns.waiting
         )
         self._shards: dict[str, Shard] = {}
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     @property
     def config(self) -> Config:

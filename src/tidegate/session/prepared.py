@@ -11,12 +11,12 @@ Only texts of nothing but queries are kept: the others change something, are rar
 from __future__ import annotations
 
 import re
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tidegate import fork
 from tidegate.sql import bind, catalog, grammar, syntax
 from tidegate.sql.bind import BoundQuery
 from tidegate.sql.express import MOMENTS
@@ -56,7 +56,7 @@ class Prepared:
     def __init__(self) -> None:
         """Nothing yet."""
         self._texts: OrderedDict[str, _Text] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     def statements(self, sql: str) -> Sequence[Statement]:
         """The statements of a text."""

@@ -25,6 +25,7 @@ from tidegate.errors import BindError, EvaluationError, TypeMismatch
 from tidegate.expr.build import cast
 from tidegate.expr.civil import FIRST_DAY, FIRST_MICRO, LAST_DAY, LAST_MICRO, MICROS_A_DAY
 from tidegate.expr.evaluate import evaluate
+from tidegate.expr.functions.decimals import exact as exact_decimals
 from tidegate.expr.order import INTERVAL_LAYOUT, interval_parts, make_intervals
 from tidegate.expr.order import MICROS_A_DAY as DAY
 from tidegate.expr.outcome import integers
@@ -286,15 +287,17 @@ def _hint(given: pa.DataType, type_: Type) -> str:
 def _cast(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
     if array.type == type_.arrow:
         return array
+    message = f'a value of column "{column.name}" ({array.type}) does not fit {type_}'
+    hint = "too large, or more exact than the type"
+    if type_.kind is Kind.NUMERIC:
+        values, errors = exact_decimals(array, type_.arrow)
+        if errors is not None:
+            raise EvaluationError(message, hint=hint, row=_sample(column, array, errors.is_valid()))
+        return values
     try:
-        if _t.is_integer(array.type) and type_.kind is Kind.NUMERIC:
-            array = array.cast(
-                pa.decimal128(20, 0)
-            )  # Arrow asks for 20 digits of a uint64, whatever its values are
         return array.cast(type_.arrow, safe=True)
     except pa.ArrowException:
-        message = f'a value of column "{column.name}" ({array.type}) does not fit {type_}'
-        raise EvaluationError(message, hint="too large, or more exact than the type") from None
+        raise EvaluationError(message, hint=hint) from None
 
 
 def _in_range(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:

@@ -17,7 +17,6 @@ The state's word on time goes: a part whose `first` and `last` are the same hold
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidegate import fork
 from tidegate.errors import CorruptError
 from tidegate.expr.types import INT8, Kind, Type
 from tidegate.shard.change import Part
@@ -273,6 +273,10 @@ def _read(data: bytes, coded: Sequence[str] = ()) -> pa.Table:
 
 def _by_polars(data: bytes, kept: str | None, *, views: bool) -> dict[str, pa.Array]:
     """The columns of a spliced file, of the rows where its bitmap holds if it has one; texts as views, if these will do."""
+    if fork.inherited("polars"):
+        table = _read(data)
+        table = table if kept is None else table.filter(table.column(kept)).drop_columns([kept])
+        return {name: _plain_text(table.column(name)) for name in table.column_names}
     import polars as pl
 
     try:
@@ -334,7 +338,7 @@ class _Cache:
     def __init__(self) -> None:
         self._files: OrderedDict[str, _Kept] = OrderedDict()
         self._size = 0
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     def get(self, name: str) -> _Kept | None:
         with self._lock:

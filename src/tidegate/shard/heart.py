@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 
+from tidegate import fork
 from tidegate.boundary import internal
 from tidegate.shard.lease import tend
 from tidegate.shard.writer import Shard
@@ -50,7 +51,7 @@ def _tended(shard: Shard) -> None:
 
 
 _heart: list[_Heart] = []
-_lock = threading.Lock()
+_lock = fork.lock()
 
 
 def beat(shard: Shard) -> Shard:

@@ -16,12 +16,12 @@ kept than what was asked for last.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+from tidegate import fork
 from tidegate.shard.parts import Parts
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Known:
         """Nothing yet."""
         self._most = most
         self._made: OrderedDict[Hashable, Any] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The value of this key, made if it is not there. It must not be changed."""
@@ -72,4 +72,4 @@ def of_each(parts: Parts) -> Known:
 
 _known: weakref.WeakKeyDictionary[Parts, Known] = weakref.WeakKeyDictionary()
 _long: weakref.WeakKeyDictionary[Parts, Known] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = fork.lock()

@@ -53,6 +53,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from tidegate import fork
 from tidegate.errors import ReadOnlyError, StoreError, TidegateError, TimeError
 from tidegate.shard.change import Hold, Release
 from tidegate.shard.machine import Machine
@@ -92,7 +93,7 @@ class _Grip:
 class _Held:
     """What this process holds of one shard."""
 
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: threading.RLock = field(default_factory=fork.rlock)
     shared: _Grip | None = None
     """The lease that new readers come under."""
     left: list[_Grip] = field(default_factory=list)
@@ -131,7 +132,7 @@ class _Held:
 
 
 _held: weakref.WeakKeyDictionary[Machine, _Held] = weakref.WeakKeyDictionary()
-_held_lock = threading.Lock()
+_held_lock = fork.lock()
 
 
 def _of(machine: Machine) -> _Held:
@@ -223,6 +224,8 @@ def share(shard: Shard, pick: Callable[[State], int]) -> Lease:
         state = shard.machine.fetch()
         since, now = _picked(state, pick), shard.clock.now()
         held.used = now
+        if held.process != os.getpid():
+            _tend_here(shard)
         grip = held.current()
         if grip is not None and grip.reader not in state.leases:
             grip.lost = True
@@ -241,6 +244,13 @@ def share(shard: Shard, pick: Callable[[State], int]) -> Lease:
             return Lease(shard, None, since, state)
         held.refused = None
         return Lease(shard, grip, since, state)
+
+
+def _tend_here(shard: Shard) -> None:
+    """A forked child has none of its parent's threads: its leases are tended by one of its own."""
+    from tidegate.shard.heart import beat
+
+    beat(shard)
 
 
 def hold(shard: Shard, pick: Callable[[State], int]) -> Lease:

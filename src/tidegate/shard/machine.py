@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import random
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from tidegate import fork
 from tidegate.clock import Clock, SystemClock
 from tidegate.errors import CorruptError, IndeterminateError, ReadOnlyError, StoreError
 from tidegate.shard.change import Change, Create, Entry, Roll, decode, encode
@@ -79,7 +79,7 @@ class Machine:
         self.consensus, self.blob, self.key = consensus, blob, key
         self.clock, self.retries = clock or SystemClock(), retries or Retries()
         self._state = state
-        self._lock = threading.RLock()
+        self._lock = fork.rlock()
 
     def exists(self) -> bool:
         """Whether the shard was created."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import base64
 import pickle
-import threading
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -32,6 +31,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tidegate import fork
 from tidegate.errors import SourceError, UnsupportedError
 from tidegate.ingest.definition import Source
 from tidegate.ingest.pipeline import Descriptor, Job, run
@@ -134,7 +134,7 @@ class _Batches:
 
     def __init__(self, spark: SparkSession, ingestion: Ingestion, source: Source) -> None:
         self.ingestion, self.source = ingestion, source
-        self.lock = threading.Lock()
+        self.lock = fork.lock()
         self.failure: Exception | None = None
         self._spark = spark
         lake = ingestion.lake

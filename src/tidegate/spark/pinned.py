@@ -13,7 +13,6 @@ One query asks several times: each branch of the relation, and EXPLAIN. What was
 from __future__ import annotations
 
 import logging
-import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate import fork
 from tidegate.expr.specs import Verdict
 from tidegate.expr.tree import Expr
 from tidegate.plan.mfp import MapFilterProject
@@ -61,7 +61,7 @@ class Pinned:
         """`now` is the time of whoever reads it: rows may end by then that had not when something was last committed."""
         self.lake, self.name, self.snapshot, self.now = lake, name, snapshot, now
         self._asked: OrderedDict[tuple[Expr, ...], tuple[MapFilterProject, Verdicts]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     @property
     def total(self) -> int:

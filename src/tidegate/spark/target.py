@@ -22,12 +22,12 @@ again before each use, lest one that was deleted and made anew be taken for the 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 
+from tidegate import fork
 from tidegate.clock import SystemClock
 from tidegate.config import Config
 from tidegate.errors import BindError, StoreError
@@ -114,7 +114,7 @@ def whole_number(options: Mapping[str, str], name: str) -> int | None:
 
 
 _lakes: dict[tuple[Place, Config], Lake] = {}
-_lock = threading.Lock()
+_lock = fork.lock()
 
 
 def lake_at(place: Place, config: Config) -> Lake:

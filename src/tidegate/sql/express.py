@@ -243,10 +243,16 @@ class Binder:
             parts.insert(0, build.call("=", x, literals[0] if literals else _spelled(node.constants[0])))
         elif node.constants or literals:
             try:
-                parts.insert(0, build.call("in", x, literal.constant_list(x.type, node.constants, literals)))
+                found = literal.constant_list(x.type, node.constants, literals)
             except literal.ConstantError as error:
                 token = node.constants[error.index]
                 raise BindError(error.message, position=Position(self.sql, token.start, token.end)) from None
+            each = [] if found is not None else [*map(_spelled, node.constants), *literals]
+            parts = [
+                *([] if found is None else [build.call("in", x, found)]),
+                *(build.call("=", x, one) for one in each),
+                *parts,
+            ]
         return build.disjunction(parts)
 
     def _compare_rows(self, name: str, rows: tuple[Node, ...]) -> Expr:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import BindError, TypeMismatch
-from tidegate.expr.build import coerce, common_type, literal
+from tidegate.expr.build import coerce, common_type, literal, numeric_digits
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.function import REGISTRY
 from tidegate.expr.tree import Call, Column, Literal
@@ -75,8 +75,11 @@ class ConstantError(Exception):
         self.message = message
 
 
-def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Literal]) -> Literal:
-    """All constants as one array literal, of the type that they have in common with `beside`."""
+def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Literal]) -> Literal | None:
+    """All constants as one array literal, of the type that they have in common with `beside`.
+
+    None if no numeric has digits enough for all of them: 0.5 and a number of 38 digits have 39 together.
+    """
     spelled = [(None, UNKNOWN) if one.kind == "string" else _number(one.text) for one in constants]
     types = list(dict.fromkeys([beside, *(type_ for _, type_ in spelled), *(other.type for other in others)]))
     common = common_type(types)
@@ -84,6 +87,11 @@ def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Lit
         raise TypeMismatch(
             f"these types cannot be compared: {', '.join(str(t) for t in types if t != UNKNOWN)}"
         )
+    # A string is read as the type of what it is compared with; that itself need not fit, as `in` brings nothing to the list's type.
+    exact = {type_ for _, type_ in spelled} | {other.type for other in others}
+    exact = exact - {UNKNOWN} | {beside} if UNKNOWN in exact else exact
+    if common.kind is Kind.NUMERIC and any(numeric_digits(type_)[1] > (common.scale or 0) for type_ in exact):
+        return None
     parts = [
         read_strings([(i, one.text) for i, one in enumerate(constants) if one.kind == "string"], common),
         _numbers([value for value, type_ in spelled if type_ != UNKNOWN], common),

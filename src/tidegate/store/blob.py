@@ -18,10 +18,10 @@ A name is made of letters, digits and `-_.=/`. A failure raises `StoreError`; wh
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from tidegate import fork
 from tidegate.clock import Clock, SystemClock
 from tidegate.errors import CorruptError, StoreError
 
@@ -106,7 +106,7 @@ class MemoryBlob:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._objects: dict[str, tuple[bytes, int]] = {}
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     def put(self, name: str, data: bytes) -> None:
         """Stores `data`."""

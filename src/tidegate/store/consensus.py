@@ -17,8 +17,9 @@ carry what its writer needs to recognise it later (`shard/machine.py` puts a tok
 
 from __future__ import annotations
 
-import threading
 from typing import NamedTuple, Protocol
+
+from tidegate import fork
 
 
 class Numbered(NamedTuple):
@@ -66,7 +67,7 @@ class MemoryConsensus:
 
     def __init__(self) -> None:
         self._logs: dict[str, dict[int, bytes]] = {}
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     def head(self, key: str) -> Numbered | None:
         """The newest entry."""

@@ -16,9 +16,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tidegate.errors import IndeterminateError, ReadOnlyError, StoreError
+from tidegate.fork import inherited
 from tidegate.store.blob import Entry, checked, fill, missing
 
 SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://")
+
+
+def _refuse_fork(url: str) -> None:
+    """The threads that serve obstore's requests are not in a forked child, where every request would wait for ever."""
+    if inherited("obstore"):
+        raise StoreError(
+            f"{url}: a forked child of a process that uses object stores cannot use them",
+            hint='start it otherwise: multiprocessing.set_start_method("spawn")',
+        )
 
 
 def connected(url: str, **options: str) -> Any:
@@ -27,6 +37,7 @@ def connected(url: str, **options: str) -> Any:
 
 
 def _handle(url: str, options: dict[str, str], retry: Any) -> Any:
+    _refuse_fork(url)
     import obstore.store
 
     config: Any = dict(options)
@@ -153,6 +164,7 @@ class ObjectBlob:
     def _call(self, name: str, work: Any, *args: Any, changes: bool = False, **options: Any) -> Any:
         from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError
 
+        _refuse_fork(self.url)
         try:
             return work(self._store, *args, **options)
         except (AlreadyExistsError, FileNotFoundError):

@@ -18,12 +18,12 @@ percent-encoded, and may stand anywhere:
 from __future__ import annotations
 
 import os
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote
 
+from tidegate import fork
 from tidegate.errors import StoreError
 from tidegate.store.blob import Blob, MemoryBlob
 from tidegate.store.consensus import Consensus, MemoryConsensus
@@ -37,7 +37,7 @@ SQLITE_FILE = "metadata.sqlite"
 _POSTGRES = ("postgresql://", "postgres://")
 
 _memory: dict[str, Place] = {}
-_memory_lock = threading.Lock()
+_memory_lock = fork.lock()
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from tidegate.errors import IndeterminateError, ReadOnlyError, StoreError
+from tidegate.fork import PerThread
 from tidegate.store.consensus import Numbered, following
 
 _PROPOSE = """
@@ -39,12 +40,19 @@ _REFUSED = ("25006", "42501")
 """PostgreSQL's codes for a transaction that may only read, and for a want of privilege."""
 
 
+def _open_sqlite(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MS / 1000)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
 class SqliteConsensus:
     """Logs in one SQLite file; any number of threads and processes on one machine."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._local = threading.local()
+        self._connections = PerThread(partial(_open_sqlite, self.path))
         self._log = Path(f"{self.path}-wal")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,20 +98,9 @@ class SqliteConsensus:
 
     def close(self) -> None:
         """Closes this thread's connection."""
-        connection = getattr(self._local, "connection", None)
+        connection = self._connections.drop()
         if connection is not None:
             connection.close()
-            self._local.connection = None
-
-    def _connection(self) -> sqlite3.Connection:
-        # A connection must not cross a fork: the child opens its own.
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None or self._local.process != os.getpid():
-            connection = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY_MS / 1000)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            self._local.connection, self._local.process = connection, os.getpid()
-        return connection
 
     def _looked(self, statement: str, values: Sequence[Any]) -> list[Any]:
         """What a query gives that may not write; see the module's docstring."""
@@ -130,7 +127,7 @@ class SqliteConsensus:
         try:
             if self.read_only:
                 return self._looked(statement, values)
-            return self._connection().execute(statement, values).fetchall()
+            return self._connections.get().execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise _failed(str(self.path), error) from None
         except OSError as error:
@@ -140,7 +137,7 @@ class SqliteConsensus:
         if self.read_only:
             raise ReadOnlyError(f"{self.path} may not be written", hint=_HINT)
         try:
-            return self._connection().execute(statement, values).rowcount
+            return self._connections.get().execute(statement, values).rowcount
         except sqlite3.Error as error:
             raise _failed(str(self.path), error, changes=True) from None
 
@@ -166,12 +163,18 @@ def _failed(where: str, error: sqlite3.Error, *, changes: bool = False) -> Store
     return StoreError(f"{where}: {error}", hint=hint)
 
 
+def _open_postgres(url: str) -> Any:
+    import psycopg
+
+    return psycopg.connect(url, autocommit=True, connect_timeout=10)
+
+
 class PostgresConsensus:
     """Logs in a PostgreSQL table; any number of machines. One table serves several lakes, told apart by `lake`."""
 
     def __init__(self, url: str, lake: str = "") -> None:
         self.url, self.lake = url, lake
-        self._local = threading.local()
+        self._connections = PerThread(partial(_open_postgres, url))
         if not self._run("SELECT to_regclass('tidegate_consensus')")[0][0][0]:
             # IF NOT EXISTS does not keep two sessions from creating it at once: the lock does.
             self._run(
@@ -238,18 +241,15 @@ class PostgresConsensus:
 
     def close(self) -> None:
         """Closes this thread's connection."""
-        connection = getattr(self._local, "connection", None)
+        connection = self._connections.drop()
         if connection is not None:
             connection.close()
-            self._local.connection = None
 
     def _connection(self) -> Any:
-        import psycopg
-
-        connection = getattr(self._local, "connection", None)
-        if connection is None or connection.closed or self._local.process != os.getpid():
-            connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
-            self._local.connection, self._local.process = connection, os.getpid()
+        connection = self._connections.get()
+        if connection.closed:
+            self._connections.drop()
+            connection = self._connections.get()
         return connection
 
     def _run(self, statement: str, values: Any = (), changes: bool = False) -> tuple[list[Any], int]:

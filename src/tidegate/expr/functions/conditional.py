@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr import order, spark_form
+from tidegate.expr.cancel import check
 from tidegate.expr.function import ANY, ANY_A, NEVER, scalar
 from tidegate.expr.functions import decimals
 from tidegate.expr.functions.compare import equal_transfer
@@ -45,6 +46,11 @@ def rescaled(values: pa.Array, target: pa.DataType) -> pa.Array:
     if values.type == target or not pa.types.is_decimal(target):
         return values
     return decimals.rescaled(values, target).values
+
+
+def _rescaled_datum(value: Datum, target: pa.DataType) -> Datum:
+    """The same of a constant, too: thousands of arms with constants need not be as long as the batch."""
+    return rescaled(spread(value, 1), target)[0] if isinstance(value, pa.Scalar) else rescaled(value, target)
 
 
 def rescaled_specs(specs: Specs, out: Type) -> Specs:
@@ -88,24 +94,28 @@ def case_transfer(out: Type, *args: Specs) -> Specs:
 
 
 @scalar(
-    "case", (ANY,), _case_type, variadic=True, lenient=True, sees_errors=True, hidden=True, errors=NEVER,
+    "case", (ANY,), _case_type, variadic=True, lenient=True, sees_errors=True, sees_scalars=True, hidden=True, errors=NEVER,
     transfer=case_transfer, stable=True, spark=spark_form.case,
 )  # fmt: skip
 def case(*args: Outcome, out: Type) -> Outcome:
     """The value behind the first condition that is true, else the last value."""
-    reached = pa.repeat(pa.scalar(True), len(args[-1].values))
-    taken: list[pa.Array] = []
+    n = length(*(arg.values for arg in args))
+    reached = pa.repeat(pa.scalar(True), n)
+    taken: list[tuple[pa.Array, Datum]] = []
     errors: list[Errors] = []
     for condition, value in _pairs(args):
-        here = pc.and_(reached, pc.fill_null(condition.values, False))
+        check()
+        here = pc.and_(reached, pc.fill_null(spread(condition.values, n), False))
         errors += [only_where(condition.errors, reached), only_where(value.errors, here)]
-        taken.append(here)
-        reached = pc.and_not(reached, here)
+        if here.true_count:
+            taken.append((here, _rescaled_datum(value.values, out.arrow)))
+            reached = pc.and_not(reached, here)
         if condition.errors is not None:
             reached = pc.and_(reached, condition.errors.is_null())
     errors.append(only_where(args[-1].errors, reached))
-    values = [rescaled(value.values, out.arrow) for value in (*args[1:-1:2], args[-1])]
-    chosen = pc.case_when(pc.make_struct(*taken), *values) if taken else values[0]
+    otherwise = rescaled(spread(args[-1].values, n), out.arrow)
+    masks, values = [mask for mask, _ in taken], [value for _, value in taken]
+    chosen = pc.case_when(pc.make_struct(*masks), *values, otherwise) if taken else otherwise
     # Where a reached condition failed no branch was taken, and `chosen` holds the ELSE: the error clears it.
     return with_errors(chosen, first_error(*errors))
 
@@ -142,6 +152,7 @@ def coalesce(*args: Outcome, out: Type) -> Outcome:
     errors = args[0].errors
     values = rescaled(args[0].values, out.arrow)
     for arg in args[1:]:
+        check()
         open_ = values.is_null() if errors is None else pc.and_(values.is_null(), errors.is_null())
         errors = first_error(errors, only_where(arg.errors, open_))
         values = pc.if_else(open_, rescaled(arg.values, out.arrow), values)
@@ -244,6 +255,7 @@ def _extreme(args: Sequence[Datum], out: Type, better: Callable[[pa.Array, pa.Ar
     arrays = [rescaled(spread(arg, n), out.arrow) for arg in args]
     best = arrays[0]
     for array in arrays[1:]:
+        check()
         # A comparison is NULL where one of them is: then the other is taken, if only because it is NULL too.
         best = pc.if_else(pc.fill_null(better(array, best), best.is_null()), array, best)
     return best

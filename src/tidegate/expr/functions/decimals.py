@@ -36,6 +36,7 @@ from tidegate.expr.outcome import (
     Datum,
     Outcome,
     failing,
+    first_error,
     length,
     spread,
     validity,
@@ -242,6 +243,26 @@ def rescaled(a: Datum, out: pa.DataType, mode: Mode = Mode.HALF_AWAY) -> Outcome
     if x is not None:
         return settle(x.values, x.scale, out, validity(a), mode)
     return settle_wide(a, out, mode)
+
+
+def exact(array: pa.Array, out: pa.DataType) -> Outcome:
+    """Decimals of any width, or integers, as type `out`; an error where a digit would be lost.
+
+    Arrow's own cast multiplies modulo 2**128 and then looks whether the product has grown: 717445719622.6570 as
+    decimal128(38, 29) comes back as 285274908.868….
+    """
+    if pa.types.is_integer(array.type):
+        array = array.cast(pa.decimal128(20, 0))  # what Arrow asks for a uint64, whatever its values are
+    elif array.type.bit_width < 128:
+        array = array.cast(pa.decimal128(array.type.precision, array.type.scale))
+    values, errors = settle_wide(array, out, Mode.FLOOR)
+    if array.type.scale > out.scale:
+        upper = settle_wide(array, out, Mode.CEIL)
+        cut_off = pc.fill_null(pc.not_equal(values, upper.values), False)
+        errors = first_error(errors, upper.errors, failing(cut_off, "too many digits after the point"))
+    if errors is not None and array.null_count:
+        errors = pc.if_else(array.is_valid(), errors, pa.scalar(None, errors.type))
+    return with_errors(values, errors if errors is not None and errors.null_count < len(errors) else None)
 
 
 def rounded(a: Datum, digits: int, out: pa.DataType, mode: Mode) -> Outcome:

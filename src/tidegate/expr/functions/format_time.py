@@ -7,13 +7,14 @@ A pattern that differs from row to row costs as many steps as there are differen
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr import civil, order
+from tidegate.expr.cancel import checked
 from tidegate.expr.civil import MICROS_A_MINUTE, MICROS_A_SECOND, MICROS_AN_HOUR, Ints, masked
 from tidegate.expr.function import MODERATE, NEVER, scalar
 from tidegate.expr.outcome import Datum, Outcome, to_numpy
@@ -33,6 +34,10 @@ _FOR_INTERVALS = (
     "HH24", "HH12", "HH", "MI", "SS", "SSSS", "SSSSS", "MS", "US", "FF1", "FF2", "FF3", "FF4", "FF5", "FF6",
     "Y,YYY", "YYYY", "YYY", "YY", "Y", "CC", "MM", "DD",
 )  # fmt: skip
+
+
+_AT_ONCE = 64
+"""Pieces of a pattern that are joined in one go."""
 
 
 class Clock:
@@ -230,9 +235,19 @@ def _piece(piece: Piece, c: Clock, zone: str) -> pa.Array | str:
 
 
 def _format(pattern: str, t: pa.Array, c: Clock, zone: str) -> Outcome:
-    texts = [_piece(piece, c, zone) for piece in pieces(pattern)]
+    given = pieces(pattern)
+    spelled = {piece: _piece(piece, c, zone) for piece in checked(dict.fromkeys(given), every=1)}
     blank = pa.repeat(pa.scalar(""), len(t))
-    return Outcome(masked(pc.binary_join_element_wise(blank, *texts, ""), t))
+    return Outcome(masked(_joined(blank, [spelled[piece] for piece in given]), t))
+
+
+def _joined(blank: pa.Array, texts: Sequence[pa.Array | str]) -> pa.Array:
+    """All texts of a row in one, some at a time: a long pattern takes long."""
+    while True:
+        runs = [texts[i : i + _AT_ONCE] for i in range(0, len(texts), _AT_ONCE)] or [()]
+        texts = [pc.binary_join_element_wise(blank, *run, "") for run in checked(runs, every=1)]
+        if len(texts) == 1:
+            return texts[0]
 
 
 def _format_interval(pattern: str, i: pa.Array) -> Outcome:

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr import order
+from tidegate.expr.cancel import check
 from tidegate.expr.function import ANY_A, ARRAY_A, NEVER, scalar
 from tidegate.expr.functions import compare
 from tidegate.expr.outcome import Datum, integers, length, spread, to_numpy
@@ -76,6 +77,36 @@ def _slices(sizes: np.ndarray) -> Iterator[slice]:
         start = end
 
 
+LONG_TEXTS = 1 << 24
+"""Bytes of texts, each as often as it is compared, from which on they are compared by rank."""
+
+
+def _repeated_bytes(x: pa.Array, sizes: np.ndarray) -> int:
+    if not (pa.types.is_string(x.type) or pa.types.is_binary(x.type)):
+        return 0
+    lengths = pc.fill_null(pc.binary_length(x), 0).to_numpy(zero_copy_only=False)
+    return int((lengths.astype(np.float64) * sizes).sum())
+
+
+def _ranked(x: pa.Array, arrays: Datum, sizes: np.ndarray) -> tuple[pa.Array, Datum]:
+    """Numbers in the order of the texts instead of them: a long text is compared once, not with every element."""
+    flat = arrays.values if isinstance(arrays, pa.Scalar) else arrays.flatten()
+    both = pa.concat_arrays([x, flat.cast(x.type)]).dictionary_encode()
+    ranks = np.empty(len(both.dictionary), np.int64)
+    ranks[pc.array_sort_indices(both.dictionary).to_numpy()] = np.arange(len(ranks))
+    null = to_bools(both.indices.is_null())
+    codes = (
+        pa.array(ranks[both.indices.fill_null(0).to_numpy()], mask=null)
+        if len(ranks)
+        else pa.nulls(len(both), pa.int64())
+    )
+    inside = codes[len(x) :]
+    if isinstance(arrays, pa.Scalar):
+        return codes[: len(x)], pa.ListArray.from_arrays(pa.array([0, len(inside)], pa.int32()), inside)[0]
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
+    return codes[: len(x)], pa.ListArray.from_arrays(offsets, inside, mask=arrays.is_null())
+
+
 def some_element(op: Comparison, x: Datum, arrays: Datum) -> pa.Array:
     """x op ANY(array) in pieces that fit memory."""
     n = length(x, arrays)
@@ -86,8 +117,11 @@ def some_element(op: Comparison, x: Datum, arrays: Datum) -> pa.Array:
     else:
         sizes = pc.fill_null(pc.list_value_length(arrays), 0).to_numpy(zero_copy_only=False)
     x = spread(x, n)
+    if _repeated_bytes(x, sizes) > LONG_TEXTS:
+        x, arrays = _ranked(x, arrays, sizes)
     parts = []
     for piece in _slices(sizes):
+        check()
         some = arrays if isinstance(arrays, pa.Scalar) else arrays[piece]
         parts.append(_any(op, x[piece], spread(some, piece.stop - piece.start)))
     return pa.concat_arrays(parts) if parts else pa.nulls(0, pa.bool_())

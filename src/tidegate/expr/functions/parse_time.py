@@ -70,6 +70,8 @@ class _Pattern:
         return ""
 
 
+_LONGEST = 500
+"""Letters of a pattern: a regular expression is made of it, whose groups are nested, and RE2 takes 1,000 levels of that."""
 _pattern = lru_cache(maxsize=256)(_Pattern)
 
 
@@ -140,6 +142,8 @@ def _assembled(texts: pa.Array, fields: dict[str, np.ndarray]) -> tuple[np.ndarr
 
 
 def _read(pattern: str, texts: pa.Array) -> tuple[np.ndarray, Errors] | str:
+    if len(pattern) > _LONGEST:
+        return f'format "{pattern[:50]}…" cannot be read: it has more than {_LONGEST} letters'
     compiled = _pattern(pattern)
     if compiled.unknown or not compiled.tokens:
         return f'format "{pattern}" cannot be read: "{compiled.unknown or pattern}" is not supported in input'

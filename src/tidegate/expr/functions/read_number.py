@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from tidegate.expr.function import ANYWHERE, MODERATE, cast
 from tidegate.expr.functions.bounded import inner_function
 from tidegate.expr.functions.cast_number import number_from_lanes
-from tidegate.expr.functions.decimals import OVERFLOW, settle_wide
+from tidegate.expr.functions.decimals import OVERFLOW, settle_wide, words
 from tidegate.expr.functions.number import INTEGER_NAMES, limits
 from tidegate.expr.outcome import (
     Errors,
@@ -36,13 +36,14 @@ from tidegate.expr.outcome import (
     to_numpy,
     with_errors,
 )
-from tidegate.expr.specs import Specs
+from tidegate.expr.specs import Specs, to_bools
 from tidegate.expr.time_text import parse_times
 from tidegate.expr.transfer import by_trend
 from tidegate.expr.types import (
     BOOL,
     FLOATS,
     INTEGERS,
+    MAX_PRECISION,
     MZ_TIMESTAMP,
     NUMERIC,
     TEXT,
@@ -82,6 +83,33 @@ def _tried(a: pa.Array, table: np.ndarray, type_: pa.DataType) -> pa.Array | Non
         return a.cast(type_)
     except pa.ArrowInvalid:
         return None
+
+
+def _tried_decimals(a: pa.Array, type_: pa.DataType) -> pa.Array | None:
+    """What Arrow reads, or None if it cannot read every row, or reads some as another number.
+
+    Arrow 26 multiplies by powers of ten modulo 2**128, and takes a fraction of more than 38 digits for zero. Short
+    text cannot get that far. Of other text the number is also read as a float, and must be about the same: one that
+    has wrapped around is off by at least its half, as what wraps is beyond 2**127 and what comes of it is not.
+    """
+    values = _tried(a, _OF_NUMBERS, type_)
+    if values is None or _too_short_to_wrap(a, type_):
+        return values
+    floats = _tried(a, _OF_NUMBERS, pa.float64())
+    if floats is None:
+        return None
+    low, high = words(values)
+    found = high * 2.0**64 + low.view(np.uint64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = to_numpy(floats, 0.0) * 10.0**type_.scale
+        same = np.abs(found - wanted) <= np.abs(wanted) * 1e-9
+    return values if bool((same | to_bools(a.is_null())).all()) else None
+
+
+def _too_short_to_wrap(a: pa.Array, type_: pa.DataType) -> bool:
+    """Whether no text has an exponent, nor more letters than the type leaves digits before the point."""
+    longest = pc.max(pc.binary_length(a)).as_py() or 0
+    return longest <= MAX_PRECISION - type_.scale and bool(raw_bytes(a).max(initial=0) <= ord("9"))
 
 
 def _where(mask: pa.Array, a: pa.Array) -> pa.Array:
@@ -173,7 +201,7 @@ def text_to_float(a: pa.Array, out: Type) -> Outcome:
 
 def text_to_numeric(a: pa.Array, out: Type) -> Outcome:
     """The number that the text spells, rounded half away from zero to the digits of the type."""
-    values = _tried(a, _OF_NUMBERS, out.arrow)
+    values = _tried_decimals(a, out.arrow)
     if values is not None:
         return Outcome(values)
     trimmed = pc.ascii_trim_whitespace(a)
@@ -181,7 +209,7 @@ def text_to_numeric(a: pa.Array, out: Type) -> Outcome:
     odd = pc.and_(pc.invert(plain), pc.match_substring_regex(trimmed, _SCIENTIFIC))
     errors = syntax_error(pc.invert(pc.or_(plain, odd)), a, "numeric")
     text = _where(plain, trimmed)
-    values = _tried(text, _OF_NUMBERS, out.arrow)
+    values = _tried_decimals(text, out.arrow)
     values, own = _read_plain(text, out.arrow) if values is None else Outcome(values)
     if pc.any(odd, min_count=0).as_py():
         scientific, more = _read_scientific(_where(odd, trimmed), out.arrow)

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import UnsupportedError
 from tidegate.expr import exact_json
+from tidegate.expr.functions.decimals import masked
 from tidegate.expr.types import (
     BOOL,
     BYTEA,
@@ -253,16 +254,21 @@ def _decimal(precision: int, scale: int) -> Mapped:
         )
     limit = 10**precision
 
-    def number(raw: bytes | None) -> Decimal | None:
-        if raw is None:
-            return None
-        whole = int.from_bytes(raw, "big", signed=True)
+    def word(raw: bytes | None) -> bytes:
+        whole = int.from_bytes(raw or b"", "big", signed=True)
         if abs(whole) >= limit:
             raise BadValue("numeric field overflow")
-        return Decimal(whole).scaleb(-scale)
+        return whole.to_bytes(16, "little", signed=True)
+
+    def convert(given: Values) -> pa.Array:
+        # The bytes themselves: Python's decimals are rounded to 28 digits by whatever computes with them.
+        values = in_list(given)
+        there = pa.array([raw is not None for raw in values], pa.bool_())
+        words = pa.py_buffer(b"".join(map(word, values)))
+        return masked(pa.Array.from_buffers(type_.arrow, len(values), [None, words]), there)
 
     type_ = numeric(precision, scale)
-    return Mapped(type_, lambda values: pa.array(list(map(number, in_list(values))), type_.arrow))
+    return Mapped(type_, convert)
 
 
 @lru_cache(1024)

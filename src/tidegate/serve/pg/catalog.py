@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from tidegate import fork
 from tidegate.errors import TidegateError
 from tidegate.expr import types as ours
 from tidegate.expr.duck import locked
@@ -61,7 +62,7 @@ class Catalog:
     """The catalog of one server, for all of its connections. Threads may share it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
         self._pool = ThreadPoolExecutor(8, "tidegate-catalog")
         self._seen: tuple[Relation, ...] | None = None
         self._duck: Any = None

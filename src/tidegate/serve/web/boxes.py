@@ -10,11 +10,11 @@ A box is made by the page that shows it and is known by a random name. Of those 
 from __future__ import annotations
 
 import secrets
-import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tidegate import fork
 from tidegate.scan.watch import Watch
 from tidegate.serve.desk import Client, Desk
 
@@ -31,7 +31,7 @@ class Box:
         self.client = client
         client.limit("max_result_bytes", RESULT_BYTES)
         self._watch: Watch | None = None
-        self._lock, self._alone, self._newest = threading.Lock(), threading.Lock(), 0
+        self._lock, self._alone, self._newest = fork.lock(), fork.lock(), 0
 
     @contextmanager
     def explaining(self) -> Iterator[bool]:
@@ -71,7 +71,7 @@ class Boxes:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self._boxes: OrderedDict[str, Box] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     @staticmethod
     def name() -> str:

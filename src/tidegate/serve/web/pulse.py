@@ -8,13 +8,13 @@ Counts are those of what is committed, whoever ingests, so they are right for so
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tidegate import fork
 from tidegate.ingest.made import Counts
 from tidegate.session.source_status import SourceStatus
 
@@ -36,7 +36,7 @@ class Pulse:
 
     def __init__(self) -> None:
         self._looks: deque[Look] = deque(maxlen=LOOKS)
-        self._lock = threading.Lock()
+        self._lock = fork.lock()
 
     def feel(self, sources: Mapping[str, SourceStatus], at: float | None = None) -> None:
         """Remembers what there is now."""
