@@ -83,6 +83,7 @@ bench-ingest: setup kafka ## files and topics through a transform, beside Spark'
 bench-restart: setup ## restart and first read of a 30-day window, with 20 times the history behind it
 	PYTHONPATH=. $(BIN)/python -m bench.restart
 
+prove: export PYTEST_TIMEOUT := 7200
 prove: setup postgres kafka ## laws, golden files, reads, sources, simulation and kills with many more random cases (SEED=… to repeat a run)
 	@echo "seed $(SEED): repeat with make prove SEED=$(SEED)"
 	HYPOTHESIS_PROFILE=prove $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) $(wildcard tests/laws) tests/golden
