@@ -1,4 +1,4 @@
-"""Hypothesis profiles, and the order of tests.
+"""Hypothesis profiles, the order of tests, and their time limits (`tests/limits.py`).
 
 `quick` (the default) tries 100 cases a law, what `make test` can afford; a law that needs more to catch its planted lie says
 so itself. Its cases are the same each time, so that `make test` tells of a change and not of luck. `prove` (`make prove`)
@@ -11,6 +11,8 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+pytest_plugins = ("tests.limits",)
 
 settings.register_profile(
     "quick",
@@ -40,7 +42,12 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, all others as they are."""
+    """The longest first, with more time; all others as they are."""
+    from tests.limits import give_more_time  # a plugin must not be imported before pytest does so
+
+    for item in items:
+        if item.name in LONGEST:
+            give_more_time(item)
     items.sort(key=lambda item: item.name not in LONGEST)
 
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from tests.limits import share
 from tidegate.errors import StoreError
 from tidegate.store.object import ObjectBlob
 
@@ -86,6 +87,7 @@ def _postgres(more: str) -> str:
     _as_postgres(programs / "initdb", "-A", "trust", "--no-sync", "-U", "tidegate", "-D", data)
     settings = f"-c listen_addresses= -c unix_socket_directories={root} -c fsync=off {more}"
     _as_postgres(programs / "pg_ctl", "-D", data, "-w", "-o", settings, "-l", root / "log", "start")
+    _share_postgres(data)
     atexit.register(_as_postgres, programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
     return f"postgresql://tidegate@/postgres?host={root}"
 
@@ -95,6 +97,12 @@ def crash_postgres(url: str) -> None:
     root = Path(url.partition("host=")[2])
     command = ["-D", root / "data", "-w", "-m", "immediate", "-l", root / "log", "restart"]
     _as_postgres(_initdb().parent / "pg_ctl", *command)
+    _share_postgres(root / "data")
+
+
+def _share_postgres(data: Path) -> None:
+    """`pg_ctl` leaves the server running and ends: only its own file says which process it is."""
+    share(int((data / "postmaster.pid").read_text().splitlines()[0]))
 
 
 def _as_postgres(*command: str | Path) -> None:
@@ -149,6 +157,7 @@ def s3() -> S3:
             stderr=log,
             start_new_session=True,
         )
+    share(server.pid)
     atexit.register(_kill, server)
     _wait(lambda: _answers(f"http://127.0.0.1:{port}/lake"), "the S3 server")
     options = S3(

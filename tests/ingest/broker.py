@@ -272,12 +272,15 @@ def _java() -> str:
 
 
 def _start(java: str, folder: Path, owner: int) -> None:
+    from tests.limits import share  # here: as the keeper's program this module knows no other of the tests
+
     ports = {name: _free_port() for name in ("plain", "sasl", "front", "behind", "controller")}
     text = SETTINGS.format(**ports, folder=folder, user=USER, password=PASSWORD)
     (folder / "settings").write_text(text)
     command = [sys.executable, __file__, java, str(folder), str(owner)]
     with open(folder / "log", "ab") as log:
         keeper = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    share(keeper.pid, with_others=True)
     _keepers.append(keeper)
     end = time.monotonic() + 120
     while not _answers(f"127.0.0.1:{ports['plain']}"):

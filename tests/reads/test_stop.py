@@ -187,7 +187,8 @@ def test_a_result_that_is_left_behind(folder: Path) -> None:
 
 
 CHILD = """
-import sys, threading, tidegate
+import signal, sys, threading, tidegate
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a child of nohup, or of a script's background, ignores it
 db = tidegate.open(sys.argv[1])
 db.sql("SELECT id FROM t LIMIT 1")
 threads, leases = threading.active_count(), db.status().collections["t"].leases

@@ -72,6 +72,35 @@ SELECT c.id, l.m FROM customers c, LATERAL (SELECT max(price) AS m FROM orders o
 SELECT c.id, l.n FROM customers c LEFT JOIN LATERAL (SELECT count(*) AS n FROM orders o WHERE o.customer = c.id) l ON
 l.n > 4;
 
+-- what leaves the side of an outer join that is filled with NULLs, and is not made of its columns
+SELECT c.id, l.x FROM customers c LEFT JOIN LATERAL (SELECT c.score AS x FROM orders o WHERE o.customer = c.id AND
+o.quantity = 4) l ON true;
+SELECT c.id FROM customers c LEFT JOIN LATERAL (SELECT c.id AS x FROM orders o WHERE o.customer = c.id) l ON true WHERE
+l.x IS NULL;
+SELECT c.id, l.x FROM customers c LEFT JOIN LATERAL (SELECT c.score AS x) l ON c.id > 20;
+SELECT c.id, l.x, l.y FROM customers c LEFT JOIN LATERAL (SELECT c.score AS x, c.id + 1 AS y WHERE c.country = 'de') l ON
+true WHERE coalesce(l.y, 0) < 30;
+SELECT c.id, l.one, l.z, coalesce(l.x, -1) FROM customers c LEFT JOIN LATERAL (SELECT 1 AS one, c.id * 2 AS x,
+coalesce(c.score, 0) AS z FROM orders o WHERE o.customer = c.id AND o.status = 'paid' LIMIT 1) l ON true;
+SELECT c.id, l.x, l.n FROM customers c LEFT JOIN LATERAL (SELECT c.country AS x, count(*) AS n FROM orders o WHERE
+o.customer = c.id GROUP BY c.country) l ON l.n > 5;
+SELECT c.id, l.x FROM customers c LEFT JOIN LATERAL (SELECT DISTINCT c.country AS x FROM orders o WHERE o.customer = c.id
+AND o.quantity > 6) l ON true WHERE l.x IS NULL OR l.x = 'de';
+SELECT c.id, m.z FROM customers c LEFT JOIN LATERAL (SELECT c.id AS x FROM orders o WHERE o.customer = c.id AND o.id < 60) l
+ON true LEFT JOIN LATERAL (SELECT l.x AS z) m ON true;
+SELECT c.id, l.x, l.y FROM customers c LEFT JOIN LATERAL (SELECT c.id AS x, m.y FROM orders o LEFT JOIN LATERAL (SELECT
+o.quantity AS y WHERE o.quantity > 3) m ON true WHERE o.customer = c.id AND o.id < 80) l ON true;
+SELECT c.id, x.one, x.status FROM customers c LEFT JOIN (SELECT customer, 1 AS one, status FROM orders WHERE quantity = 4) x
+ON x.customer = c.id WHERE x.one IS NULL OR x.status = 'paid';
+SELECT x.one, x.id, o.id FROM (SELECT 1 AS one, id FROM customers WHERE country = 'de') x RIGHT JOIN orders o ON o.customer =
+x.id WHERE x.one IS NULL AND o.id < 40;
+SELECT x.one, y.two FROM (SELECT 1 AS one, id FROM customers WHERE id < 9) x FULL JOIN (SELECT 2 AS two, id FROM customers
+WHERE id > 5) y ON x.id = y.id WHERE x.one IS NULL OR y.two IS NULL;
+SELECT c.id, (SELECT c.score FROM orders o WHERE o.customer = c.id AND o.quantity = 4 ORDER BY o.id LIMIT 1), (SELECT 1 FROM
+products p WHERE p.id = c.id) FROM customers c;
+SELECT c.id, (SELECT c.score), c.id IN (SELECT c.score FROM products p WHERE p.id < 3) FROM customers c;
+SELECT c.id, l.x FROM customers c, LATERAL (SELECT c.score AS x UNION ALL SELECT c.id AS x) l;
+
 -- windows
 SELECT id, row_number() OVER (PARTITION BY customer ORDER BY at, id), rank() OVER (ORDER BY quantity) FROM orders;
 SELECT id, sum(price) OVER (PARTITION BY status ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM orders;

@@ -8,7 +8,7 @@ from tidegate.errors import BindError, TidegateError, UnsupportedError
 from tidegate.expr.show import show
 from tidegate.expr.types import FLOAT8, INT4, INT8, INTERVAL, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
 from tidegate.sql.catalog import Names, Relation, View
-from tidegate.sql.split import Ask, General, Join, Scan, every, free
+from tidegate.sql.split import Ask, General, Join, Scan, columns_of, every, free
 from tidegate.sql.split_query import general
 
 CATALOG = Names(
@@ -227,3 +227,28 @@ def test_refusals_say_where(sql: str, error: type[TidegateError], said: str, at:
     if at is not None:
         position = caught.value.position
         assert sql[position.start : position.end] == at
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "SELECT o.price AS x",
+        "SELECT o.price AS x FROM c WHERE c.id = o.c",
+        "SELECT DISTINCT o.price AS x FROM c",
+        "SELECT o.price AS x, count(*) FROM c GROUP BY o.price",
+        "SELECT o.price AS x UNION ALL SELECT o.price FROM c",
+        "SELECT DISTINCT ON (o.price) o.price AS x FROM c ORDER BY o.price, c.id",
+        "SELECT x FROM (SELECT o.price AS x) y",
+    ],
+)  # fmt: skip
+def test_a_column_of_the_query_around_that_leaves_a_subquery_is_one_of_its_own(inner: str) -> None:
+    """An outer join fills it with NULL, and not the column outside that it was made of."""
+    found = split(f"SELECT o.price, l.x FROM o LEFT JOIN LATERAL ({inner}) l ON o.id > 5 WHERE l.x IS NULL")
+    price, x = found.columns
+    assert price.index != x.index
+    [join] = [rel for rel in every(found.rel) if isinstance(rel, Join) and rel.kind == "left"]
+    left, right = ({column.index for column in columns_of(side)} for side in (join.left, join.right))
+    assert price.index in left - right
+    assert x.index in right - left
+    [scan] = [scan for scan in found.scans() if scan.source == "o"]
+    assert not scan.conditions

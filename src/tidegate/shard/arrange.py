@@ -151,6 +151,7 @@ def _packed(groups: Sequence[list[int]], sizes: Sequence[int], limit: int) -> It
         if waiting and total + size >= limit:
             yield waiting
             waiting, total = [], 0
-        waiting, total = [*waiting, *group], total + size
+        waiting += group
+        total += size
     if waiting:
         yield waiting

@@ -24,8 +24,9 @@ never passes a lease. Parts of which all rows have ended by themselves are dropp
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,14 +35,17 @@ import pyarrow.compute as pc
 from tidegate.errors import CorruptError
 from tidegate.shard.change import Part, Replace
 from tidegate.shard.expire import advance, drop_expired, follow
+from tidegate.shard.gather import size_of
 from tidegate.shard.lease import Lease, hold, release_expired
 from tidegate.shard.merge import Block, concat, in_order, merge, summed
-from tidegate.shard.parts import SCHEMA, from_table
+from tidegate.shard.parts import SCHEMA
 from tidegate.shard.schema import Schema
 from tidegate.shard.state import Conflict, State
 from tidegate.shard.stream import blocks
 from tidegate.shard.validity import Validity, ends, still_valid
 from tidegate.shard.writer import INFLATION, PartSwept, Shard, order_of, schema_of
+
+T = TypeVar("T")
 
 SMALLEST_TIER = 64 << 10
 """Parts up to this size are all of one tier."""
@@ -169,15 +173,15 @@ def _fill(sizes: np.ndarray, target: int) -> Iterator[range]:
 def _tiers(sizes: np.ndarray, target: int, fanout: int) -> Iterator[range]:
     """Runs of at least `fanout` parts of one tier or below it; the smallest tier with such a run goes first."""
     free = sizes < target / 2
+    before = np.concatenate([[0], np.cumsum(sizes)])
     limit = SMALLEST_TIER
     while free.any():
         limit = min(limit, target // 2)
         for run in _runs(free & (sizes <= limit)):
             start = run.start
             while run.stop - start >= fanout:
-                total = np.cumsum(sizes[start : run.stop])
-                stop = start + max(fanout, int(np.searchsorted(total, target)) + 1)
-                stop = min(stop, run.stop)
+                full = int(np.searchsorted(before, before[start] + target))
+                stop = min(max(start + fanout, full), run.stop)
                 # A part as large as all others together would be rewritten for little.
                 if 2 * sizes[start:stop].max() <= sizes[start:stop].sum() or limit == SMALLEST_TIER:
                     free[start:stop] = False
@@ -196,11 +200,7 @@ def _runs(mask: np.ndarray) -> list[range]:
 
 def parts_of(state: State, ids: np.ndarray) -> list[Part]:
     """The parts of these ids, in the order of their times."""
-    wanted = pa.array(ids)
-    tables = state.parts.tables(["id"])
-    places = [np.flatnonzero(pc.is_in(table.column("id"), value_set=wanted).to_numpy()) for table in tables]
-    found = from_table(state.parts.pick(places))
-    return sorted(found, key=lambda part: (part.first, part.last, part.id))
+    return sorted(state.parts.find(ids), key=lambda part: (part.first, part.last, part.id))
 
 
 def rewrite(shard: Shard, lease: Lease, group: Sequence[Part]) -> int | None:
@@ -278,19 +278,16 @@ def outputs(shard: Shard, aging: Aging, group: Sequence[Part], order: tuple[int,
 def gathered(updates: Iterator[Block], limit: int) -> Iterator[Block]:
     """Blocks of at least so many bytes, but for the last."""
     waiting: list[Block] = []
+    size = 0
     for block in updates:
         if len(block):
             waiting.append(block)
-        if sum(_size(piece) for piece in waiting) >= limit:
+            size += size_of(block)
+        if size >= limit:
             yield concat(waiting)
-            waiting = []
+            waiting, size = [], 0
     if waiting:
         yield concat(waiting)
-
-
-def _size(block: Block) -> int:
-    size: int = sum(column.nbytes for column in block.columns) + 16 * len(block)
-    return size
 
 
 def _updates(shard: Shard, aging: Aging, group: Sequence[Part], order: tuple[int, ...]) -> Iterator[Block]:
@@ -305,13 +302,43 @@ def _updates(shard: Shard, aging: Aging, group: Sequence[Part], order: tuple[int
         yield from itertools.chain.from_iterable(stream(part) for part in group)
         return
     places = [aging.ids.index(id_) for id_ in order]
+    piles = together([(part, part.rows) for part in group], shard.config.batch_rows)
     runs = [
-        stream(part)
-        if part.order[: len(order)] == order
-        else iter([in_order(concat(list(stream(part))), places)])
-        for part in group
+        sorted_run(pile, stream, lambda part: part.order[: len(order)] == order, places) for pile in piles
     ]
     yield from merged(aging.state, places, runs)
+
+
+def together(items: Sequence[tuple[T, int]], most: int) -> list[list[T]]:
+    """Items with how many rows they have, in piles of at most so many rows; an item that has more is a pile by itself.
+
+    Merging takes time by the square of the number of runs, and holds a batch of each in memory. So parts that are smaller than a
+    batch are sorted together into a run of about one batch.
+    """
+    piles: list[list[T]] = []
+    total = most
+    for item, rows in items:
+        if total + rows > most:
+            piles.append([])
+            total = 0
+        piles[-1].append(item)
+        total += rows
+    return piles
+
+
+def sorted_run(
+    pile: Sequence[T],
+    stream: Callable[[T], Iterator[Block]],
+    is_sorted: Callable[[T], bool],
+    places: Sequence[int],
+) -> Iterator[Block]:
+    """The updates of a pile as one sorted stream: as they come if that is one sorted item, else read whole and sorted."""
+    if len(pile) == 1 and is_sorted(pile[0]):
+        yield from stream(pile[0])
+        return
+    found = [block for item in pile for block in stream(item)]
+    if found:
+        yield in_order(concat(found), places)
 
 
 def merged(state: State, places: Sequence[int], runs: Sequence[Iterator[Block]]) -> Iterator[Block]:

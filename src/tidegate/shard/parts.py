@@ -149,15 +149,18 @@ class Segment:
     def _frame(self) -> Frame:
         return frame_of(self.table(["rows", "stats"])) if self.known is None else self.known
 
-    def without(self, ids: np.ndarray) -> tuple[Segment, np.ndarray]:
-        """The segment without those ids that are in it, and the positions that died."""
+    def positions(self, ids: np.ndarray) -> np.ndarray:
+        """Where those of the ids are that are in it and live."""
         if not len(ids) or not len(self.ids):
-            return self, np.zeros(0, np.int64)
+            return np.zeros(0, np.int64)
         at = np.searchsorted(self.ids, ids)
         inside = at < len(self.ids)
-        at = at[inside][self.ids[at[inside]] == ids[inside]]
-        if self.dead is not None:
-            at = at[~self.dead[at]]
+        at = np.asarray(at[inside][self.ids[at[inside]] == ids[inside]])
+        return at if self.dead is None else at[~self.dead[at]]
+
+    def without(self, ids: np.ndarray) -> tuple[Segment, np.ndarray]:
+        """The segment without those ids that are in it, and the positions that died."""
+        at = self.positions(ids)
         if not len(at):
             return self, at
         dead = np.zeros(len(self.ids), bool) if self.dead is None else self.dead.copy()
@@ -185,6 +188,15 @@ class Parts:
             rows=self.rows + sum(part.rows for part in new),
             size=self.size + sum(part.size for part in new),
         )
+
+    def find(self, ids: np.ndarray) -> list[Part]:
+        """Those of the ids that are there, found by binary search: nothing here looks at all parts."""
+        wanted = set(ids.tolist())
+        found = [part for part in self.fresh if part.id in wanted]
+        for segment in self.segments:
+            at = segment.positions(ids)
+            found += from_table(segment.take(at)) if len(at) else []
+        return found
 
     def remove(self, ids: Iterable[int]) -> tuple[Parts, list[Part]]:
         """Without these parts, and what they were. A part that is not there is an error: somebody else removed it."""

@@ -21,7 +21,7 @@ An outline reads the columns of the key, once, and needs no statistics.
 from __future__ import annotations
 
 import itertools
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,10 +30,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.shard.change import Part
-from tidegate.shard.compact import Aging, gathered, merged
+from tidegate.shard.compact import Aging, gathered, merged, sorted_run, together
 from tidegate.shard.file import PartFile
 from tidegate.shard.machine import Machine
-from tidegate.shard.merge import Block, concat, in_order
+from tidegate.shard.merge import Block
 from tidegate.shard.rowkey import row_keys
 from tidegate.shard.schema import Schema
 from tidegate.shard.splice import Rows
@@ -130,15 +130,17 @@ def cut(outlines: Sequence[Outline], many: int) -> list[bytes]:
 
 
 def share(parts: Sequence[Part], outlines: Sequence[Outline], cuts: Sequence[bytes]) -> list[Share]:
-    """What each share must look at."""
+    """What each share must look at. A part is asked only for the shares between its least and its greatest key."""
     bounds: list[bytes | None] = [None, *cuts, None]
-    shares = []
-    for low, high in itertools.pairwise(bounds):
-        pieces = [
-            Piece(part, _meeting(found, low, high)) for part, found in zip(parts, outlines, strict=True)
-        ]
-        shares.append(Share(low, high, tuple(piece for piece in pieces if piece.stretches)))
-    return shares
+    pieces: list[list[Piece]] = [[] for _ in bounds[1:]]
+    for part, found in zip(parts, outlines, strict=True):
+        if found.lows:
+            first, last = bisect_right(cuts, min(found.lows)), bisect_right(cuts, max(found.highs))
+            for at in range(first, last + 1):
+                if stretches := _meeting(found, bounds[at], bounds[at + 1]):
+                    pieces[at].append(Piece(part, stretches))
+    ends = itertools.pairwise(bounds)
+    return [Share(low, high, tuple(some)) for (low, high), some in zip(ends, pieces, strict=True)]
 
 
 def _meeting(found: Outline, low: bytes | None, high: bytes | None) -> Sequence[int]:
@@ -154,14 +156,12 @@ def outputs(shard: Shard, aging: Aging, given: Share, order: tuple[int, ...]) ->
     """The updates of a share in the order, as blocks of the size of a part."""
     places = [aging.ids.index(id_) for id_ in order]
 
-    def run(piece: Piece) -> Iterator[Block]:
-        found = _updates(shard, aging, given, piece, places[: len(key_of(order))])
-        if is_sorted(piece.part, order):
-            return found
-        blocks = list(found)
-        return iter([in_order(concat(blocks), places)] if blocks else [])
+    def stream(piece: Piece) -> Iterator[Block]:
+        return _updates(shard, aging, given, piece, places[: len(key_of(order))])
 
-    runs = [run(piece) for piece in given.pieces]
+    sized = [(piece, min(piece.part.rows, len(piece.stretches) * PAGE_ROWS)) for piece in given.pieces]
+    piles = together(sized, shard.config.batch_rows)
+    runs = [sorted_run(pile, stream, lambda piece: is_sorted(piece.part, order), places) for pile in piles]
     return gathered(merged(aging.state, places, runs), SLACK * INFLATION * shard.config.part_bytes)
 
 

@@ -225,13 +225,17 @@ class Writer:
         return Column(len(self.columns) - 1, type_)
 
     def _prepared(self, rel: Rel, exprs: Iterable[Expr]) -> tuple[str, dict[Expr, str]]:
-        """The node with expressions computed beside its columns, and what these are called; columns are called as they are."""
+        """The node with expressions computed beside its columns, and what these are called; its columns are called as they are.
+
+        A column of a query around is computed too: Spark takes such a one in SELECT, and not as a key of GROUP BY.
+        """
         names: dict[Expr, str] = {}
         made = []
+        own = {column.index for column in columns_of(rel)}
         for expr in exprs:
             if expr in names:
                 continue
-            if isinstance(expr, Column):
+            if isinstance(expr, Column) and expr.index in own:
                 names[expr] = self.name(expr)
                 continue
             names[expr] = f"`x{next(self._fresh)}`"

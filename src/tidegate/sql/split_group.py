@@ -65,7 +65,8 @@ class Grouped(GroupBinder):
                     hint="1 month is equal to 30 days: group by extract(epoch from …) or a text",
                     position=rows.position(select.at),
                 )
-            own = isinstance(key.value, Column)
+            # A column of a query around this one gets a number of its own, as in `SelectBinder._mapped`.
+            own = isinstance(key.value, Column) and key.value.index in rows.names.numbers()
             self.keys[key.value] = (
                 key.value if isinstance(key.value, Column) and own else self._new(key.value.type, key.label)
             )

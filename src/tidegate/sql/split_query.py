@@ -238,7 +238,8 @@ class Queries:
                 found = self._named(source)
                 return self._called(found, source.alias, source.name[-1].text)
             case Derived():
-                found = self.query(source.query, outer if source.lateral else _beyond(outer), nested=True)
+                around = _around(outer) if source.lateral else _beyond(outer)
+                found = self.query(source.query, around, nested=True)
                 return self._called(found, source.alias, None)
             case TableFunction(_, _, at):
                 raise self.unsupported("a table function in FROM", at)
@@ -295,6 +296,13 @@ class Queries:
                 error.message = f'in view "{name}": {error.message}'
             raise
         return replace(found, names=view.columns + found.names[len(view.columns) :])
+
+
+def _around(outer: Names | None) -> Names | None:
+    """What LATERAL sees: what stands beside it is around all that stands in it, its own subqueries in FROM included."""
+    if outer is None or not outer.beside:
+        return outer
+    return replace(outer, beside=False, outer=_around(outer.outer))
 
 
 def _beyond(outer: Names | None) -> Names | None:

@@ -17,7 +17,7 @@ from tidegate.expr.tree import Column, Expr
 from tidegate.expr.types import INT8
 from tidegate.sql.express import Binder
 from tidegate.sql.outputs import known, order_key, outputs
-from tidegate.sql.split import Ask, Distinct, Filter, Map, Order, Rel, Span, Summary, Window
+from tidegate.sql.split import Ask, Distinct, Filter, Map, Order, Rel, Span, Summary, Window, columns_of
 from tidegate.sql.split_group import Grouped, groups_of
 from tidegate.sql.split_names import Gathered, Names, RowBinder, has_interval
 from tidegate.sql.syntax import Ordering, Select
@@ -101,13 +101,18 @@ class SelectBinder:
             gathered.windows = []
 
     def _mapped(self, leaving: Sequence[Expr]) -> dict[Expr, Column]:
-        """A column for each expression."""
+        """A column for each expression.
+
+        A column of a query around this one gets a number of its own here: a row that an outer join fills with NULLs has NULL in
+        what this query makes, and its value in the column outside: `a LEFT JOIN LATERAL (SELECT a.x) s ON false`.
+        """
         columns: dict[Expr, Column] = {}
         made = []
+        own = {column.index for column in columns_of(self.rel)}
         for expr in leaving:
             if expr in columns:
                 continue
-            if isinstance(expr, Column):
+            if isinstance(expr, Column) and expr.index in own:
                 columns[expr] = expr
                 continue
             columns[expr] = self.queries.numbers.new(expr.type)
