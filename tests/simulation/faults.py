@@ -80,7 +80,9 @@ class Faults:
         if self.late and self.random.random() < 0.2:
             self.arrive()
         kinds = [kind for kind in possible if kind in self.kinds]
-        if not kinds or self.random.random() >= self.often:
+        # There are many more reads than changes, and a read that fails is only asked again.
+        often = self.often / 8 if possible is READS else self.often
+        if not kinds or self.random.random() >= often:
             return work()
         kind = self.random.choice(kinds)
         self.planted.append(kind)

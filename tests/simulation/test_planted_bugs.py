@@ -169,8 +169,8 @@ UNSEEN: dict[str, tuple[str, Plant]] = {
         lambda p: p.setattr(Machine, "_put_verified", lambda self, name, data: self.blob.put(name, data)),
     ),
 }
-"""The first two cover for each other: only both together lose rows. The third guards against a store that loses what it acknowledged,
-which is not simulated."""
+"""The first two cover for each other: only both together lose rows. The third guards against a store that loses what it has
+acknowledged, which is not simulated."""
 QUICK = (
     "lost is believed, and parts are deleted without a look at the newest state",
     "done is believed",
