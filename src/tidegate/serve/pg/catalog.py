@@ -32,6 +32,7 @@ from tidegate.serve.pg.catalog_fill import Relation, fill, relations
 from tidegate.serve.pg.catalog_text import named, spoken
 from tidegate.serve.pg.settings import Settings
 from tidegate.serve.pg.sqlstate import Trouble
+from tidegate.serve.pg.types import OID
 from tidegate.session.lake import Lake
 
 SECONDS = 10.0
@@ -176,6 +177,8 @@ def _type(given: pa.DataType) -> Type:
         return ours.numeric(given.precision, given.scale)
     if pa.types.is_timestamp(given):
         return ours.TIMESTAMP if given.tz is None else ours.TIMESTAMPTZ
+    if pa.types.is_list(given) and pa.types.is_int64(given.value_type):
+        return ours.array(OID)
     if pa.types.is_list(given) and not pa.types.is_nested(given.value_type):
         return ours.array(_type(given.value_type))
     return ours.TEXT

@@ -29,7 +29,7 @@ from tidegate.sql.lex import Token, tokens
 FUNCTIONS = frozenset(
     (
         "version", "current_schema", "current_schemas", "current_database", "current_catalog", "current_user",
-        "session_user", "user", "pg_backend_pid", "current_setting", "set_config", "pg_is_in_recovery",
+        "session_user", "user", "pg_backend_pid", "pg_advisory_unlock_all", "current_setting", "set_config", "pg_is_in_recovery",
         "has_schema_privilege", "has_table_privilege", "has_database_privilege", "pg_encoding_to_char",
         "txid_current", "inet_server_addr", "inet_server_port", "to_regclass", "to_regtype", "format_type",
         "pg_postmaster_start_time", "pg_get_viewdef", "obj_description", "pg_table_is_visible", "pg_get_userbyid",

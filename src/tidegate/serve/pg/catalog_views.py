@@ -6,6 +6,7 @@ A client's own name, database and settings are variables of its DuckDB connectio
 from __future__ import annotations
 
 from tidegate.serve.pg.settings import VERSION
+from tidegate.text import CONTEXTUAL, JOINING, RESERVED
 
 DATABASE_OID, OWNER, CATALOG, PUBLIC, SCHEMA = 16_383, 10, 11, 2200, 13_000
 """Numbers of the database, of who owns everything, and of the three schemas."""
@@ -54,6 +55,7 @@ CREATE MACRO tg_current_setting(a) AS (SELECT s.setting FROM pg_settings s WHERE
 CREATE MACRO tg_set_config(a, b, c) AS b;
 CREATE MACRO pg_backend_pid() AS getvariable('tg_pid')::integer;
 CREATE MACRO pg_is_in_recovery() AS false;
+CREATE MACRO pg_advisory_unlock_all() AS '';
 CREATE MACRO pg_my_temp_schema() AS 0::bigint;
 CREATE MACRO inet_server_addr() AS NULL::varchar;
 CREATE MACRO inet_server_port() AS NULL::integer;
@@ -73,7 +75,8 @@ CREATE MACRO pg_size_pretty(a) AS a::varchar || ' bytes';
 CREATE MACRO array_remove(a, b) AS list_filter(a, lambda x: x <> b);
 CREATE MACRO array_upper(a, b) AS len(a)::integer;
 CREATE MACRO array_lower(a, b) AS CASE WHEN len(a) > 0 THEN 1 END;
-CREATE MACRO quote_ident(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*') THEN a
+CREATE MACRO quote_ident(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*')
+    AND a NOT IN ({", ".join(f"'{word}'" for word in sorted(RESERVED | JOINING | CONTEXTUAL))}) THEN a
     ELSE '"' || replace(a, '"', '""') || '"' END;
 CREATE MACRO quote_literal(a) AS '''' || replace(a::varchar, '''', '''''') || '''';
 CREATE MACRO to_regclass(a) AS (SELECT r.oid FROM tg_regclass r WHERE r.name = a::varchar);

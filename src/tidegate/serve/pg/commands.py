@@ -24,13 +24,14 @@ from tidegate.serve.desk import Client
 from tidegate.serve.pg import sqlstate
 from tidegate.serve.pg.catalog import Catalog, Who
 from tidegate.serve.pg.catalog_text import is_catalog, unqualified
-from tidegate.serve.pg.cursors import Cursors
+from tidegate.serve.pg.cursors import Cursors, Rows
 from tidegate.serve.pg.holes import Filled, Piece, fill
 from tidegate.serve.pg.own import Answer, Own
+from tidegate.session import modify
 from tidegate.session.lake import Lake, Seen
 from tidegate.session.query import columns_of
-from tidegate.sql import grammar
-from tidegate.sql.statement import Query
+from tidegate.sql import grammar, syntax
+from tidegate.sql.statement import Delete, Insert, Query, Update
 
 T = TypeVar("T")
 Columns: TypeAlias = "tuple[tuple[str, ...], tuple[Type, ...]]"
@@ -59,6 +60,8 @@ class Commands:
     def __init__(self, client: Client, catalog: Catalog, who: Who) -> None:
         self.client, self.catalog, self.who = client, catalog, who
         self.cursors = Cursors()
+        self.portal: Callable[[str, Stop], Rows | None] = lambda *_: None
+        """The protocol's portal of a name, run; None: there is none. MOVE and FETCH see it too (asyncpg's `forward`)."""
         self.own = Own(client.db, ended=self.cursors.ended)
 
     @property
@@ -103,7 +106,9 @@ class Commands:
                 result = self.answer(query, watch, types, values).result
                 return self.cursors.declare(name, hold=hold, result=result)
             case "fetch" | "move":
-                return self.cursors.fetch(piece)
+                name = self.cursors.name(piece)
+                portal = None if name in self.cursors.open else self.portal(name, watch)
+                return self.cursors.fetch(piece, portal)
             case "close":
                 return self.cursors.close(piece)
             case _:
@@ -124,11 +129,17 @@ class Commands:
         return _placed(self.bound, fill(piece, types, values), piece)
 
     def bound(self, text: str) -> Columns | None:
-        """The columns of a query, which is bound and not run; None: it is none."""
-        found = grammar.statement(text)
-        if not isinstance(found, Query):
-            return None
-        return columns_of(found.query, Seen(self.lake), self.lake.clock.now())
+        """The columns of a query, which is bound and not run; None: it is none. What changes rows is bound too."""
+        match grammar.statement(text):
+            case Query(parsed):
+                return columns_of(parsed, Seen(self.lake), self.lake.clock.now())
+            case (Update() | Delete()) as given:
+                modify.plan(self.lake, given)
+            case Insert(query=syntax.Query() as parsed):
+                columns_of(parsed, Seen(self.lake), self.lake.clock.now())
+            case _:
+                pass
+        return None
 
     def _has(self, name: str) -> bool:
         return self.lake.catalog.find(name) is not None

@@ -153,6 +153,7 @@ class Connection:
             self.commands.own.failed()
             self.out += messages.told(sqlstate.of(error))
             self.skipping = not simple
+            await self._flush()  # a client that sent Flush and no Sync waits for it (asyncpg)
         if simple or kind == "S":
             self.skipping = False
             if self.commands.own.status == "I":

@@ -10,6 +10,7 @@ They go forward only.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from tidegate.scan.result import Result
 from tidegate.serve.pg.holes import Piece
@@ -20,6 +21,17 @@ from tidegate.sql.lex import Token
 MAX_CURSORS = 16
 MAX_SIZE = 256 << 20
 """Bytes of all that wait, beyond which no other is declared."""
+
+
+class Rows(Protocol):
+    """What can be fetched from: a cursor, or a portal that was run."""
+
+    at: int
+
+    @property
+    def result(self) -> Result:
+        """All of its rows."""
+        ...
 
 
 @dataclass
@@ -64,9 +76,9 @@ class Cursors:
         self.open[name] = Cursor(result, hold)
         return Answer(Result.done(""), "DECLARE CURSOR")
 
-    def fetch(self, piece: Piece) -> Answer:
-        """FETCH or MOVE: the next rows, or past them."""
-        cursor, count = self._asked(piece)
+    def fetch(self, piece: Piece, portal: Rows | None = None) -> Answer:
+        """FETCH or MOVE: the next rows, or past them; of a cursor, or of the protocol's portal that has the name."""
+        cursor, count = self._asked(piece, portal)
         result = cursor.result
         start, stop = cursor.at, min(cursor.at + count, len(result))
         cursor.at = stop
@@ -85,10 +97,14 @@ class Cursors:
         """The rows that a FETCH is about; none is fetched."""
         return self._asked(piece)[0].result
 
-    def _asked(self, piece: Piece) -> tuple[Cursor, int]:
+    def name(self, piece: Piece) -> str:
+        """The cursor that a FETCH or MOVE names."""
+        return piece.tokens[-1].text
+
+    def _asked(self, piece: Piece, portal: Rows | None = None) -> tuple[Rows, int]:
         """The cursor, and how many rows."""
         *how, name = piece.tokens[1:] or (Token("end", "", 0, 0),)
-        cursor = self.find(name.text)
+        cursor: Rows = portal or self.find(name.text)
         words = [one.text for one in how if one.text not in ("from", "in")]
         if words[:1] in (["forward"], ["next"]):
             words = words[1:]

@@ -25,7 +25,7 @@ from tidegate.expr.evaluate import evaluate
 from tidegate.expr.tree import Expr
 from tidegate.expr.types import Kind, Type
 from tidegate.serve.pg.numbers import numeric
-from tidegate.serve.pg.types import oid
+from tidegate.serve.pg.types import OID, oid
 from tidegate.sql import bind
 
 BATCH = 1 << 20
@@ -98,6 +98,8 @@ def binary(array: pa.Array, type_: Type) -> pa.Array:
             return pc.binary_join_element_wise(b"\x01", array.cast(pa.binary()), b"")
         case Kind.BOOL:
             return _numbers(array, array.cast(pa.int8()), "i1")
+        case Kind.INT8 if type_ == OID:
+            return _numbers(array, array, ">u4")
         case Kind.INT2 | Kind.INT4 | Kind.INT8 | Kind.MZ_TIMESTAMP | Kind.FLOAT4 | Kind.FLOAT8:
             return _numbers(array, array, np.dtype(array.type.to_pandas_dtype()).newbyteorder(">").str)
         case Kind.DATE:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from tidegate.errors import TidegateError
+from tidegate.scan.result import Result
 from tidegate.serve.pg import holes, messages, sqlstate, types, values
 from tidegate.serve.pg.catalog_text import unqualified
 from tidegate.serve.pg.commands import READS, Commands, Stop
@@ -64,6 +65,12 @@ class Portal:
             self.answer, self.at = replace(self.answer, result=replace(given, columns=nothing)), 0
 
     @property
+    def result(self) -> Result:
+        """Its rows, once it was run."""
+        assert self.answer is not None
+        return self.answer.result
+
+    @property
     def size(self) -> int:
         """The bytes of its values and of its rows."""
         rows = 0 if self.answer is None else sum(column.nbytes for column in self.answer.result.columns)
@@ -91,6 +98,7 @@ class Extended:
         self.statements: dict[str, Statement] = {}
         self.portals: dict[str, Portal] = {}
         commands.own.forget = self.forget
+        commands.portal = self._running
 
     def parse(self, given: Parse) -> None:
         """Prepares a statement."""
@@ -194,6 +202,18 @@ class Extended:
             texts = [values.text_of(*one) for one in zip(statement.oids, formats, given.values, strict=True)]
             portal.answer = self.commands.answer(statement.piece, watch, statement.types, texts)
         return portal.answer
+
+    def _running(self, name: str, watch: Stop) -> Portal | None:
+        """A portal that was run; None: there is none that gives rows."""
+        portal = self.portals.get(name)
+        if (
+            portal is None
+            or portal.statement.piece is None
+            or portal.statement.piece.words(1)[0] not in READS
+        ):
+            return None
+        self.run(portal, watch)
+        return portal
 
     def close(self, what: str, name: str) -> None:
         """Forgets a statement or a portal; it need not be there."""

@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from tidegate.expr.types import MAX_PRECISION, NAMES, array
 from tidegate.serve.pg.sqlstate import Trouble
-from tidegate.serve.pg.types import oid
+from tidegate.serve.pg.types import NUMBERS, array_of, oid
 from tidegate.sql.lex import Token, tokens
 
 MAX_TEXT = 64 << 20
@@ -160,10 +160,13 @@ def declared(piece: Piece, oids: Sequence[int]) -> tuple[int, ...]:
 def _type_at(given: Sequence[Token], at: int) -> int:
     """The number of the type that is spelled there; 0: none that is one word."""
     at += 2 if given[at].text == "pg_catalog" else 0
-    known = NAMES.get(given[at].text) if at < len(given) else None
-    if known is None or given[at].text == "double":
-        return 0
+    name = given[at].text if at < len(given) else ""
+    known = NAMES.get(name)
     following = [one.text for one in given[at + 1 : at + 8]]
+    if name in NUMBERS:
+        return array_of(NUMBERS[name]) if following[:1] == ["["] else NUMBERS[name]
+    if known is None or name == "double":
+        return 0
     if following[:1] == ["("]:
         following = following[following.index(")") + 1 :] if ")" in following else []
     if following[:1] == ["with"]:  # timestamp with time zone

@@ -2,6 +2,7 @@ r"""Which type a parameter has, of which the client says none: asked by drivers 
 
     SELECT name FROM orders WHERE id = $1         $1 is int8, as `id` is
     INSERT INTO orders (id, name) VALUES ($1, $2) int8, text: as the columns are
+    UPDATE orders SET price = $1 WHERE id = $2    numeric, int8
     SELECT $1                                     text
 
 A literal without a type takes the one that its place wants. So each parameter in turn is given a text that no type but text can
@@ -36,10 +37,9 @@ def inferred(piece: Piece, oids: Sequence[int], bind: Callable[[str], object], l
     if piece.words(1)[0] == "insert":
         for i, type_ in _inserted(piece, lake).items():
             found[i] = found[i] or oid(type_)
-        return tuple(found)
     types = [spelled(one) for one in oids]
     for i in unknown:
-        found[i] = _probed(piece, types, i, bind)
+        found[i] = found[i] or _probed(piece, types, i, bind)
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ FIXED = {
     "server_version": (VERSION,),
     "server_version_num": ("150000",),
     "server_encoding": ("UTF8",),
-    "client_encoding": ("UTF8", "utf-8", "unicode", "'utf8'", "sql_ascii"),
+    "client_encoding": ("UTF8", "unicode", "sqlascii"),
     "integer_datetimes": ("on",),
     "standard_conforming_strings": ("on", "true", "1", "yes"),
     "DateStyle": ("ISO, MDY", "iso", "iso,mdy", "iso, dmy", "iso,dmy", "iso, ymd", "iso,ymd"),
@@ -103,7 +103,7 @@ class Settings:
         if name == "TimeZone" and value is not None and value.lower() not in ("utc", "default", "local", "z"):
             return "times are in UTC here, whatever TimeZone says"
         if name in FIXED:
-            if value is not None and value.lower() not in {one.lower() for one in FIXED[name]}:
+            if value is not None and _plain(name, value) not in {_plain(name, one) for one in FIXED[name]}:
                 if name == "TimeZone":
                     return None
                 raise Trouble(
@@ -123,6 +123,12 @@ class Settings:
     def all(self) -> dict[str, str]:
         """Every setting, for pg_settings."""
         return {name: self.show(name) for name in (*FIXED, *FREE)}
+
+
+def _plain(name: str, value: str) -> str:
+    """A value as PostgreSQL compares it: of an encoding's name only letters and digits count, so that `'utf-8'` is UTF8."""
+    lower = value.lower()
+    return re.sub(r"[^a-z0-9]", "", lower) if name == "client_encoding" else lower
 
 
 def milliseconds(value: str) -> int:

@@ -55,7 +55,13 @@ KNOWN = (
 BY_KIND = {one.kind: one for one in KNOWN}
 BY_OID = {one.oid: one for one in KNOWN}
 BY_ARRAY = {one.array: one for one in KNOWN}
-TEXT, VARCHAR, VARCHARS, RECORD, INT8 = 25, 1043, 1015, 2249, 20
+TEXT, VARCHAR, VARCHARS, RECORD, INT8, OIDS = 25, 1043, 1015, 2249, 20, 1028
+OID = Type(Kind.INT8, precision=32)
+"""A number of PostgreSQL's catalog: an int8 of ours that has 32 bits. Only arrays of it are announced as such: drivers that
+ask the catalog about array types (asyncpg) must read the answer before they know any array but oid[] and text[].
+"""
+NUMBERS = {"oid": 26, "name": 19, "char": 18, "json": 114, "regclass": 2205, "bpchar": 1042}
+"""Types of PostgreSQL that are none of ours, by the names that casts of parameters have: see `_ALSO`."""
 UNKNOWN = frozenset((0, 705))
 """Parameters of which a client does not say the type: they are literals without one, as 'x' is in a text."""
 _ALSO = {
@@ -92,6 +98,8 @@ def oid(type_: Type) -> int:
                 return TEXT
             if type_.element.length is not None:
                 return VARCHARS
+            if type_.element == OID:
+                return OIDS
             known = BY_KIND.get(type_.element.kind)
             return 1016 if known is None else known.array  # mz_timestamp is the only one that has no number
         case Kind.RECORD:
@@ -102,6 +110,8 @@ def oid(type_: Type) -> int:
             return TEXT
         case Kind.MZ_TIMESTAMP:
             return INT8
+        case _ if type_ == OID:
+            return 26
         case kind:
             return BY_KIND[kind].oid
 
@@ -116,6 +126,11 @@ def modifier(type_: Type) -> int:
         assert of.scale is not None
         return (of.precision << 16 | of.scale) + 4
     return -1
+
+
+def array_of(number: int) -> int:
+    """The number of the array of a type; 0: none that we know."""
+    return next((array for array, element in ELEMENTS.items() if element == number), 0)
 
 
 def field(name: str, type_: Type, form: int = 0) -> Field:
