@@ -101,6 +101,10 @@ class PartIndex:
         """There are no partition columns."""
         return self.jvm.no_partitions
 
+    def isTimeTravel(self) -> bool:  # noqa: N802  # Scala's name
+        """Whether what is written below `rootPaths` changes nothing here. Spark asks it of what is cached, after every write."""
+        return True
+
     def metadataOpsTimeNs(self) -> Any:  # noqa: N802  # Scala's name
         """How long listing took is not told."""
         return self.jvm.none
