@@ -11,7 +11,7 @@ export PYTHON
 # Tests start hundreds of processes: each would compile all modules anew, a second of work.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup postgres kafka chromium demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth prove docs clean
+.PHONY: help setup postgres kafka hadoop chromium demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth prove docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -28,6 +28,9 @@ postgres: ## PostgreSQL for the tests that compare with it (Debian's package, if
 kafka: setup ## Apache Kafka's jars for the tests that run a broker (by mvn, into .venv/kafka)
 	@.ci/kafka
 
+hadoop: setup kafka ## Hadoop's classes for S3, for the test in which Spark reads it (by mvn, into .venv/hadoop)
+	@.ci/hadoop
+
 chromium: ## a browser for the tests of the pages (Debian's package, if root)
 	@.ci/chromium
 
@@ -40,7 +43,7 @@ gates: setup ## format, lint, types, layers
 	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
 
-test: gates postgres kafka chromium ## every gate, then every test (JOBS=3 at once: some of them wait for servers)
+test: gates postgres kafka hadoop chromium ## every gate, then every test (JOBS=3 at once: some of them wait for servers)
 	$(BIN)/pytest -W error -n $(JOBS) --dist worksteal
 
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it

@@ -29,6 +29,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 LONGEST = (
     "test_a_worker_is_killed_in_the_middle_of_everything",
     "test_killed_drivers",
+    "test_two_endpoints_with_one_bucket_name_and_a_worker_lost",
     "test_demo_runs_and_compares_its_answers",
     "test_pages_with_spark",
     "test_two_at_once_and_killed_in_the_middle",

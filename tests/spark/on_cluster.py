@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -35,7 +35,7 @@ def say(*words: object) -> None:
     print(*words, flush=True)
 
 
-def started(url: str) -> SparkSession:
+def started(url: str, more: Mapping[str, str] | None = None) -> SparkSession:
     java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {
         "spark.driver.host": "127.0.0.1",
@@ -51,6 +51,7 @@ def started(url: str) -> SparkSession:
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        **(more or {}),
     }
     builder = SparkSession.builder.master(url).appName("tidegate on a cluster")
     for name, value in settings.items():

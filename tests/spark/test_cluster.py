@@ -6,7 +6,6 @@ TIDEGATE_CLUSTER_ROWS says how many rows: 400,000 by default, and then a worker 
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -14,9 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.spark.cluster import Cluster
+from tests.spark.cluster import Cluster, run_step, until
 from tests.spark.lakes import no_orphans
 from tests.spark.on_cluster import KILLED, STEPS, WRITERS
 
@@ -48,17 +45,10 @@ def test_a_worker_is_killed_in_the_middle_of_everything(tmp_path: Path) -> None:
 
 def stepped(cluster: Cluster, driver: Any, lines: Iterator[str], name: str) -> dict[str, Any]:
     """What a step found, in the middle of which a worker may have been killed."""
-    driver.stdin.write("go\n")
-    driver.stdin.flush()
     killed = name in (KILLED if ROWS > FEW else FEW_KILLED)
-    if killed:
-        assert until(lines, ("middle", "done"), cluster) == f"middle {name}\n", "it was over too soon"
-        cluster.lose(-1)
-        cluster.add()
-    said = until(lines, f"done {name} ", cluster)
+    found = run_step(cluster, driver, lines, name, -1 if killed else None)
     if killed and name != STEPS[-1].__name__:  # after the last the driver ends, and nobody starts one
         cluster.await_executor()
-    found: dict[str, Any] = json.loads(said.removeprefix(f"done {name} "))
     return found
 
 
@@ -80,12 +70,3 @@ def check(found: dict[str, dict[str, Any]]) -> None:
     pulled = range(1, 10 * ROWS, 4)
     assert found["ingest"]["pulled"] == [len(pulled), sum(pulled), pulled[-1]]
     assert (found["recluster"]["found"], found["recluster"]["read"]) == (1, 1)
-
-
-def until(lines: Iterator[str], word: str | tuple[str, ...], cluster: Cluster) -> str:
-    """The next line that begins so."""
-    for line in lines:
-        if line.startswith(word):
-            return line
-    log = (cluster.folder / "driver.log").read_text(errors="replace")
-    return pytest.fail(f"the driver ended before it said {word}:\n{log[-4000:]}")

@@ -303,10 +303,7 @@ def _taken_apart(text: str) -> tuple[str, dict[str, str]]:
     if not text or "\0" in text:
         raise BindError("FILES needs a pattern", hint="such as 'in/*.json' or 's3://bucket/in/*.json'")
     if text.startswith(SCHEMES):
-        found = _URL_OPTIONS.search(text)
-        if found is None:
-            return text, {}
-        return text[: found.start()], {k.replace("_", " "): v for k, v in parse_qsl(found.group(1))}
+        return split_options(text)
     scheme, is_url, path = text.partition("://")
     if is_url and scheme != "file":
         raise BindError(
@@ -316,6 +313,14 @@ def _taken_apart(text: str) -> tuple[str, dict[str, str]]:
     path = unquote(path) if is_url else text
     below = path.endswith("/") or os.path.isdir(path)
     return os.path.abspath(path).rstrip("/") + ("/" if below else ""), {}
+
+
+def split_options(text: str) -> tuple[str, dict[str, str]]:
+    """A pattern, and the options behind it where it is a URL of a bucket."""
+    found = _URL_OPTIONS.search(text) if text.startswith(SCHEMES) else None
+    if found is None:
+        return text, {}
+    return text[: found.start()], {k.replace("_", " ").lower(): v for k, v in parse_qsl(found.group(1))}
 
 
 def _milliseconds(value: Any) -> int:

@@ -35,10 +35,16 @@ class Desk:
     """One open database for many clients. Threads may share it."""
 
     def __init__(
-        self, db: Database, *, write: bool = False, files: Sequence[str] = (), threads: int = 64
+        self,
+        db: Database,
+        *,
+        write: bool = False,
+        files: Sequence[str] = (),
+        hosts: Sequence[str] = (),
+        threads: int = 64,
     ) -> None:
         self.db, self.write = db, write
-        self.reach = Reach(tuple(files))
+        self.reach = Reach(tuple(files), tuple(hosts))
         self.threads = ThreadPoolExecutor(threads, "tidegate-client")
 
     def client(self) -> Client:

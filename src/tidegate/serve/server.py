@@ -41,6 +41,8 @@ class Doors:
     write: bool = False
     files: tuple[str, ...] = ()
     """Where clients that write may make FILES sources."""
+    hosts: tuple[str, ...] = ()
+    """Where connections that clients make may go."""
     token: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     tls_cert: Path | None = None
@@ -103,7 +105,7 @@ async def serve(
     db: Database, doors: Doors, ready: Callable[[Bound], None], stop: asyncio.Event | None = None
 ) -> None:
     """Serves until `stop`, or SIGINT or SIGTERM; `ready` is told where."""
-    desk = Desk(db, write=doors.write, files=doors.files)
+    desk = Desk(db, write=doors.write, files=doors.files, hosts=doors.hosts)
     stop = stop or asyncio.Event()
     tls = doors.tls()
     async with AsyncExitStack() as stack:

@@ -27,6 +27,7 @@ def serve(
     pg: int | None = None,
     write: bool = False,
     files: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    hosts: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
     ingest: bool = False,
     spark: bool = True,
     token_file: Path | None = None,
@@ -58,6 +59,8 @@ def serve(
         Let clients change the lake; else they only read.
     files
         Folders and buckets that FILES sources of clients may read.
+    hosts
+        Hosts that connections of clients may go to: db.lan:5432, *.kafka.lan, [fd00::7]:9092, /run/postgresql.
     ingest
         Run every source here too.
     spark
@@ -79,6 +82,7 @@ def serve(
         pg,
         write,
         files,
+        hosts,
         _secret(token_file, "TIDEGATE_TOKEN"),
         _secret(password_file, "TIDEGATE_PASSWORD"),
         tls_cert,

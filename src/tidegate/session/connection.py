@@ -53,6 +53,7 @@ def create_connection(lake: Lake, given: statement.CreateConnection) -> Result:
     try:
         for option, value in options.items():
             lake.reach.option(option, value)
+        lake.reach.connection(given.kind, options)
         _check(connect.Connection(name, given.kind, options))
     except BindError as error:
         said = [option for option in given.options if option.name.upper() in error.message]

@@ -29,7 +29,7 @@ from tidegate.ingest import connect, envelope, stored
 from tidegate.ingest.connect import Given
 from tidegate.ingest.debezium import FIELDS, fields_of_row
 from tidegate.ingest.definition import ERRORS, ERRORS_COLUMNS, UPSERT_KEY, Output, Source
-from tidegate.ingest.files import Files
+from tidegate.ingest.files import Files, split_options
 from tidegate.ingest.kafka import Kafka
 from tidegate.ingest.made import INGESTED
 from tidegate.ingest.source import Columns, Format, Included, Upstream
@@ -185,7 +185,9 @@ def _check_reach(making: Making, options: Mapping[str, Any]) -> None:
     for name, value in (*options.items(), *making.asked.more.items()):
         making.lake.reach.option(name, value)
     if making.given.kind == "files":
-        making.lake.reach.file(str(making.given.path))
+        path, of_url = split_options(str(making.given.path))
+        making.lake.reach.file(path)
+        making.lake.reach.bucket({**of_url, **options})
 
 
 # ---------------------------------------------------------------- columns

@@ -44,7 +44,9 @@ def chosen_format(making: Making, given: statement.Format, upstream: Upstream | 
 
 def _registry(making: Making, options: dict[str, Any]) -> Registry | None:
     if "url" in options:
-        return Registry(str(options.pop("url")))
+        url = str(options.pop("url"))
+        making.lake.reach.url(url)
+        return Registry(url)
     if "registry" not in options:
         return None
     connection = making.connection(str(options.pop("registry")))

@@ -27,6 +27,7 @@ it at once. Columns that are added are seen: the views are of the kind that Spar
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -56,6 +57,8 @@ from tidegate.spark.source import register
 
 FUNCTION = "tidegate"
 """The table function for users; that of the database that was attached last."""
+_PLAIN = re.compile(r"[\w .-]*")
+"""Names that mean the same in any quotes."""
 QUERIES = 16
 """Queries whose snapshots are remembered while they are analysed."""
 _DEEP = ThreadPoolExecutor(32, thread_name_prefix="tidegate relations")
@@ -133,7 +136,7 @@ class Attached:
         return found.get().tableMeta(), globally
 
     def _create(self, name: str, item: Item, prototype: Any, globally: bool) -> None:
-        text = f"SELECT * FROM {self._internal}('{_escaped(name)}')"
+        text = f"SELECT * FROM {self._internal}({_argument(name)})"
         functions = f'["{self._internal}"]'
         properties = prototype.properties().updated("view.schemaMode", "EVOLUTION")
         properties = properties.updated("view.referredTempFunctionsNames", functions)
@@ -275,6 +278,8 @@ def _constant(expression: Any) -> Any:
     if not expression.foldable():
         raise UnsupportedError(f"{FUNCTION} takes constants", hint=f"{FUNCTION}('orders')")
     value = expression.eval(None)
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode()
     return value if value is None or isinstance(value, int) else str(value.toString())
 
 
@@ -292,5 +297,9 @@ def _distinct(names: Iterable[str], spark: SparkSession) -> None:
             )
 
 
-def _escaped(name: str) -> str:
-    return name.replace("\\", "\\\\").replace("'", "\\'")
+def _argument(name: str) -> str:
+    """A name as a constant of Spark SQL that means it in every session.
+
+    How a backslash is read in a text is a setting, and `${x}` is replaced in it; not in bytes.
+    """
+    return f"'{name}'" if _PLAIN.fullmatch(name) else f"X'{name.encode().hex()}'"

@@ -91,3 +91,11 @@ def schema_of(columns: Iterable[ColumnDef]) -> StructType:
 def quoted(name: str) -> str:
     """A name as it stands in Spark SQL, and in what `col` and `expr` take."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def substituted(text: str) -> bool:
+    """Whether Spark replaces something in a text before it parses it: `${x}`, inside of names too, unless a session forbids it.
+
+    No quoting helps. `col` takes such a name as it is.
+    """
+    return "${" in text

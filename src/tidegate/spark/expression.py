@@ -28,6 +28,8 @@ SETTINGS: Mapping[str, str] = {
     # Else what is asked of one side of `a.id = b.id` is asked of the other: `10 / a.id > 1` fails for an id of b that a has not.
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "true",
+    # Else `${x}` in the name of a column or field is replaced by a setting before anything is parsed.
+    "spark.sql.variable.substitute": "false",
 }
 """What a session must be set to, for texts to mean what they say, and for errors of rows to come without a traceback."""
 LONGEST = 20_000

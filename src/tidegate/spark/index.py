@@ -36,6 +36,7 @@ from tidegate.expr.types import Type
 from tidegate.spark.catalyst import translate
 from tidegate.spark.jvm import Jvm
 from tidegate.spark.pinned import Kept, Pinned
+from tidegate.spark.place import scan_uri, uri_of
 from tidegate.spark.told import filters_shown
 
 _LOG = logging.getLogger(__name__)
@@ -71,7 +72,8 @@ class PartIndex:
         """The files that a query with these filters must read."""
         kept = self.kept(filters)
         self.pinned.count(self.places, kept)
-        return self.jvm.listed(self.pinned.uris(kept.places), self.pinned.sizes[kept.places])
+        uris = self.pinned.uris(kept.places, scan_uri(self.pinned.lake.root.place))
+        return self.jvm.listed(uris, self.pinned.sizes[kept.places])
 
     def rootPaths(self) -> Any:  # noqa: N802  # Scala's name
         """What EXPLAIN shows as Location."""
@@ -85,8 +87,8 @@ class PartIndex:
         return int(self.pinned.sizes[self.places].sum())
 
     def inputFiles(self) -> Any:  # noqa: N802  # Scala's name
-        """For `df.inputFiles()`."""
-        uris = self.pinned.uris(self.places).to_pylist()
+        """For `df.inputFiles()`: as users write them, who read with credentials of their own."""
+        uris = self.pinned.uris(self.places, uri_of(self.pinned.lake.root.place)).to_pylist()
         found = self.jvm.gateway.new_array(self.jvm.jvm.java.lang.String, len(uris))
         for i, uri in enumerate(uris):
             found[i] = uri
@@ -98,6 +100,10 @@ class PartIndex:
     def partitionSchema(self) -> Any:  # noqa: N802  # Scala's name
         """There are no partition columns."""
         return self.jvm.no_partitions
+
+    def isTimeTravel(self) -> bool:  # noqa: N802  # Scala's name
+        """Whether what is written below `rootPaths` changes nothing here. Spark asks it of what is cached, after every write."""
+        return True
 
     def metadataOpsTimeNs(self) -> Any:  # noqa: N802  # Scala's name
         """How long listing took is not told."""

@@ -35,7 +35,6 @@ from tidegate.scan.result import Scan
 from tidegate.scan.sort import Shape
 from tidegate.session.lake import Lake
 from tidegate.shard.reader import Snapshot
-from tidegate.spark.place import uri_of
 
 REMEMBERED = 16
 """Filters whose verdicts are kept."""
@@ -74,11 +73,11 @@ class Pinned:
         found: np.ndarray = self.snapshot.table(["size"]).column("size").to_numpy()
         return found
 
-    def uris(self, places: np.ndarray) -> pa.Array:
-        """Where the files of these parts are, as Hadoop spells it."""
+    def uris(self, places: np.ndarray, root: str) -> pa.Array:
+        """Where the files of these parts are, below `uri_of` or `scan_uri` of the database."""
         names = self.snapshot.table(["name"]).column("name").take(pa.array(places)).combine_chunks()
         names = names.chunk(0) if isinstance(names, pa.ChunkedArray) else names
-        return pc.binary_join_element_wise(uri_of(self.lake.root.place), names, "/")
+        return pc.binary_join_element_wise(root, names, "/")
 
     def kept(self, places: np.ndarray, conditions: Sequence[Expr], *, meets: bool) -> Kept:
         """Of the parts at these places, which rise, those that may hold a row that passes all conditions.

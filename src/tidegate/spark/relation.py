@@ -26,26 +26,27 @@ how they are read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from importlib import import_module
 from typing import Any
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tidegate.errors import UnsupportedError
+from tidegate.expr.types import Type
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.session.lake import Lake, reading_of
 from tidegate.shard.catalog import view_of
 from tidegate.shard.reader import Snapshot, snapshot
-from tidegate.shard.schema import ColumnDef, Schema
+from tidegate.shard.schema import HIDDEN, ColumnDef, Schema
 from tidegate.shard.times import present
 from tidegate.spark import scan
-from tidegate.spark.columns import quoted, spark_type
+from tidegate.spark.columns import quoted, spark_type, substituted
 from tidegate.spark.evaluate import sql_of
 from tidegate.spark.index import PartIndex
 from tidegate.spark.jvm import Jvm
@@ -132,10 +133,12 @@ class Relation:
         seen = [names[i] for i in plan.projection]
         if not readable(Jvm.of(spark), self.pinned.lake.root.place):
             return self._by_tasks(spark, plan, seen)
-        rows, words = self.stored(spark), [quoted(name) for name in names]
+        # By numbers meanwhile: the conditions are texts, in which not every name can stand.
+        words = [f"c{i}" for i in range(len(names))]
+        rows = self.stored(spark).toDF(*words)
         for condition in plan.conditions:
             rows = rows.where(sql_of(spark, condition, words, self.pinned.now))
-        return rows.selectExpr(*map(quoted, seen))
+        return rows.select(*(words[i] for i in plan.projection)).toDF(*seen)
 
     @property
     def is_simple(self) -> bool:
@@ -179,13 +182,11 @@ class Relation:
         same = branch.reading.names == tuple(column.name for column in columns)
         if same and not (branch.partly or branch.many or branch.meets):
             return rows
-        # As texts: one call for all of them, where each Column object would be several.
-        wanted = [_aliased(name, column) for name, column in zip(branch.reading.names, columns, strict=True)]
         if branch.meets:
-            return rows.selectExpr(*wanted, "_diff")
-        return (
-            repeated(rows.selectExpr(*wanted, "_diff"), columns) if branch.many else rows.selectExpr(*wanted)
-        )
+            return _renamed(rows, branch.reading, columns, "_diff")
+        if branch.many:
+            return repeated(_renamed(rows, branch.reading, columns, "_diff"), columns)
+        return _renamed(rows, branch.reading, columns)
 
     def _files(self, jvm: Jvm, spark: SparkSession, branch: Branch) -> DataFrame:
         """The files of a branch, with the hidden columns that it needs."""
@@ -210,6 +211,22 @@ class Relation:
             session,
         )
         return DataFrame(session.baseRelationToDataFrame(relation), spark)
+
+
+def _renamed(rows: DataFrame, reading: Reading, columns: Sequence[ColumnDef], *hidden: str) -> DataFrame:
+    """The columns of the collection under their names, and these hidden ones."""
+    # As texts: one call for all of them, where each Column object would be several.
+    texts = [_aliased(name, column) for name, column in zip(reading.names, columns, strict=True)]
+    if not any(map(substituted, texts)):
+        return rows.selectExpr(*texts, *hidden)
+    return rows.select(
+        *(_column(name, column) for name, column in zip(reading.names, columns, strict=True)), *hidden
+    )
+
+
+def _column(name: str | None, column: ColumnDef) -> Column:
+    value = F.lit(None).cast(spark_type(column.type)) if name is None else F.col(quoted(name))
+    return value.alias(column.name)
 
 
 def _aliased(name: str | None, column: ColumnDef) -> str:
@@ -255,6 +272,8 @@ def _branches(snap: Snapshot, sensitive: bool) -> Iterator[Branch]:
 def _readings(snap: Snapshot, written: list[int], sensitive: bool) -> dict[int, Reading]:
     """For each version of the schema that parts were written with, how their files are read."""
     _no_twins(snap.schema.columns, sensitive, "the collection")
+    for column in snap.schema.columns:
+        _no_twin_fields(column.type, sensitive, f"column {column.name}")
     versions = {given["id"]: Schema.from_json(given) for given in snap.state.schemas}
     found = {version: _reading(snap.schema, versions[version], sensitive) for version in written}
     return found or {snap.schema.id: _reading(snap.schema, snap.schema, sensitive)}
@@ -281,11 +300,25 @@ def _folded(name: str, sensitive: bool) -> str:
     return name if sensitive else name.lower()
 
 
-def _no_twins(columns: Any, sensitive: bool, where: str) -> None:
-    counted = Counter(_folded(column.name, sensitive) for column in columns)
-    twins = [column.name for column in columns if counted[_folded(column.name, sensitive)] > 1]
+def _no_twins(columns: Iterable[ColumnDef], sensitive: bool, where: str) -> None:
+    """Refuses columns that are one to Spark, in a part's file with its hidden columns too."""
+    _refuse_twins([*(column.name for column in columns), *HIDDEN], sensitive, f"{where} has the columns")
+
+
+def _no_twin_fields(type_: Type, sensitive: bool, where: str) -> None:
+    """The same for the fields of records, however deep."""
+    if type_.element is not None:
+        _no_twin_fields(type_.element, sensitive, where)
+    _refuse_twins([name for name, _ in type_.fields], sensitive, f"{where} has the fields")
+    for _, inner in type_.fields:
+        _no_twin_fields(inner, sensitive, where)
+
+
+def _refuse_twins(names: Sequence[str], sensitive: bool, what: str) -> None:
+    counted = Counter(_folded(name, sensitive) for name in names)
+    twins = [name for name in names if counted[_folded(name, sensitive)] > 1]
     if twins:
         raise UnsupportedError(
-            f"{where} has the columns {', '.join(twins)}, which Spark does not tell apart",
+            f"{what} {', '.join(twins)}, which Spark does not tell apart",
             hint='spark.conf.set("spark.sql.caseSensitive", "true") before it is read',
         )

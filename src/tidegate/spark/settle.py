@@ -19,15 +19,15 @@ one that drops -0.0 and keeps 0.0 would leave a retraction without its row. A ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 
 from tidegate.expr.order import MICROS_A_DAY
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.types import Kind, Type, array, record
 from tidegate.shard.schema import ColumnDef
-from tidegate.spark.columns import quoted
+from tidegate.spark.columns import quoted, substituted
 
 _NEGATIVE = (
     "raise_error(concat('a row is there ', {0}, ' times: it was retracted more often than it was appended'))"
@@ -54,51 +54,45 @@ def _checked(times: str) -> str:
 
 
 def _identical(updates: DataFrame, columns: Sequence[ColumnDef]) -> DataFrame:
-    """Identical rows made one: plain columns under their names, the others as `v0`, `v1`, …, and `_diff`."""
-    plain, odd = _sides(columns)
-    keys = [
-        *(quoted(column.name) for column in plain),
-        *(text for column in odd for text in (quoted(column.name), f"CAST({quoted(column.name)} AS STRING)")),
-    ]
-    values = [F.expr(f"any_value({quoted(column.name)})").alias(f"v{i}") for i, column in enumerate(odd)]
-    made = updates.groupBy(*(F.expr(key).alias(f"k{i}") for i, key in enumerate(keys))).agg(
-        F.sum("_diff").alias("_diff"), *values
-    )
-    named = [F.col(f"k{i}").alias(column.name) for i, column in enumerate(plain)]
-    kept = [F.col(f"v{i}").alias(f"_v{i}") for i in range(len(odd))]
-    return made.select(*named, *kept, "_diff")
+    """Identical rows made one: plain columns as `p0`, `p1`, …, the others as `v0`, `v1`, …, and `_diff`.
+
+    From here to the end columns have numbers for names: those of users could be the same as ours.
+    """
+    plain, odd = ([F.col(quoted(column.name)) for column in side] for side in _sides(columns))
+    keys = [column.alias(f"p{i}") for i, column in enumerate(plain)]
+    twice = [key for column in odd for key in (column, column.cast("string"))]
+    keys += [key.alias(f"k{i}") for i, key in enumerate(twice)]
+    values = [F.any_value(column).alias(f"v{i}") for i, column in enumerate(odd)]
+    made = updates.groupBy(*keys).agg(F.sum("_diff").alias("_diff"), *values)
+    return made.select(*_numbered("p", plain), *_numbered("v", odd), "_diff")
 
 
 def _variants(rows: DataFrame, columns: Sequence[ColumnDef]) -> DataFrame:
-    """Equal rows made one: plain columns, and `_variants`, a list of how often which values."""
+    """Equal rows made one: plain columns, and `variants`, a list of how often which values."""
     plain, odd = _sides(columns)
-    names = [F.col(quoted(column.name)) for column in plain]
-    keys = [F.expr(key_of(column.type, f"_v{i}")).alias(f"_k{i}") for i, column in enumerate(odd)]
-    values = ", ".join(f"_v{i}" for i in range(len(odd)))
-    listed = F.expr(f"collect_list(struct(_diff, {values}))").alias("_variants")
-    return rows.groupBy(*names, *keys).agg(listed).select(*names, "_variants")
+    names = _numbered("p", plain)
+    keys = [F.expr(key_of(column.type, f"v{i}")).alias(f"k{i}") for i, column in enumerate(odd)]
+    listed = F.expr(f"collect_list(struct(_diff, {', '.join(_numbered('v', odd))}))").alias("variants")
+    return rows.groupBy(*names, *keys).agg(listed).select(*names, "variants")
 
 
 def _of_variants(rows: DataFrame, columns: Sequence[ColumnDef]) -> DataFrame:
-    """A row for each value that is left of a group."""
+    """A row for each value that is left of a group, with the columns under their own names."""
     plain, odd = _sides(columns)
     there = (
-        "flatten(transform(array_sort(filter(_variants, x -> x._diff > 0)),"
+        "flatten(transform(array_sort(filter(variants, x -> x._diff > 0)),"
         " x -> array_repeat(x, cast(x._diff as int))))"
     )
-    left = "cast(aggregate(_variants, 0L, (sum, x) -> sum + x._diff) as int)"
-    names = [F.col(quoted(column.name)) for column in plain]
-    one = F.expr(f"explode(slice({there}, 1, {_checked(left)}))").alias("_pos")
-    made = rows.select(*names, one)
-    at = {column.id: i for i, column in enumerate(odd)}
-    return made.select(
-        *(
-            F.col(f"_pos._v{at[column.id]}").alias(column.name)
-            if column.id in at
-            else F.col(quoted(column.name))
-            for column in columns
-        )
-    )
+    left = "cast(aggregate(variants, 0L, (sum, x) -> sum + x._diff) as int)"
+    one = F.expr(f"explode(slice({there}, 1, {_checked(left)}))").alias("variant")
+    made = rows.select(*_numbered("p", plain), one)
+    at = {column.id: f"p{i}" for i, column in enumerate(plain)}
+    at |= {column.id: f"variant.v{i}" for i, column in enumerate(odd)}
+    return made.select(*(F.col(at[column.id]).alias(column.name) for column in columns))
+
+
+def _numbered(letter: str, some: Sized) -> list[str]:
+    return [f"{letter}{i}" for i in range(len(some))]
 
 
 def _sides(columns: Sequence[ColumnDef]) -> tuple[list[ColumnDef], list[ColumnDef]]:
@@ -109,6 +103,9 @@ def _sides(columns: Sequence[ColumnDef]) -> tuple[list[ColumnDef], list[ColumnDe
 
 def key_of(type_: Type, sql: str, depth: int = 0) -> str:
     """An expression that Spark groups by as we compare values of a type. Spark takes care of NaN and -0, inside of lists too."""
+    if substituted(type_.spark):  # a field's name that cannot stand in a text
+        plain = _unnamed(type_)
+        return key_of(plain, f"CAST({sql} AS {plain.spark})", depth)
     match type_.kind:
         case Kind.INTERVAL:
             days = f"CAST(CAST({sql}.months AS BIGINT) * 30 + {sql}.days AS DECIMAL(20,0))"
@@ -125,3 +122,12 @@ def key_of(type_: Type, sql: str, depth: int = 0) -> str:
             return f"(CASE WHEN {sql} IS NOT NULL THEN named_struct({fields}) END)"
         case _:
             return sql
+
+
+def _unnamed(type_: Type) -> Type:
+    """The same type, whose fields have numbers for names."""
+    if type_.element is not None:
+        return array(_unnamed(type_.element))
+    if type_.kind is Kind.RECORD:
+        return record(*((f"f{i}", _unnamed(inner)) for i, (_, inner) in enumerate(type_.fields)))
+    return type_

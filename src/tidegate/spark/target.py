@@ -86,7 +86,7 @@ def _named(options: Mapping[str, str]) -> tuple[str, str]:
         )
     if path:
         database, _, collection = path.rpartition(":")
-    if not database or not collection or "/" in collection:
+    if not database or not collection or (path and "/" in collection):
         shown = f"{path!r} does not name" if path else "there is no path, and the options do not name both"
         raise BindError(
             f"{shown} a database and a collection",

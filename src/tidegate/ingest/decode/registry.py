@@ -26,6 +26,22 @@ TRIES = 3
 _TIMEOUT = 10.0
 
 
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    """Follows a registry within its own host alone: credentials go along, and it decides where to."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """The next request, or an error."""
+        before, after = urlsplit(req.full_url), urlsplit(newurl)
+        if (before.scheme, before.netloc) != (after.scheme, after.netloc):
+            raise urllib.error.HTTPError(req.full_url, code, f"it sends us to {after.netloc}", headers, fp)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = urllib.request.build_opener(_SameHost)
+
+
 class UnknownSchema(LookupError):  # noqa: N818  # it is the record that has the error
     """The registry has no schema of that number."""
 
@@ -61,7 +77,7 @@ class Registry:
         asked = urllib.request.Request(self.url.rstrip("/") + path, headers=headers)
         for left in reversed(range(TRIES)):
             try:
-                with urllib.request.urlopen(asked, timeout=_TIMEOUT) as answer:
+                with _OPENER.open(asked, timeout=_TIMEOUT) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
                 if error.code == 404:
