@@ -32,6 +32,9 @@ INSERT INTO {table} (key, number, data) SELECT {key}, {next}, {data}
 WHERE (SELECT max(number) FROM {table} WHERE key = {key}) IS NOT DISTINCT FROM {expected} ON CONFLICT DO NOTHING
 """
 _BUSY_MS = 60_000
+ANSWER_S = 120.0
+"""How long PostgreSQL is waited for. One that is alive answers within the time that it waits for locks; one that has gone without a
+word, or a proxy that swallows the answer, never does, and no writer may wait for ever."""
 _LOOKS = 200
 """How often a file that changes while it is read is read again."""
 _TICK_NS = 20_000_000
@@ -166,7 +169,13 @@ def _failed(where: str, error: sqlite3.Error, *, changes: bool = False) -> Store
 def _open_postgres(url: str) -> Any:
     import psycopg
 
-    return psycopg.connect(url, autocommit=True, connect_timeout=10)
+    class Bounded(psycopg.Connection[Any]):
+        """A connection that waits for an answer so long and no longer."""
+
+        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+            return super().wait(gen, interval, ANSWER_S if timeout is None else timeout)
+
+    return Bounded.connect(url, autocommit=True, connect_timeout=10)
 
 
 class PostgresConsensus:
