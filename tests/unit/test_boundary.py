@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import pickle
 import re
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -129,3 +132,40 @@ def test_a_query_that_fails_inside(monkeypatch: pytest.MonkeyPatch, caplog: pyte
         assert [one["error"] for one in known] == [caught.value.id] * 2
         assert 'tidegate_statements_total{kind="select",outcome="internal"} 1.0' in db.metrics()
         assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize("error", [tidegate.StoreError("no"), KeyError("no")])
+def test_what_failed_is_let_go_at_once(error: Exception) -> None:
+    """No cycle is made: rows and sockets in the frames of a failure would stay until Python looks for garbage."""
+
+    class Held:
+        pass
+
+    @public
+    class Api:
+        def fail(self) -> None:
+            held = Held()
+            alive.append(weakref.ref(held))
+            raise error
+
+        def rows(self) -> Iterator[int]:
+            yield 1
+            self.fail()
+
+    alive: list[weakref.ref[Held]] = []
+    gc.disable()
+    try:
+        for work in (Api().fail, lambda: list(Api().rows())):
+            with contextlib.suppress(tidegate.TidegateError):
+                work()
+            error.__traceback__ = None
+            assert [one() for one in alive] == [None] * len(alive)
+        with tidegate.open("memory://") as db:
+            for sql in ("SELECT nope", "SELECT 1 / 0"):
+                with pytest.raises(tidegate.TidegateError) as caught:
+                    db.sql(sql)
+                frames = [weakref.ref(one) for one in (caught.value,)]
+                del caught
+                assert [one() for one in frames] == [None]
+    finally:
+        gc.enable()

@@ -20,12 +20,12 @@ def text(given: Any, what: str) -> str:
     return given
 
 
-def whole_number(given: Any, what: str) -> int:
-    """A whole number."""
+def whole_number(given: Any, what: str, meaning: str = "") -> int:
+    """A whole number, and what it means."""
     try:
         return operator.index(given)
     except TypeError:
-        raise TypeMismatch(f"{what} must be an integer, and is {type(given).__name__}") from None
+        raise TypeMismatch(f"{what} must be an integer{meaning}, and is {type(given).__name__}") from None
 
 
 def instance(given: Any, kind: type[T], what: str) -> T:
@@ -37,4 +37,4 @@ def instance(given: Any, kind: type[T], what: str) -> T:
 
 def milliseconds(given: Any, what: str) -> int | None:
     """A time, or None."""
-    return None if given is None else whole_number(given, f"{what}, milliseconds since 1970,")
+    return None if given is None else whole_number(given, what, ", milliseconds since 1970")

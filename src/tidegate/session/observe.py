@@ -37,14 +37,17 @@ def observed(lake: Lake, sql: str, kind: str, run: Callable[[], T]) -> T:
     began = time.perf_counter()
     try:
         result = run()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # it is raised below, as it is or as ours
         if isinstance(error, AuditError):
             lake.metrics.add("audit_failures")
         found = outward(error)
-        _note(lake.metrics, sql, kind, _outcome(found), time.perf_counter() - began, None, found)
-        if found is error:
-            raise
-        raise found from error
+        try:
+            _note(lake.metrics, sql, kind, _outcome(found), time.perf_counter() - began, None, found)
+            if found is error:
+                raise
+            raise found from error
+        finally:
+            del found  # else the error's own trace would refer to it
     except BaseException as error:  # Ctrl-C
         _note(lake.metrics, sql, kind, _outcome(error), time.perf_counter() - began, None)
         raise
