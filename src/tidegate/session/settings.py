@@ -5,6 +5,7 @@ changed(config, "stats_filter", "off")     another Config; strings are read as S
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any
@@ -58,4 +59,4 @@ def _as(kind: type, value: object) -> bool | int | float | None:
         return None
     if kind is float or number is None:
         return number
-    return int(number) if number == int(number) else None
+    return int(number) if math.isfinite(number) and number == int(number) else None
