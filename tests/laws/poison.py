@@ -79,7 +79,7 @@ PRECISIONS = (3, 10, 18, 19, 20, 21, 28, 29, 36, 37, 38)
 
 def digit_texts() -> tuple[str, ...]:
     """Whole numbers and fractions of lengths around every precision, where multiplying by a power of ten overflows."""
-    sizes = sorted({max(1, p + d) for p in PRECISIONS for d in (-1, 0, 1, 2)})
+    sizes = sorted({max(1, p + d) for p in PRECISIONS for d in (-1, 0, 1, 2)} | {78, 291, 309, 400})
     leads = (
         "9",
         "1",
@@ -88,7 +88,7 @@ def digit_texts() -> tuple[str, ...]:
         "170141183460469231731687303715884105728",
         "340282366920938463463374607431768211456",
     )
-    whole = [(lead + "7083194625" * 5)[:n] for n in sizes for lead in leads]
+    whole = [(lead + "7083194625" * 40)[:n] for n in sizes for lead in leads]
     fractions = [f"{text[: len(text) // 2]}.{text[len(text) // 2 :]}" for text in whole[::2]]
     return tuple(dict.fromkeys((*whole, *fractions, *(f"-{text}" for text in whole[::3]))))
 

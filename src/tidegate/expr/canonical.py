@@ -36,6 +36,7 @@ import pyarrow.compute as pc
 
 from tidegate.config import MAX_NESTING
 from tidegate.expr import exact_json
+from tidegate.expr.cancel import checked
 from tidegate.expr.duck import duck
 from tidegate.expr.exact_json import BadJson
 from tidegate.expr.layout import arrange
@@ -156,7 +157,7 @@ def _one_by_one(texts: pa.Array) -> Outcome:
     """The loop: exact for every document, and slow."""
     values: list[str | None] = []
     errors: list[str | None] = []
-    for text in texts.to_pylist():
+    for text in checked(texts.to_pylist()):
         value = error = None
         if text is not None:
             try:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.expr.cancel import checked
 from tidegate.expr.regex import quoted
 from tidegate.fork import inherited
 
@@ -26,6 +27,8 @@ BYTES = 1 << 20
 """The same, for `matches`, in bytes."""
 
 
+LONG = 256
+"""Letters of a text that is sought from which on Python replaces and splits: Arrow compares it anew at every place."""
 _GROUP = re.compile(r"(?<!\\)\((?!\?)")
 """Where a pattern of ours begins a group."""
 
@@ -79,3 +82,21 @@ def captured(texts: pa.Array, pattern: str) -> pa.Array:
 
     found = pl.Series(texts).str.extract(pattern, 1).to_arrow()
     return (found if isinstance(found, pa.Array) else found.combine_chunks()).cast(pa.string())
+
+
+def replaced(texts: pa.Array, old: str, new: str) -> pa.Array:
+    """Each text with every `old` replaced by `new`."""
+    if len(old) <= LONG:
+        # Arrow's kernel never ends for an empty pattern.
+        return pc.replace_substring(texts, old, new) if old else texts
+    return pa.array(
+        [None if t is None else t.replace(old, new) for t in checked(texts.to_pylist())], pa.string()
+    )
+
+
+def split(texts: pa.Array, separator: str) -> pa.Array:
+    """The fields that a separator makes of each text."""
+    if len(separator) <= LONG:
+        return pc.split_pattern(texts, separator)
+    fields = [None if t is None else t.split(separator) for t in checked(texts.to_pylist())]
+    return pa.array(fields, pa.list_(pa.string()))

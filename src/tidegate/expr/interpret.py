@@ -16,6 +16,7 @@ from typing import assert_never
 import numpy as np
 import pyarrow as pa
 
+from tidegate.expr.cancel import check
 from tidegate.expr.specs import Specs
 from tidegate.expr.transfer import by_trend
 from tidegate.expr.tree import Call, Column, Expr, Literal, Now, walk
@@ -37,6 +38,7 @@ class Interpretation:
         """What `expr` may be in each container."""
         for node in walk(expr):
             if node not in self._known:
+                check()
                 self._known[node] = self._describe(node)
         return self._known[expr]
 

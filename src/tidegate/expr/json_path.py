@@ -34,6 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr import canonical, exact_json
+from tidegate.expr.cancel import checked
 from tidegate.expr.canonical import HUGE_REAL, LONG_REAL, replace_rows
 from tidegate.expr.duck import duck
 from tidegate.expr.exact_json import Json
@@ -64,7 +65,9 @@ class Either:
     @property
     def at(self) -> int | None:
         """The element it means, read as C reads integers: white space, a sign and leading zeros allowed."""
-        return int(self.name) if _INTEGER.match(self.name) and abs(int(self.name)) < 2**31 else None
+        if not _INTEGER.match(self.name) or len(self.name.strip().lstrip("+-0")) > 10:
+            return None
+        return found if abs(found := int(self.name)) < 2**31 else None
 
 
 Step: TypeAlias = Key | Index | Either
@@ -176,7 +179,7 @@ def extract(documents: pa.Array, wanted: Sequence[Wanted]) -> list[pa.Array]:
     if few(documents):
         rows = [
             [None] * len(wanted) if d is None else exactly(exact_json.decode(d))
-            for d in documents.to_pylist()
+            for d in checked(documents.to_pylist())
         ]
         return [pa.array([row[i] for row in rows], pa.string()) for i in range(len(wanted))]
     results = _extracted(documents, wanted)

@@ -101,9 +101,15 @@ class _Found:
     """The whole date at once, from a Julian day or the epoch."""
 
 
+LONGEST = 128
+"""Letters of a time, as in PostgreSQL: no number in it is too long to be read."""
+
+
 def read_odd(text: str, wanted: Wanted) -> int | str:
     """Microseconds (since 1970; for a time, since midnight), or the message of what is wrong."""
     word = text.strip().lower()
+    if len(word) > LONGEST:
+        return f'invalid input syntax for type {wanted.shown}: "{text}"'
     if word in _MOVING or word in ("infinity", "-infinity", "+infinity"):
         if "infinity" in word:
             return f'{wanted.value} out of range: "{text}"'

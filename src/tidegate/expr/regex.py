@@ -256,7 +256,7 @@ class _Translation:
         if found is None:
             balanced = "}" in self.text[self.at :]
             raise _wrong("invalid repetition count(s)" if balanced else "braces {} not balanced")
-        least, most = int(found[1]), int(found[3] or found[1])
+        least, most = (int(digits.lstrip("0")[:9] or 0) for digits in (found[1], found[3] or found[1]))
         if max(least, most) > MAX_REPEAT or most < least:
             raise _wrong("invalid repetition count(s)")
         self.at = found.end()

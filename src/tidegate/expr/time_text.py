@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.expr.cancel import checked
 from tidegate.expr.civil import (
     FIRST_DAY,
     FIRST_MICRO,
@@ -71,7 +72,7 @@ def parse_times(texts: pa.Array, type_: Type) -> Outcome:
     rows = np.flatnonzero(odd)
     distinct = texts.take(pa.array(rows)).dictionary_encode()
     wanted = Wanted(type_.kind.value)
-    read = [read_odd(text, wanted) for text in distinct.dictionary.to_pylist()]
+    read = [read_odd(text, wanted) for text in checked(distinct.dictionary.to_pylist())]
     which = distinct.indices.to_numpy()
     micros[rows] = np.array([found if isinstance(found, int) else 0 for found in read], np.int64)[which]
     messages = pa.array([found if isinstance(found, str) else None for found in read], pa.string())

@@ -94,9 +94,9 @@ def _run(lake: Lake, given: Statement, as_of: int | None, watch: Watch | None) -
         case CreateView():
             return define.create_view(lake, given)
         case Insert():
-            return insert(lake, given)
+            return insert(lake, given, watch)
         case Delete() | Update():
-            return modify(lake, given)
+            return modify(lake, given, watch)
         case Show():
             return show(lake, given)
         case Set():

@@ -15,6 +15,7 @@ from tidegate.expr import build
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.tree import Column, Expr
 from tidegate.scan.result import Result
+from tidegate.scan.watch import Watch
 from tidegate.session.define import DEFAULTS, default
 from tidegate.session.lake import Lake, at
 from tidegate.session.query import select
@@ -26,13 +27,13 @@ from tidegate.sql.express import assigned
 from tidegate.sql.syntax import Values
 
 
-def insert(lake: Lake, given: statement.Insert) -> Result:
+def insert(lake: Lake, given: statement.Insert, watch: Watch | None = None) -> Result:
     """INSERT INTO … VALUES, SELECT or DEFAULT VALUES."""
     shard = lake.table(given.table.text, at(given.sql, given.table))
     state = shard.machine.fetch()
     schema = schema_of(state)
     targets = _targets(replace(schema, columns=shown(schema, state.options)), given)
-    columns, rows = _rows(lake, shard, given, targets)
+    columns, rows = _rows(lake, shard, given, targets, watch)
     if rows:
         by_id = {target.id: column for target, column in zip(targets, columns, strict=True)}
         absent = {c.id: c for c in schema.columns if c.id not in by_id}
@@ -55,7 +56,7 @@ def _targets(schema: Schema, given: statement.Insert) -> list[ColumnDef]:
 
 
 def _rows(
-    lake: Lake, shard: Shard, given: statement.Insert, targets: list[ColumnDef]
+    lake: Lake, shard: Shard, given: statement.Insert, targets: list[ColumnDef], watch: Watch | None
 ) -> tuple[list[pa.Array], int]:
     """The columns that are given, and how many rows."""
     query = given.query
@@ -68,7 +69,7 @@ def _rows(
             types = types[: len(targets)]
         defaults = [default_of(lake, shard, column) for column in targets]
         return values.columns(query.body, given.sql, types, defaults, lake.clock.now()), len(query.body.rows)
-    result = select(lake, query, None)
+    result = select(lake, query, None, watch)
     if len(result.types) > len(targets) or (given.columns and len(result.types) < len(targets)):
         raise BindError(
             f"{len(targets)} columns are to be filled, and the query gives {len(result.types)}",

@@ -90,9 +90,9 @@ def plan(lake: Lake, given: Delete | Update) -> BoundQuery:
     return _bound(lake, given).change.read
 
 
-def modify(lake: Lake, given: Delete | Update) -> Result:
+def modify(lake: Lake, given: Delete | Update, watch: Watch | None = None) -> Result:
     """Runs the statement; the result says how many rows, as psql does."""
-    tries = _Tries(given, Watch(lake.config.statement_timeout_ms))
+    tries = _Tries(given, watch or Watch(lake.config.statement_timeout_ms))
     while True:
         bound = _bound(lake, given)
         with snapshot(bound.shard) as found:

@@ -151,4 +151,4 @@ def _as(kind: type, value: object) -> bool | int | float | None:
         return None
     if kind is float or number is None:
         return number
-    return int(number) if number == int(number) else None
+    return int(number) if math.isfinite(number) and number == int(number) else None

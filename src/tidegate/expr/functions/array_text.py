@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.expr.cancel import checked
+from tidegate.expr.find import split
 from tidegate.expr.function import ARRAY_A, MODERATE, NEVER, scalar
 from tidegate.expr.functions.cast_nested import (
     make_lists,
@@ -84,13 +86,18 @@ def string_to_array(text: Datum, separator: Datum, null: Datum | None = None) ->
     text, separator = spread_rows(*args)[:2]
     keys = separator.dictionary_encode()
     at = pc.fill_null(keys.indices, -1).to_numpy(zero_copy_only=False)
-    result, place = pa.nulls(0, pa.list_(pa.string())), np.zeros(len(text), np.int64)
-    for code in np.unique(at):  # one step for each distinct separator: nearly always one
-        where = np.flatnonzero(at == code)
-        place[where] = len(result) + np.arange(len(where))
-        cut = _cut(text.take(pa.array(where)), None if code < 0 else keys.dictionary[int(code)].as_py())
-        result = pa.concat_arrays([result, cut])
-    result = result.take(pa.array(place))
+    rising = np.argsort(at, kind="stable")
+    codes, starts = np.unique(at[rising], return_index=True)
+    parts, sorted_text = [pa.nulls(0, pa.list_(pa.string()))], text.take(pa.array(rising))
+    for i, code in enumerate(
+        checked(codes.tolist(), every=1)
+    ):  # one step for each distinct separator: nearly always one
+        end = starts[i + 1] if i + 1 < len(starts) else len(text)
+        cut = _cut(sorted_text[starts[i] : end], None if code < 0 else keys.dictionary[code].as_py())
+        parts.append(cut)
+    place = np.empty(len(text), np.int64)
+    place[rising] = np.arange(len(text))
+    result = pa.concat_arrays(parts).take(pa.array(place))
     if null is None:
         return result
     sizes, flat = sizes_of(result), result.flatten()
@@ -106,7 +113,7 @@ def _cut(text: pa.Array, separator: str | None) -> pa.Array:
     elif separator == "":
         pieces = make_lists(pc.fill_null(text, ""), np.ones(len(text), np.int64))
     else:
-        pieces = pc.split_pattern(text, separator)
+        pieces = split(text, separator)
     nothing = make_lists(pa.nulls(0, pa.string()), np.zeros(len(text), np.int64))
     cut = pc.if_else(pc.fill_null(pc.equal(text, ""), False), nothing, pieces)
     return pc.if_else(text.is_valid(), cut, pa.scalar(None, cut.type))

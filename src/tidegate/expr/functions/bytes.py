@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.expr.cancel import checked
 from tidegate.expr.duck import duck
 from tidegate.expr.function import MODERATE, NEVER, UP, scalar
 from tidegate.expr.functions.pattern import all_failed, each_constant
@@ -168,7 +169,9 @@ def _declare_hash(name: str, doc: str) -> None:
 
     def kernel(a: Datum) -> pa.Array:
         digest = getattr(hashlib, name)
-        return pa.array([None if v is None else digest(v).digest() for v in a.to_pylist()], pa.binary())
+        return pa.array(
+            [None if v is None else digest(v).digest() for v in checked(a.to_pylist())], pa.binary()
+        )
 
     scalar(name, (BYTEA,), BYTEA, errors=NEVER, cost=MODERATE, stable=True, doc=doc)(kernel)
 

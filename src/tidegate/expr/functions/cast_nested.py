@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.expr.cancel import checked
 from tidegate.expr.function import MODERATE, NEVER, REGISTRY, cast
 from tidegate.expr.outcome import Datum, Errors, Outcome, failing, first_error, length, spread, with_errors
 from tidegate.expr.specs import to_bools
@@ -202,7 +203,7 @@ def _with_odd(
     if not len(where):
         return plain, malformed
     texts = values.take(pa.array(where)).dictionary_encode()
-    read = [parse_array(text, _depth(shape)) for text in texts.dictionary.to_pylist()]
+    read = [parse_array(text, _depth(shape)) for text in checked(texts.dictionary.to_pylist())]
     parsed = pa.array(read, shape.arrow).take(texts.indices)
     at = np.arange(len(values))
     at[where] = len(values) + np.arange(len(where))
@@ -258,7 +259,7 @@ def record_to_text(values: pa.Array, out: Type = TEXT, given: Sequence[Type] = (
 def text_to_record(values: pa.Array, out: Type) -> Outcome:
     """A record read from text such as `(1,,"a b")`; one distinct text at a time."""
     texts = values.dictionary_encode()
-    read = [None if text is None else parse_record(text) for text in texts.dictionary.to_pylist()]
+    read = [None if text is None else parse_record(text) for text in checked(texts.dictionary.to_pylist())]
     width = len(out.fields)
     bad = pa.array([row is None or len(row) != width for row in read], pa.bool_()).take(texts.indices)
     outcomes = []

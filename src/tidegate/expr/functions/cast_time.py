@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr import civil, order
+from tidegate.expr.cancel import checked
 from tidegate.expr.civil import MICROS_A_DAY, masked
 from tidegate.expr.enclose import bound, inherited, numbers, widest
 from tidegate.expr.function import AT_ENDS, MODERATE, NEVER, UP, cast
@@ -47,7 +48,7 @@ def text_to_interval(a: pa.Array) -> Outcome:
     encoded = a.dictionary_encode()
     parts: list[tuple[int, int, int]] = []
     messages: list[str | None] = []
-    for text in encoded.dictionary.to_pylist():
+    for text in checked(encoded.dictionary.to_pylist()):
         try:
             parts.append(parse_interval(text))
             messages.append(None)

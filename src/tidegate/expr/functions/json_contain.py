@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr import exact_json, json_specs
+from tidegate.expr.cancel import checked
 from tidegate.expr.duck import duck
 from tidegate.expr.exact_json import Json
 from tidegate.expr.function import HEAVY, NEVER, scalar
@@ -58,7 +59,8 @@ def contains(json: Datum, needle: Datum) -> pa.Array:
             found |= _lists_with(documents, wanted)
         return pc.if_else(documents.is_valid(), pa.array(found), pa.scalar(None, pa.bool_()))
     return pa.array(
-        [_both(a, b) for a, b in zip(documents.to_pylist(), needle.to_pylist(), strict=True)], pa.bool_()
+        [_both(a, b) for a, b in checked(zip(documents.to_pylist(), needle.to_pylist(), strict=True))],
+        pa.bool_(),
     )
 
 
@@ -82,10 +84,26 @@ def _all_contain(documents: pa.Array, needle: Json) -> np.ndarray:
         return result
     if isinstance(needle, list):
         result = first_letters(documents) == ord("[")
-        for wanted in needle:
-            result &= _lists_with(documents, wanted)
+        rows = np.flatnonzero(result)
+        if needle and len(rows):
+            result[rows] = _hold_all(*elements_of(documents.take(pa.array(rows))), len(rows), needle)
         return result
     return to_bools(pc.equal(documents, exact_json.encode(needle)))
+
+
+def _hold_all(elements: pa.Array, owner: np.ndarray, n: int, needle: list[Json]) -> np.ndarray:
+    """Which of n lists, given by their elements, hold all that the needle has; scalars are looked up all at once."""
+    plain = {exact_json.encode(item) for item in needle if not isinstance(item, dict | list)}
+    result: np.ndarray = np.ones(n, bool)
+    if plain:
+        code = pc.index_in(elements, value_set=pa.array(sorted(plain), pa.string()))
+        known = to_bools(code.is_valid())
+        pairs = owner[known] * len(plain) + code.drop_null().to_numpy().astype(np.int64)
+        result = np.bincount(np.unique(pairs) // len(plain), minlength=n) == len(plain)
+    nested = {exact_json.encode(item): item for item in needle if isinstance(item, dict | list)}
+    for wanted in checked(nested.values(), every=1):
+        result = result & (np.bincount(owner[_all_contain(elements, wanted)], minlength=n) > 0)
+    return result
 
 
 def _lists_with(documents: pa.Array, wanted: Json) -> np.ndarray:
@@ -139,5 +157,12 @@ def _one_contains(a: Json, b: Json) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         return all(name in a and _one_contains(a[name], value) for name, value in b.items())
     if isinstance(a, list) and isinstance(b, list):
-        return all(any(_one_contains(mine, item) for mine in a) for item in b)
+        plain = {(exact_json.type_name(mine), mine) for mine in a if not isinstance(mine, dict | list)}
+        nested = [mine for mine in a if isinstance(mine, dict | list)]
+        return all(
+            any(_one_contains(mine, item) for mine in nested)
+            if isinstance(item, dict | list)
+            else (exact_json.type_name(item), item) in plain
+            for item in checked(b)
+        )
     return exact_json.type_name(a) == exact_json.type_name(b) and a == b and not isinstance(a, dict | list)

@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr import spark_form
+from tidegate.expr.cancel import checked
 from tidegate.expr.find import contains
 from tidegate.expr.function import HEAVY, MODERATE, NEVER, scalar
 from tidegate.expr.functions.compare import equal_transfer
@@ -174,7 +175,7 @@ def _like(a: Datum, pattern: Datum, escape: Datum = BACKSLASH, fold: bool = Fals
     if fixed(pattern):
         return _like_constant(text, parsed(pattern.as_py(), escape.as_py(), fold=fold))
     patterns = spread(pattern, n).dictionary_encode()
-    likes = [parsed(p, escape.as_py(), fold=fold) for p in patterns.dictionary.to_pylist()]
+    likes = [parsed(p, escape.as_py(), fold=fold) for p in checked(patterns.dictionary.to_pylist())]
     canonical = pa.array([None if like.error else like.canonical for like in likes], pa.string())
     errors = pa.array([like.error for like in likes], pa.string()).take(patterns.indices)
     values = by_duck("like_escape(a, b, '\\')", pa.bool_(), text, canonical.take(patterns.indices))
@@ -296,7 +297,7 @@ def each_constant(kernel: Callable[..., Outcome], type_: pa.DataType, a: Datum, 
     order = np.argsort(indices, kind="stable")
     edges = np.searchsorted(indices[order], np.arange(len(codes.dictionary) + 1))
     pieces = [Outcome(pa.nulls(int(edges[0]), type_))]
-    for i, value in enumerate(codes.dictionary):
+    for i, value in enumerate(checked(codes.dictionary, every=1)):
         rows = pa.array(order[edges[i] : edges[i + 1]])
         some = [key.take(rows) if isinstance(key, pa.Array) else key for key in keys]
         some[varying] = value

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.expr.cancel import checked
 from tidegate.expr.function import ANYWHERE, MODERATE, cast
 from tidegate.expr.functions.bounded import inner_function
 from tidegate.expr.functions.cast_number import number_from_lanes
@@ -102,7 +103,7 @@ def _tried_decimals(a: pa.Array, type_: pa.DataType) -> pa.Array | None:
     found = high * 2.0**64 + low.view(np.uint64)
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = to_numpy(floats, 0.0) * 10.0**type_.scale
-        same = np.abs(found - wanted) <= np.abs(wanted) * 1e-9
+        same = np.isfinite(wanted) & (np.abs(found - wanted) <= np.abs(wanted) * 1e-9)
     return values if bool((same | to_bools(a.is_null())).all()) else None
 
 
@@ -239,7 +240,7 @@ def _read_scientific(a: pa.Array, out: pa.DataType) -> Outcome:
     limit = Decimal(10) ** (out.precision - out.scale)
     found: list[Decimal | None] = []
     large = np.zeros(len(a), bool)
-    for i, text in enumerate(a.to_pylist()):
+    for i, text in enumerate(checked(a.to_pylist())):
         value = None if text is None else _decimal(text, out, context, unit)
         large[i] = text is not None and (value is None or abs(value) >= limit)
         found.append(None if large[i] else value)

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.duck import duck
+from tidegate.expr.find import replaced, split
 from tidegate.expr.function import MODERATE, NEVER, UP, scalar
 from tidegate.expr.functions.text import END, cut, fixed, left, wide
 from tidegate.expr.letters import (
@@ -220,8 +221,7 @@ def rpad(a: Datum, size: Datum, fill: Datum) -> Outcome:
 def replace(a: Datum, old: Datum, new: Datum) -> pa.Array:
     """The text with every occurrence of one text replaced by another."""
     if isinstance(a, pa.Array) and fixed(old, new):
-        # Arrow's kernel never ends for an empty pattern.
-        return pc.replace_substring(a, old.as_py(), new.as_py()) if old.as_py() else a
+        return replaced(a, old.as_py(), new.as_py())
     return by_duck("replace(a, b, c)", pa.string(), a, old, new)
 
 
@@ -313,7 +313,7 @@ def split_part(a: Datum, separator: Datum, n: Datum) -> Outcome:
     text, number = spread(a, rows), np.broadcast_to(to_numpy(n, 1), rows).astype(np.int64)
     failed = failing(number == 0, ZERO_FIELD)
     if fixed(separator) and separator.as_py():
-        values = _nth(pc.split_pattern(text, separator.as_py()), number)
+        values = _nth(split(text, separator.as_py()), number)
     elif fixed(separator):
         # PostgreSQL does not split at the empty text: all of it is the first and last field.
         values = cut(text, np.zeros((), np.int64), np.where(np.abs(number) == 1, END, 0), text, n)
