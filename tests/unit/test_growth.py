@@ -18,10 +18,11 @@ import pytest
 
 import tidegate
 from tidegate.config import Config
-from tidegate.shard import compact
+from tidegate.shard import compact, reader
 from tidegate.shard.compact import _tiers, merged, plan, together
 from tidegate.shard.merge import Block
 from tidegate.shard.ranges import Outline, cut, share
+from tidegate.shard.rowkey import row_keys
 from tidegate.shard.state import State
 
 Work: TypeAlias = Callable[[tidegate.Database], object]
@@ -128,7 +129,7 @@ def test_a_share_asks_only_the_parts_that_it_meets() -> None:
         parts = [None] * many
         cuts = cut(outlines, many)
         found = []
-        count = calls(lambda: found.extend(share(parts, outlines, cuts)))  # type: ignore[arg-type]
+        count = calls(lambda: found.extend(share(parts, outlines, cuts)))  # type: ignore[arg-type]  # nobody looks at the parts
         assert sum(len(one.pieces) for one in found) <= 2 * many
         return count
 
@@ -149,6 +150,22 @@ def test_parts_smaller_than_a_batch_are_merged_as_one_run(monkeypatch: pytest.Mo
         assert db.compact("t", full=True).removed == PARTS
         assert runs == [1]
         assert sorted(db.sql("SELECT * FROM t").rows()) == before
+
+
+def test_retracted_keys_are_looked_up_by_the_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look-up makes a table of all retracted keys: one for each small part would take parts × retractions."""
+    keyed: list[int] = []
+
+    def counting(columns: Sequence[pa.Array], rows: int) -> pa.Array:
+        keyed.append(rows)
+        return row_keys(columns, rows)
+
+    monkeypatch.setattr(reader, "row_keys", counting)
+    with lake(2 * PARTS, changed=True, clustered=False) as db:
+        found = db.sql("SELECT * FROM t").rows()
+    retracting = 2 * PARTS // 4  # each of them is asked for its keys
+    assert len(found) == 2 * retracting * 8
+    assert retracting < len(keyed) <= retracting + 8
 
 
 def test_piles_hold_no_more_than_a_batch() -> None:

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,7 +38,7 @@ from tidegate.plan.optimise import rebuild
 from tidegate.plan.safe import Failures
 from tidegate.plan.verdict import Verdicts, asked, verdicts
 from tidegate.plan.viewed import evaluate_viewed
-from tidegate.scan.failed import failed
+from tidegate.scan.failed import Failing, failed
 from tidegate.scan.lie import CHANCE, page_lie
 from tidegate.scan.listed import listed
 from tidegate.scan.question import Question
@@ -99,18 +99,16 @@ class Staged:
         plan: MapFilterProject,
         groups: Callable[[], Groups] | Groups,
         wanted: int | None = None,
+        failing: Failing | None = None,
     ) -> None:
-        """`groups` may be asked for later: where all parts are proven, nobody needs them.
-
-        As soon as `wanted` rows are open they are read and handed out.
-        """
+        """`groups` may be asked for later, if ever. As soon as `wanted` rows are open they are read and handed out."""
         self.question, self.scan, self.plan, self._groups = question, scan, plan, groups
         self.snapshot = question.snapshot
         columns = self.snapshot.schema.columns
         self.ids = [column.id for column in columns]
         self.types = [column.type for column in columns]
         self.names = tuple(column.name for column in columns)
-        self.wanted = wanted
+        self.wanted, self.failing = wanted, failing or Failing()
 
     @cached_property
     def steps(self) -> Sequence[Step]:
@@ -264,7 +262,7 @@ class Staged:
         if not dropped.any() or CHANCE.random() >= self.question.config.audit:
             return
         unseen, file, first = copy(self), file.again(file.part), 0
-        unseen.scan = Scan()  # what is audited does not count as read
+        unseen.scan, unseen.failing = Scan(), Failing()  # what is audited does not count as read
         for group, rows in enumerate(file.groups):
             mask = np.repeat(dropped, PAGE_ROWS)[first : first + rows]
             open_ = _Open(Rows(group, 0, rows, mask), [], None)
@@ -336,7 +334,7 @@ class Staged:
         else:
             got = step.plan.evaluate(given, len(open_.rows), now, check)
         if len(got.failures):
-            raise self._failed(file, open_, got.failures)
+            self.failing.meet(partial(self._failed, file, open_, got.failures))
         done = open_.narrow(got.selection, got.columns)
         self.scan.add(
             step.name,
@@ -347,7 +345,7 @@ class Staged:
         )
         return done
 
-    def _failed(self, file: PartFile, open_: _Open, failures: Failures) -> Exception:
+    def _failed(self, file: PartFile, open_: _Open, failures: Failures) -> EvaluationError:
         """The error of the first row that failed, with the values of all columns that the query reads."""
         row = open_.rows.narrow(failures.rows[:1])
         demanded = sorted(self.question.plan.demand())

@@ -3,8 +3,8 @@
     run(question, prune(question))     parts that may matter → batches of demanded columns → what passes → order, limits
     stream(question, found, scan)      the same without the last step: for whoever adds up, sorts or picks
 
-It stops as soon as a LIMIT without ORDER BY has its rows. A row that fails makes the query fail, with the row's values; if a
-LIMIT is reached before the row is, it is never seen, as in any database.
+It stops as soon as a LIMIT without ORDER BY has its rows. A row that fails makes the query fail, with the row's values, unless
+such a LIMIT is met by others (`failed.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tidegate.plan.safe import SafePlan
 from tidegate.plan.take import may_pass
 from tidegate.scan.ahead import ahead
 from tidegate.scan.estimate import Estimates, choice
-from tidegate.scan.failed import failed
+from tidegate.scan.failed import Failing, failed
 from tidegate.scan.late import Staged, Taken
 from tidegate.scan.prune import REMEMBERED, Pruned, exact, known
 from tidegate.scan.question import Question
@@ -49,11 +49,14 @@ def run(question: Question, found: Pruned) -> Result:
     """The rows of the query."""
     scan = Scan(parts_total=found.total, bytes_total=found.size)
     gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
+    failing = Failing(patient=question.shape.any_rows)
     if question.shape.limit != 0:
-        for columns, rows in stream(question, found, scan):
+        for columns, rows in stream(question, found, scan, failing):
             gathered.add(columns, rows)
             if gathered.enough():
                 break
+        else:
+            failing.check()
     return finished(question, gathered, scan, "local")
 
 
@@ -64,14 +67,17 @@ def finished(question: Question, gathered: Gathered, scan: Scan, path: Path) -> 
     return Result(question.names, types, columns, path=path if scan.parts_read else "metadata", scan=scan)
 
 
-def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
-    """What leaves the plan, in batches: its columns and how many rows. A row that fails makes the query fail."""
+def stream(
+    question: Question, found: Pruned, scan: Scan, failing: Failing | None = None
+) -> Iterator[tuple[list[pa.Array], int]]:
+    """What leaves the plan, in batches: its columns and how many rows. A row that fails raises, unless `failing` is patient."""
+    failing = failing or Failing()
     if not found.retracts:
-        yield from _staged(question, found, scan)
+        yield from _staged(question, found, scan, failing)
     elif question.plan.predicates and exact(question.plan):
-        yield from _met(question, found, scan)
+        yield from _met(question, found, scan, failing)
     else:
-        yield from _whole(question, found, scan)
+        yield from _whole(question, found, scan, failing)
 
 
 def once(mfp: MapFilterProject, names: Sequence[str], shape: Shape, now: int) -> Result:
@@ -85,9 +91,11 @@ def once(mfp: MapFilterProject, names: Sequence[str], shape: Shape, now: int) ->
     return Result(tuple(names), plan.types[: len(names)], tuple(gathered.finish()[: len(names)]))
 
 
-def _staged(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
+def _staged(
+    question: Question, found: Pruned, scan: Scan, failing: Failing
+) -> Iterator[tuple[list[pa.Array], int]]:
     """Part by part, several at the same time: nothing was ever retracted."""
-    staged = Undecided(question, found, scan)
+    staged = Undecided(question, found, scan, failing)
     jobs = [
         partial(staged.read, part, proven) for part, proven in zip(found.parts, found.proven(), strict=True)
     ]
@@ -99,8 +107,8 @@ def _staged(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[lis
 class Undecided:
     """The question's plan for each part without the conditions that its statistics prove: nothing is read to ask these again."""
 
-    def __init__(self, question: Question, found: Pruned, scan: Scan) -> None:
-        self.question, self.found, self.scan = question, found, scan
+    def __init__(self, question: Question, found: Pruned, scan: Scan, failing: Failing) -> None:
+        self.question, self.found, self.scan, self.failing = question, found, scan, failing
         self._plans: dict[int, Staged] = {}
         self._lock = fork.lock()
 
@@ -117,7 +125,8 @@ class Undecided:
             assert self.found.verdicts is not None
             open_ = [c for i, (c, _) in enumerate(self.found.verdicts.by_condition) if not proven >> i & 1]
             plan = rebuild(plan, open_, plan.outputs)
-        return Staged(self.question, self.scan, plan, partial(groups, self.question, self.found, plan))
+        stages = partial(groups, self.question, self.found, plan)
+        return Staged(self.question, self.scan, plan, stages, failing=self.failing)
 
 
 def counted(taken: Taken) -> tuple[list[pa.Array], int]:
@@ -127,7 +136,9 @@ def counted(taken: Taken) -> tuple[list[pa.Array], int]:
     return repeated(Block(taken.columns, taken.diffs, taken.diffs)), int(taken.diffs.sum())
 
 
-def _met(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
+def _met(
+    question: Question, found: Pruned, scan: Scan, failing: Failing
+) -> Iterator[tuple[list[pa.Array], int]]:
     """Rows that pass the filter or fail in it, each with all its diffs, added up: see `prune.py` for why this is sound."""
     plan, columns = question.plan, question.snapshot.schema.columns
     demanded = sorted(plan.demand())
@@ -150,10 +161,12 @@ def _met(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[p
         if waiting > SUMMED_AT:
             passing, waiting = [summed(concat(passing), by_time=False)], 0
     there = settled(concat(passing), names)
-    yield _evaluated(question, narrow, demanded, repeated(there), int(there.diffs.sum()))
+    yield _evaluated(question, narrow, demanded, repeated(there), int(there.diffs.sum()), failing)
 
 
-def _whole(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list[pa.Array], int]]:
+def _whole(
+    question: Question, found: Pruned, scan: Scan, failing: Failing
+) -> Iterator[tuple[list[pa.Array], int]]:
     """Rows that have met what retracts them, and then the plan."""
     plan, columns = question.plan, question.snapshot.schema.columns
     demanded = sorted(plan.demand())
@@ -162,16 +175,22 @@ def _whole(question: Question, found: Pruned, scan: Scan) -> Iterator[tuple[list
     scan.count(found.parts)
     for batch in question.snapshot.batches(names, found.parts):
         question.watch.check()
-        yield _evaluated(question, narrow, demanded, batch.columns, batch.num_rows)
+        yield _evaluated(question, narrow, demanded, batch.columns, batch.num_rows, failing)
 
 
 def _evaluated(
-    question: Question, plan: SafePlan, demanded: Sequence[int], columns: list[pa.Array], rows: int
+    question: Question,
+    plan: SafePlan,
+    demanded: Sequence[int],
+    columns: list[pa.Array],
+    rows: int,
+    failing: Failing,
 ) -> tuple[list[pa.Array], int]:
     """What leaves a plan of rows with the demanded columns."""
     got = plan.evaluate(columns, rows, question.now)
     if len(got.failures):
-        raise failed(got.failures, [question.snapshot.labels[i] for i in demanded], columns)
+        labels = [question.snapshot.labels[i] for i in demanded]
+        failing.meet(partial(failed, got.failures, labels, columns))
     return got.columns, len(got.selection)
 
 

@@ -10,8 +10,8 @@ Which parts are read, and in which order:
 2. Only if they do not suffice, parts that *may* hold matches follow, the smallest first, in stretches that grow: a page of rows,
    then four, and so on; when many parts have given nothing, several at the same time.
 
-Whatever row is met and fails makes the query fail, as in a full read. Rows behind the last one wanted are not met: whether one of
-them would fail is not asked, as in any database. Rows that are there several times count as often.
+A row that fails is passed over; only if all others together are not enough does the query fail, as a full read does (`failed.py`).
+Rows that are there several times count as often.
 
 Collections with retractions go the way of `local.py`: a row must first meet what retracts it.
 """
@@ -28,6 +28,7 @@ from tidegate.expr.specs import Verdict
 from tidegate.plan.verdict import Verdicts
 from tidegate.scan import local
 from tidegate.scan.ahead import ahead
+from tidegate.scan.failed import Failing
 from tidegate.scan.late import Staged, Taken
 from tidegate.scan.prune import Asked, Pruned
 from tidegate.scan.question import Question
@@ -65,17 +66,30 @@ def run(question: Question) -> tuple[Result, Pruned]:
     """The rows, and what was asked of statistics to find them."""
     found = _found(question)
     scan = Scan(parts_total=found.total, bytes_total=found.size)
+    gathered, failing = _gathered(question, found, scan)
+    if failing.error is not None and not gathered.enough() and question.plan.predicates:
+        # Statistics were perhaps asked of some parts only, in which enough rows pass; what is selected fails for some of them.
+        found = _found(question, everywhere=True)
+        gathered, failing = _gathered(question, found, scan)
+    if not gathered.enough():
+        failing.check()
+    return local.finished(question, gathered, scan, "peek"), found
+
+
+def _gathered(question: Question, found: Pruned, scan: Scan) -> tuple[Gathered, Failing]:
+    """As many rows as are wanted, or all; and whether one failed."""
     gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
-    for taken in _taken(question, found, scan):
+    failing = Failing(patient=True)
+    for taken in _taken(question, found, scan, failing):
         question.snapshot.lease.keep()
         gathered.add(*local.counted(taken))
         if gathered.enough():
             break
-    return local.finished(question, gathered, scan, "peek"), found
+    return gathered, failing
 
 
-def _found(question: Question) -> Pruned:
-    """The parts to be read: of as many as must be asked for enough rows."""
+def _found(question: Question, *, everywhere: bool = False) -> Pruned:
+    """The parts to be read: of as many as must be asked for enough rows, or of all."""
     snapshot, plan = question.snapshot, question.plan
     total, size = snapshot.state.parts.count, snapshot.state.parts.size
     if not plan.predicates or not question.config.stats_filter:
@@ -83,7 +97,7 @@ def _found(question: Question) -> Pruned:
     asked = Asked.of(snapshot, plan, question.now)
     rows = _sure(question)
     count, most = len(rows), question.shape.most or 0
-    for begin, end in ((count - FIRST, count), (0, FIRST)) if count > FIRST else ():
+    for begin, end in ((count - FIRST, count), (0, FIRST)) if count > FIRST and not everywhere else ():
         found = asked.verdicts(begin, end)
         if rows[begin:end][found.verdict == Verdict.ALL].sum() >= most:
             kept = begin + np.flatnonzero(found.keep)
@@ -118,10 +132,10 @@ def _spread(found: Verdicts, begin: int, count: int) -> Verdicts:
     return Verdicts(among(found.verdict, Verdict.SOME), fails[0], each, fails[1])
 
 
-def _taken(question: Question, found: Pruned, scan: Scan) -> Iterator[Taken]:
+def _taken(question: Question, found: Pruned, scan: Scan, failing: Failing) -> Iterator[Taken]:
     """Proven parts first, then others."""
     groups = partial(local.groups, question, found)
-    staged = Staged(question, scan, question.plan, groups, wanted=question.shape.most)
+    staged = Staged(question, scan, question.plan, groups, question.shape.most, failing)
     jobs = (partial(staged.read, part, proven=whole) for part, whole in _ordered(found))
     for _, job in zip(range(PATIENCE), jobs, strict=False):
         yield from job()

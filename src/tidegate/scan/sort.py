@@ -47,6 +47,11 @@ class Shape:
         """How many rows are needed at most."""
         return None if self.limit is None else self.limit + self.offset
 
+    @property
+    def any_rows(self) -> bool:
+        """Whether any rows will do, if they are as many as are wanted: there is a limit and no order."""
+        return self.limit is not None and not self.order
+
 
 @dataclass
 class Gathered:
@@ -77,9 +82,8 @@ class Gathered:
             )
 
     def enough(self) -> bool:
-        """Whether no further row is needed: there is a limit and no order."""
-        most = self.shape.most
-        return most is not None and not self.shape.order and self.rows >= most
+        """Whether no further row is needed."""
+        return self.shape.any_rows and self.rows >= (self.shape.most or 0)
 
     def finish(self) -> list[pa.ChunkedArray]:
         """The rows in their order, within their limits."""

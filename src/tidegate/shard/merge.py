@@ -18,7 +18,7 @@ Rows that are equal to the bound stay, since the run may go on with more of them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +27,9 @@ import pyarrow.compute as pc
 
 from tidegate.errors import CorruptError
 from tidegate.shard.rowkey import ambiguous, exact_keys, join_keys, row_keys, time_key
+
+FIRST_BLOCK = 64
+"""Rows of the first block that small ones are put together to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,20 @@ def concat(blocks: Sequence[Block]) -> Block:
     columns = [pa.concat_arrays(pieces) for pieces in zip(*(block.columns for block in blocks), strict=True)]
     times, diffs = ([getattr(block, name) for block in blocks] for name in ("times", "diffs"))
     return Block(columns, np.concatenate(times), np.concatenate(diffs))
+
+
+def growing(blocks: Iterable[Block], most: int) -> Iterator[Block]:
+    """The same rows in blocks of at least 64, 128, … up to `most` rows, but for the last: who needs few rows has them soon."""
+    waiting: list[Block] = []
+    rows, wanted = 0, FIRST_BLOCK
+    for block in blocks:
+        waiting.append(block)
+        rows += len(block)
+        if rows >= min(wanted, most):
+            yield concat(waiting)
+            waiting, rows, wanted = [], 0, 2 * wanted
+    if waiting:
+        yield concat(waiting)
 
 
 def in_order(block: Block, order: Sequence[int]) -> Block:

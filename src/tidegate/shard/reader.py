@@ -43,7 +43,7 @@ from tidegate.errors import StoreError, TimeError
 from tidegate.shard.change import Part
 from tidegate.shard.known import of_each
 from tidegate.shard.lease import Lease, share
-from tidegate.shard.merge import Block, concat, merge, repeated, settled, summed
+from tidegate.shard.merge import Block, concat, growing, merge, repeated, settled, summed
 from tidegate.shard.part import ROW_GROUP_ROWS
 from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.rowkey import row_keys
@@ -301,19 +301,22 @@ class Snapshot(_Reading):
         at = [both.index(id_) for id_ in narrow]
         suspects: list[Block] = []
         enough = batch = self.shard.config.batch_rows
-        # `is_in` makes its table of the retracted keys for each block: blocks as large as the table make up for it.
+        # `is_in` makes its table of the retracted keys for each block: blocks as large as the table make up for it, so the blocks
+        # of small parts are put together.
         rows = max(batch, min(len(retracted), ROW_GROUP_ROWS))
-        for part in parts:
-            for block in self.visible(part, both, rows):
-                keys = row_keys([block.columns[i] for i in at], len(block))
-                suspect = pc.is_in(keys, value_set=retracted).to_numpy(zero_copy_only=False)
-                wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
-                suspects.append(wanted.take(suspect))
-                plain = wanted.take(~suspect)
-                yield from (plain.slice(i, min(i + batch, len(plain))) for i in range(0, len(plain), batch))
-            if sum(map(len, suspects)) > enough:
+        waiting = 0
+        for block in growing((block for part in parts for block in self.visible(part, both, rows)), rows):
+            keys = row_keys([block.columns[i] for i in at], len(block))
+            suspect = pc.is_in(keys, value_set=retracted).to_numpy(zero_copy_only=False)
+            wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
+            suspects.append(wanted.take(suspect))
+            waiting += len(suspects[-1])
+            plain = wanted.take(~suspect)
+            yield from (plain.slice(i, min(i + batch, len(plain))) for i in range(0, len(plain), batch))
+            if waiting > enough:
                 suspects = [summed(concat(suspects), by_time=False)]
-                enough = 2 * len(suspects[0]) + batch
+                waiting = len(suspects[0])
+                enough = 2 * waiting + batch
         if suspects:
             yield settled(concat(suspects), self._names(ids))
 
