@@ -9,6 +9,7 @@ import tidegate.expr.functions  # noqa: F401  # fills the registry
 from tests.unit.json_cases import CASES, CASTS, Case, Error
 from tidegate.expr import build, canonical, exact_json
 from tidegate.expr.evaluate import Evaluation, evaluate
+from tidegate.expr.function import REGISTRY
 from tidegate.expr.functions import json as json_functions
 from tidegate.expr.json_path import Either, Index, Key, Wanted, extract, look_up, spelled
 from tidegate.expr.tree import Column, Expr, Literal
@@ -313,3 +314,15 @@ def test_empty_text_at_the_end_of_a_batch() -> None:
     """`->>` gives an empty text whose place is behind the last byte of the array: there is no letter to look at."""
     documents = pa.array(['{"s":"abc"}'] * canonical.FEW + ['{"s":""}'])
     assert extract(documents, [Wanted((Key("s"),), True)])[0].to_pylist() == ["abc"] * canonical.FEW + [""]
+
+
+def test_many_keys_in_long_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document is parsed once for all keys that are looked for in it: the same answers."""
+    documents = pa.array(['{"a":1,"b":2}', '["a","é",1]', '"a"', "1", None, "{}", '[["a"]]', '{"a":1}'])
+    keys = pa.array([["a", "b"], ["é", None], ["a"], ["1"], ["a"], [], ["a"], None], pa.list_(pa.string()))
+    for name in ("?|", "?&"):
+        [function] = REGISTRY.overloads(name)
+        plain = function.run([documents, keys], BOOL).values
+        monkeypatch.setattr(json_functions, "REPEATED", -1)
+        assert function.run([documents, keys], BOOL).values.equals(plain)
+        monkeypatch.undo()

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr import exact_json, json_specs
+from tidegate.expr.cancel import check, checked
 from tidegate.expr.duck import duck
 from tidegate.expr.exact_json import Json
 from tidegate.expr.function import HEAVY, NEVER, scalar
@@ -167,6 +168,11 @@ def _read_path(json: Datum, path: Datum, out: Type) -> pa.Array:
     sizes = pc.fill_null(pc.list_value_length(path), 0).to_numpy(zero_copy_only=False)
     found = pc.if_else(path.is_valid(), spread(json, n), pa.scalar(None, pa.string()))
     for i in range(int(sizes.max(initial=0))):
+        check()
+        if found.null_count == len(
+            found
+        ):  # a path may be as long as its client likes, a document is not so deep
+            break
         within = pa.array(sizes > i)
         step = pc.list_element(pc.if_else(within, path, pa.scalar([None] * (i + 1), path.type)), i)
         found = pc.if_else(within, follow(found, step, either=True), found)
@@ -240,11 +246,38 @@ def _has_several(json: Datum, keys: Datum, *, every: bool) -> pa.Array:
     documents = spread(json, n)
     flat = lists.flatten()
     given = to_bools(flat.is_valid())
-    found = to_bools(has(documents.take(pa.array(row)), flat)) if len(flat) else np.zeros(0, bool)
+    found = _has_each(documents, row, flat) if len(flat) else np.zeros(0, bool)
     hits = np.bincount(row[given & found], minlength=n)
     enough = hits == np.bincount(row[given], minlength=n) if every else hits > 0
     valid = pc.and_(documents.is_valid(), lists.is_valid())
     return pc.if_else(valid, pa.array(enough), pa.scalar(None, pa.bool_()))
+
+
+REPEATED = 1 << 24
+"""Bytes of documents, each as often as a key is looked for in it, from which on a document is parsed once for all keys."""
+
+
+def _has_each(documents: pa.Array, row: np.ndarray, keys: pa.Array) -> np.ndarray:
+    """Whether the document of each key's row has it; the keys of a row stand together."""
+    sizes = pc.fill_null(pc.binary_length(documents), 0).to_numpy(zero_copy_only=False)
+    if int(sizes.astype(np.float64)[row].sum()) <= REPEATED:
+        return to_bools(has(documents.take(pa.array(row)), keys))
+    result = np.zeros(len(keys), bool)
+    starts = np.searchsorted(row, np.arange(len(documents) + 1))
+    for i, text in enumerate(checked(documents.to_pylist(), every=1)):
+        if text is not None and starts[i] < starts[i + 1]:
+            some = keys[starts[i] : starts[i + 1]]
+            result[starts[i] : starts[i + 1]] = to_bools(
+                pc.is_in(some, value_set=_names_in(exact_json.decode(text)))
+            )
+    result &= to_bools(keys.is_valid())
+    return result
+
+
+def _names_in(document: Json) -> pa.Array:
+    """The texts that `?` finds in a document."""
+    names = document if isinstance(document, dict | list) else [document]
+    return pa.array([name for name in names if isinstance(name, str)], pa.string())
 
 
 def _several_transfer(every: bool) -> Callable[[Type, Specs, Specs], Specs]:

@@ -88,6 +88,15 @@ def _repeated_bytes(x: pa.Array, sizes: np.ndarray) -> int:
     return int((lengths.astype(np.float64) * sizes).sum())
 
 
+def _shortened(x: pa.Array, arrays: Datum) -> pa.Array:
+    """Lists without what stands behind more elements than any that they are compared with has: it decides nothing."""
+    flat = arrays.values if isinstance(arrays, pa.Scalar) else arrays.flatten()
+    most = pc.max(pc.list_value_length(flat)).as_py() or 0
+    if (pc.max(pc.list_value_length(x)).as_py() or 0) <= most + 1:
+        return x
+    return pc.list_slice(x, 0, most + 1, return_fixed_size_list=False).cast(x.type)
+
+
 def _ranked(x: pa.Array, arrays: Datum, sizes: np.ndarray) -> tuple[pa.Array, Datum]:
     """Numbers in the order of the texts instead of them: a long text is compared once, not with every element."""
     flat = arrays.values if isinstance(arrays, pa.Scalar) else arrays.flatten()
@@ -117,6 +126,8 @@ def some_element(op: Comparison, x: Datum, arrays: Datum) -> pa.Array:
     else:
         sizes = pc.fill_null(pc.list_value_length(arrays), 0).to_numpy(zero_copy_only=False)
     x = spread(x, n)
+    if pa.types.is_list(x.type):
+        x = _shortened(x, arrays)
     if _repeated_bytes(x, sizes) > LONG_TEXTS:
         x, arrays = _ranked(x, arrays, sizes)
     parts = []

@@ -243,15 +243,22 @@ def array_position(arrays: Datum, wanted: Datum) -> pa.Array:
     arrays, wanted = spread_rows(arrays, wanted)
     sizes = sizes_of(arrays)
     row, flat = rows_of(sizes), arrays.flatten()
-    repeated = wanted.take(pa.array(row))
-    same = pc.or_(
-        pc.fill_null(order.equal(repeated, flat), False), pc.and_(repeated.is_null(), flat.is_null())
-    )
-    hits = np.flatnonzero(to_bools(same))
+    hits = np.flatnonzero(_same_as(wanted, flat, row))
     rows, first = np.unique(row[hits], return_index=True)
     result = np.zeros(len(arrays), np.int64)
     result[rows] = hits[first] - starts_of(sizes)[rows] + 1
     return pa.array(result, pa.int32(), mask=result == 0)
+
+
+def _same_as(wanted: pa.Array, flat: pa.Array, row: np.ndarray) -> np.ndarray:
+    """Which elements are what is wanted in their row, NULL being NULL; what can be long is not copied for each of them."""
+    if wanted.type == flat.type and not pa.types.is_primitive(flat.type):
+        codes = _codes(pa.concat_arrays([wanted, flat]))
+        same: np.ndarray = codes[: len(wanted)][row] == codes[len(wanted) :]
+        return same
+    repeated = wanted.take(pa.array(row))
+    equal = pc.fill_null(order.equal(repeated, flat), False)
+    return to_bools(pc.or_(equal, pc.and_(repeated.is_null(), flat.is_null())))
 
 
 def _codes(values: pa.Array) -> np.ndarray:
