@@ -94,6 +94,8 @@ class Database:
         self._lake: Lake | None = lake
         self._shown = lake.root.place.root or "memory"
         self._attached: list[Any] = []
+        self._results: weakref.WeakSet[Result] = weakref.WeakSet()
+        """Those whose rows are still to be read."""
         # Who forgets to close it still gives back the connection when Python collects it, or at the end.
         self._finalizer = weakref.finalize(self, lake.root.consensus.close)
 
@@ -111,9 +113,12 @@ class Database:
         """Runs statements; the result of the last.
 
         `as_of` is the time to read at, in ms, as AS OF is in SQL. With a `watch` another thread can end the queries:
-        `watch.cancel()`, or `Watch(timeout_ms=500)` beforehand.
+        `watch.cancel()`, or `Watch(timeout_ms=500)` beforehand. Of a large result the rest is read as it is asked for, and
+        the time-out counts on until then: see `Result`.
         """
         result = execute(self._open, sql, milliseconds(as_of, "as_of"), watch)
+        if result.live:
+            self._results.add(result)
         for attached in self._attached:
             attached.follow()
         return result
@@ -290,6 +295,7 @@ class Database:
         """The same open database for one client of a server: SET in it changes nothing for others. It need not be closed."""
         other = Database.__new__(Database)
         other._lake, other._shown, other._attached = self._open.session(reach), self._shown, []
+        other._results = weakref.WeakSet()
         return other
 
     def set(self, name: str, value: object) -> None:
@@ -297,7 +303,9 @@ class Database:
         self._open.set(name, value)
 
     def close(self) -> None:
-        """Gives back leases and connections. Nothing is lost without it."""
+        """Gives back leases and connections, and ends results that are still to be read. Nothing is lost without it."""
+        for result in list(self._results):
+            result.close()
         while self._attached:
             self._attached.pop().detach()
         if self._lake is not None:

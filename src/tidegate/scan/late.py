@@ -38,6 +38,7 @@ from tidegate.plan.optimise import rebuild
 from tidegate.plan.safe import Failures
 from tidegate.plan.verdict import Verdicts, asked, verdicts
 from tidegate.plan.viewed import evaluate_viewed
+from tidegate.scan import batching
 from tidegate.scan.failed import failed
 from tidegate.scan.lie import CHANCE, page_lie
 from tidegate.scan.listed import listed
@@ -61,9 +62,6 @@ TOGETHER = 24 << 20
 LITTLE = 1 << 20
 """Bytes, as they are stored, that are read in one go and then filtered, if that is no more than one page in `FEW`."""
 FEW = 16
-APART = 8
-"""Pages of which all rows pass that are worth being read apart from those that must be filtered."""
-
 
 Groups: TypeAlias = Sequence[Sequence[int]]
 """Columns that are read first, then, and so on."""
@@ -76,6 +74,11 @@ class Taken(NamedTuple):
     rows: int
     diffs: np.ndarray | None
     """How often each is there; None: once."""
+
+
+def weight(taken: Taken) -> int:
+    """Its bytes."""
+    return sum(column.nbytes for column in taken.columns)
 
 
 class _Open(NamedTuple):
@@ -111,6 +114,7 @@ class Staged:
         self.types = [column.type for column in columns]
         self.names = tuple(column.name for column in columns)
         self.wanted = wanted
+        self._widths = batching.Widths()
 
     @cached_property
     def steps(self) -> Sequence[Step]:
@@ -184,7 +188,10 @@ class Staged:
         if file.table is None:
             return False
         sizes = [self._row_bytes(file, chosen[-1].columns, one.rows.group) for one in waiting]
-        return sum(size * _touched(one.rows) for size, one in zip(sizes, waiting, strict=True)) >= TOGETHER
+        return (
+            sum(size * batching.touched(one.rows) for size, one in zip(sizes, waiting, strict=True))
+            >= TOGETHER
+        )
 
     def _row_bytes(
         self, file: PartFile, columns: Sequence[int], group: int, *, decoded: bool = False
@@ -209,8 +216,8 @@ class Staged:
                 start, stop = stop, min(stop + size, rows)
                 size = min(size * GROWTH, most)
                 pages = slice((first + start) // PAGE_ROWS, -(-(first + stop) // PAGE_ROWS))
-                for kept, passing in _apart(keep[pages], whole[pages]):
-                    yield _rows(group, start, stop, kept), passing
+                for kept, passing in batching.apart(keep[pages], whole[pages]):
+                    yield batching.page_rows(group, start, stop, kept), passing
             first += rows
 
     def _first(self, most: int, *, all_pass: bool) -> int:
@@ -302,25 +309,23 @@ class Staged:
                 yield Taken(done.columns, len(done.rows), done.diffs)
 
     def _pieces(self, file: PartFile, step: Step, open_: _Open) -> Iterator[_Open]:
-        """Open rows in stretches of whole pages, those without any left out."""
-        start, stop = open_.rows.start, open_.rows.stop
-        size = 0.0 if file.table is None else self._row_bytes(file, step.columns, open_.rows.group)
-        many = max(1, int(size * _touched(open_.rows) / TOGETHER))
-        if many == 1:
-            if len(open_.rows):
-                yield open_
-            return
-        length = -(-(stop - start) // many // PAGE_ROWS) * PAGE_ROWS
+        """Open rows in stretches of whole pages, those without any left out; as wide as rows were so far."""
+        group = open_.rows.group
+        stored = 0.0 if file.table is None else self._row_bytes(file, step.columns, group, decoded=True)
+        whole = file.table is not None and not self._flat(file, step)
         at = 0
-        for begin in range(start, stop, length):
-            end = min(begin + length, stop)
-            mask = None if open_.rows.mask is None else open_.rows.mask[begin - start : end - start]
-            rows = Rows(open_.rows.group, begin, end, mask)
+        for rows in batching.cut(open_.rows, lambda: None if whole else self._widths.rows(step.name, stored)):
             inside = slice(at, at + len(rows))
             if len(rows):
                 columns = [column.slice(at, len(rows)) for column in open_.columns]
                 yield _Open(rows, columns, None if open_.diffs is None else open_.diffs[inside])
             at += len(rows)
+
+    def _flat(self, file: PartFile, step: Step) -> bool:
+        """Whether the columns of a step can be read page by page; others are decoded whole for each piece."""
+        assert file.table is not None
+        there = (file.table.by_id.get(self.ids[at]) for at in step.columns)
+        return all(column is None or column.flat for column in there)
 
     def _run(self, file: PartFile, step: Step, open_: _Open) -> _Open:
         began, before = time.perf_counter(), file.fetched
@@ -338,6 +343,7 @@ class Staged:
         if len(got.failures):
             raise self._failed(file, open_, got.failures)
         done = open_.narrow(got.selection, got.columns)
+        self._widths.see(step.name, open_.rows, given, got.columns)
         self.scan.add(
             step.name,
             rows_in=len(open_.rows),
@@ -354,35 +360,6 @@ class Staged:
         values = file.read([self.ids[i] for i in demanded], [self.types[i] for i in demanded], row)
         first = Failures(np.zeros(1, np.int64), failures.messages.slice(0, 1))
         return failed(first, [self.snapshot.labels[i] for i in demanded], values)
-
-
-def _rows(group: int, start: int, stop: int, kept: np.ndarray) -> Rows:
-    """The rows of a stretch that stand on pages that are kept, from the first such page to the last."""
-    if kept.all():
-        return Rows(group, start, stop)  # only such a stretch may begin inside of a page
-    at = np.flatnonzero(kept)
-    first, last = int(at[0]), int(at[-1]) + 1
-    start, stop = start + first * PAGE_ROWS, min(stop, start + last * PAGE_ROWS)
-    inside = kept[first:last]
-    return Rows(group, start, stop, None if inside.all() else np.repeat(inside, PAGE_ROWS)[: stop - start])
-
-
-def _apart(keep: np.ndarray, whole: np.ndarray) -> list[tuple[np.ndarray, bool]]:
-    """The pages of a stretch that are read together, and whether all of their rows pass."""
-    passing, open_ = keep & whole, keep & ~whole
-    if not open_.any():
-        return [(keep, True)] if keep.any() else []
-    if np.count_nonzero(passing) < APART:
-        return [(keep, False)]
-    return [(passing, True), (open_, False)]
-
-
-def _touched(rows: Rows) -> int:
-    """Rows of the pages in which there are some of these."""
-    if rows.mask is None:
-        return len(rows)
-    starts = np.arange(0, len(rows.mask), PAGE_ROWS)
-    return int(np.count_nonzero(np.logical_or.reduceat(rows.mask, starts))) * PAGE_ROWS
 
 
 def _joined(waiting: Sequence[_Open]) -> _Open:

@@ -28,11 +28,11 @@ from tidegate.expr.specs import Verdict
 from tidegate.plan.verdict import Verdicts
 from tidegate.scan import local
 from tidegate.scan.ahead import ahead
-from tidegate.scan.late import Staged, Taken
+from tidegate.scan.late import Staged, Taken, weight
 from tidegate.scan.prune import Asked, Pruned
 from tidegate.scan.question import Question
-from tidegate.scan.result import Result, Scan
-from tidegate.scan.sort import Gathered
+from tidegate.scan.result import Scan
+from tidegate.scan.stream import Batch, shaped
 from tidegate.shard.change import Part
 from tidegate.shard.known import of_each
 
@@ -61,20 +61,19 @@ def _retracts(question: Question) -> bool:
     return bool(pc.any(question.snapshot.table(["retracts"]).column("retracts"), min_count=0).as_py())
 
 
-def run(question: Question) -> tuple[Result, Pruned]:
-    """The rows, and what was asked of statistics to find them."""
-    found = _found(question)
-    scan = Scan(parts_total=found.total, bytes_total=found.size)
-    gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
-    for taken in _taken(question, found, scan):
+def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
+    """The rows, as they are read."""
+    rows = map(local.counted, _taken(question, found, scan))
+    return shaped(_renewing(question, rows), question.plan.types, question.shape, 0)
+
+
+def _renewing(question: Question, rows: Iterator[Batch]) -> Iterator[Batch]:
+    for batch in rows:
         question.snapshot.lease.keep()
-        gathered.add(*local.counted(taken))
-        if gathered.enough():
-            break
-    return local.finished(question, gathered, scan, "peek"), found
+        yield batch
 
 
-def _found(question: Question) -> Pruned:
+def prune(question: Question) -> Pruned:
     """The parts to be read: of as many as must be asked for enough rows."""
     snapshot, plan = question.snapshot, question.plan
     total, size = snapshot.state.parts.count, snapshot.state.parts.size
@@ -125,7 +124,7 @@ def _taken(question: Question, found: Pruned, scan: Scan) -> Iterator[Taken]:
     jobs = (partial(staged.read, part, proven=whole) for part, whole in _ordered(found))
     for _, job in zip(range(PATIENCE), jobs, strict=False):
         yield from job()
-    yield from ahead(jobs, question.config.read_threads or local.CORES)
+    yield from ahead(jobs, question.config.read_threads or local.CORES, weight)
 
 
 def _ordered(found: Pruned) -> Iterator[tuple[Part, bool]]:

@@ -80,9 +80,12 @@ class _Kept:
         """Column id → name in the file."""
         return field_ids(self.metadata.schema.to_arrow_schema())
 
-    def whole(self) -> Any:
-        """A reader of a file that is kept whole. Each time another: threads may not share one, only what it reads."""
-        return pq.ParquetFile(pa.BufferReader(self.tail), metadata=self.metadata)
+    def whole(self, coded: Sequence[str] = ()) -> Any:
+        """A reader of a file that is kept whole. Each time another: threads may not share one, only what it reads.
+
+        Columns of `coded` come as dictionary arrays.
+        """
+        return pq.ParquetFile(pa.BufferReader(self.tail), metadata=self.metadata, read_dictionary=list(coded))
 
 
 class PartFile:
@@ -204,9 +207,11 @@ class PartFile:
     def _small(self, ids: Sequence[int], types: Sequence[Type], rows: Rows) -> list[pa.Array]:
         there = self.kept.names
         names = [there[id_] for id_ in ids if id_ in there]
-        table = self.kept.whole().read_row_group(rows.group, columns=names, use_threads=False)
+        # A small file may hold a long text for each of a million rows: it is spelled out for the wanted rows alone.
+        coded = [there[i] for i, t in zip(ids, types, strict=True) if i in there and t.kind in _TEXTS]
+        table = self.kept.whole(coded).read_row_group(rows.group, columns=names, use_threads=False)
         return [
-            from_storage(_pick(table.column(there[id_]), rows), type_)
+            from_storage(_spelled(_pick(table.column(there[id_]), rows)), type_)
             if id_ in there
             else pa.nulls(len(rows), type_.arrow)
             for id_, type_ in zip(ids, types, strict=True)
@@ -296,6 +301,13 @@ def _plain_text(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_binary_view(array.type):
         return array.cast(pa.binary())
     return array
+
+
+_TEXTS = (Kind.TEXT, Kind.JSONB, Kind.BYTEA)
+
+
+def _spelled(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _pick(column: pa.ChunkedArray, rows: Rows) -> pa.Array:

@@ -197,3 +197,12 @@ def merge(runs: Sequence[Iterator[Block]], prefix: Sequence[int]) -> Iterator[Bl
         if window:
             yield concat(window)
         waiting = [run for run in waiting if run.open or run.pending is not None]
+
+
+def common_prefix(orders: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The columns that all are sorted by."""
+    common = orders[0]
+    for order in orders:
+        agree = np.array([a == b for a, b in zip(common, order, strict=False)], bool)
+        common = common[: int(np.argmin(agree)) if len(agree) and not agree.all() else len(agree)]
+    return common

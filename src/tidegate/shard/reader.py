@@ -22,6 +22,9 @@ A shard without retractions is read part by part, and nothing is compared. With 
 | `_beside`: few retractions | their keys, the rows with these keys | narrow columns of the parts that retract, then every part |
 | `_merged`: many, all parts sorted | a block of each part | every part, and once more to verify it |
 
+Blocks have `batch_rows` rows, and fewer where rows are wide. What retracts is held, and so are the rows that it may retract: memory
+grows with the retractions that compaction has not made one yet, up to `retractions_in_memory`, and never with the rows.
+
 `_beside` rests on this: a row of which no equal one was ever retracted is there as often as its diffs say. A key is a row's narrow
 columns (those of a fixed width): rows of equal keys may differ elsewhere, so they are only *suspects*, and added up in full.
 """
@@ -31,9 +34,9 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +46,7 @@ from tidegate.errors import StoreError, TimeError
 from tidegate.shard.change import Part
 from tidegate.shard.known import of_each
 from tidegate.shard.lease import Lease, share
-from tidegate.shard.merge import Block, concat, merge, repeated, settled, summed
+from tidegate.shard.merge import Block, common_prefix, concat, merge, repeated, settled, summed
 from tidegate.shard.part import ROW_GROUP_ROWS
 from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.rowkey import row_keys
@@ -55,6 +58,12 @@ from tidegate.stats.frame import Frame
 from tidegate.store.blob import Missing
 
 POLL_S = 0.02
+BLOCK = 32 << 20
+"""Bytes of a block of a part's rows, about: where they are wide it has fewer of them."""
+INFLATION = 4
+"""Bytes of a row in memory for each in the file, as a guess."""
+Where: TypeAlias = Callable[[list[pa.Array], int], np.ndarray]
+"""Of columns and a number of rows, the places of those that are wanted."""
 
 
 def snapshot(
@@ -161,7 +170,7 @@ class _Reading:
     def _blocks(
         self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
     ) -> Iterator[Block]:
-        rows = rows or self.shard.config.batch_rows
+        rows = _fitting(part, rows or self.shard.config.batch_rows)
         if self.lease.closed:
             raise StoreError("what is read was closed", hint="read inside of the `with`, or before `close()`")
         try:
@@ -233,31 +242,40 @@ class Snapshot(_Reading):
         return from_table(self.rows_of(None))
 
     def batches(
-        self, columns: Sequence[str] | None = None, parts: Sequence[Part] | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        parts: Sequence[Part] | None = None,
+        where: Where | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows, each as often as it is there, in batches of these columns; of these `parts` alone, if given.
 
-        Parts may only be left out if none of the snapshot retracts: a row must meet what retracts it.
+        Parts may only be left out if none of the snapshot retracts, as a row must meet what retracts it; or if they hold
+        nothing that is wanted by `where`, which is asked before rows meet: of equal rows it must want all or none.
         """
         ids = self._ids(columns)
         fields = pa.schema([pa.field(name, self.schema.find(name).type.arrow) for name in self._names(ids)])
-        for block in self.rows(ids, parts):
+        for block in self.rows(ids, parts, where):
             if len(block):
                 yield _batch(repeated(block), fields, int(block.diffs.sum()))
 
-    def rows(self, ids: Sequence[int], parts: Sequence[Part] | None = None) -> Iterator[Block]:
-        """The rows with the columns of these ids, the diff saying how often each is there."""
+    def rows(
+        self, ids: Sequence[int], parts: Sequence[Part] | None = None, where: Where | None = None
+    ) -> Iterator[Block]:
+        """The rows with the columns of these ids, the diff saying how often each is there; see `batches` for `where`."""
         parts = self.parts() if parts is None else parts
         retracting = [part for part in parts if part.retracts]
         if not retracting:
             for part in parts:
-                yield from self.visible(part, ids)
+                for block in self.visible(part, ids):
+                    yield _wanted(block, ids, where)
             return
         there = [column.id for column in self.schema.columns]
-        prefix = _common_prefix([part.order for part in parts])
+        prefix = common_prefix([part.order for part in parts])
         prefix = tuple(itertools.takewhile(lambda id_: id_ in there, prefix))  # columns can be dropped
         many = sum(part.rows for part in retracting) > self.shard.config.retractions_in_memory
-        yield from self._merged(parts, ids, prefix) if many and prefix else self._beside(parts, ids)
+        yield from (
+            self._merged(parts, ids, prefix, where) if many and prefix else self._beside(parts, ids, where)
+        )
 
     def visible(
         self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
@@ -272,7 +290,7 @@ class Snapshot(_Reading):
             wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
             yield wanted if keep.all() else wanted.take(keep)
 
-    def _beside(self, parts: Sequence[Part], ids: Sequence[int]) -> Iterator[Block]:
+    def _beside(self, parts: Sequence[Part], ids: Sequence[int], where: Where | None) -> Iterator[Block]:
         """Rows that nothing retracts as they come, and at last what is left of the others."""
         narrow = [column.id for column in self.schema.columns if is_narrow(column.type)]
         narrow = narrow or [column.id for column in self.schema.columns]
@@ -284,7 +302,8 @@ class Snapshot(_Reading):
         # `is_in` makes its table of the retracted keys for each block: blocks as large as the table make up for it.
         rows = max(batch, min(len(retracted), ROW_GROUP_ROWS))
         for part in parts:
-            for block in self.visible(part, both, rows):
+            for seen in self.visible(part, both, rows):
+                block = _wanted(seen, ids, where)
                 keys = row_keys([block.columns[i] for i in at], len(block))
                 suspect = pc.is_in(keys, value_set=retracted).to_numpy(zero_copy_only=False)
                 wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
@@ -295,7 +314,8 @@ class Snapshot(_Reading):
                 suspects = [summed(concat(suspects), by_time=False)]
                 enough = 2 * len(suspects[0]) + batch
         if suspects:
-            yield settled(concat(suspects), self._names(ids))
+            left = settled(concat(suspects), self._names(ids))
+            yield from (left.slice(i, min(i + batch, len(left))) for i in range(0, len(left), batch))
 
     def _retracted(self, parts: Sequence[Part], narrow: Sequence[int]) -> pa.Array:
         """The keys of all rows that are retracted."""
@@ -306,11 +326,16 @@ class Snapshot(_Reading):
                 found.append(row_keys(below.columns, len(below)).unique())
         return pa.concat_arrays(found).unique()
 
-    def _merged(self, parts: Sequence[Part], ids: Sequence[int], prefix: Sequence[int]) -> Iterator[Block]:
+    def _merged(
+        self, parts: Sequence[Part], ids: Sequence[int], prefix: Sequence[int], where: Where | None
+    ) -> Iterator[Block]:
         """All parts as sorted runs, merged; equal rows are in the same window and added up there."""
         both = [*ids, *(id_ for id_ in prefix if id_ not in ids)]
         rows = max(1024, self.shard.config.batch_rows * 8 // len(parts))
-        runs = [self.visible(part, both, rows, ranged=True) for part in parts]
+        runs = [
+            map(partial(_wanted, ids=ids, where=where), self.visible(part, both, rows, ranged=True))
+            for part in parts
+        ]
         for window in merge(runs, [both.index(id_) for id_ in prefix]):
             block = settled(window, self._names(both))
             yield Block(block.columns[: len(ids)], block.times, block.diffs)
@@ -359,16 +384,17 @@ class Changes(_Reading):
                 yield wanted if inside.all() else wanted.take(inside)
 
 
+def _fitting(part: Part, rows: int) -> int:
+    """So many rows of a part, or as many as fit a block."""
+    return min(rows, max(1024, BLOCK * part.rows // max(1, INFLATION * part.size)))
+
+
+def _wanted(block: Block, ids: Sequence[int], where: Where | None) -> Block:
+    """The rows of a block, whose first columns are those of `ids`, that are wanted."""
+    return block if where is None else block.take(where(block.columns[: len(ids)], len(block)))
+
+
 def _batch(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
     if columns:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
-
-
-def _common_prefix(orders: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The columns that all are sorted by."""
-    common = orders[0]
-    for order in orders:
-        agree = np.array([a == b for a, b in zip(common, order, strict=False)], bool)
-        common = common[: int(np.argmin(agree)) if len(agree) and not agree.all() else len(agree)]
-    return common

@@ -27,6 +27,7 @@ from tidegate.serve.pg.catalog_text import is_catalog, unqualified
 from tidegate.serve.pg.cursors import Cursors
 from tidegate.serve.pg.holes import Filled, Piece, fill
 from tidegate.serve.pg.own import Answer, Own
+from tidegate.serve.pg.rows import Rows
 from tidegate.session.lake import Lake, Seen
 from tidegate.session.query import columns_of
 from tidegate.sql import grammar
@@ -58,7 +59,7 @@ class Commands:
 
     def __init__(self, client: Client, catalog: Catalog, who: Who) -> None:
         self.client, self.catalog, self.who = client, catalog, who
-        self.cursors = Cursors()
+        self.cursors = Cursors(client.desk.threads)
         self.own = Own(client.db, ended=self.cursors.ended)
 
     @property
@@ -101,9 +102,9 @@ class Commands:
             case "declare":
                 name, hold, query = self.cursors.declared(piece)
                 result = self.answer(query, watch, types, values).result
-                return self.cursors.declare(name, hold=hold, result=result)
+                return self.cursors.declare(name, hold=hold, rows=Rows(result, watch))
             case "fetch" | "move":
-                return self.cursors.fetch(piece)
+                return self.cursors.fetch(piece, watch)
             case "close":
                 return self.cursors.close(piece)
             case _:
@@ -151,5 +152,5 @@ def _answer(result: Result, word: str) -> Answer:
         return Answer(result, "EXPLAIN")
     if result.names:
         tags = {"show": "SHOW", "explain": "EXPLAIN"}
-        return Answer(result, tags.get(word, f"SELECT {len(result)}"))
+        return Answer(result, tags.get(word, "SELECT"))
     return Answer(result, result.text() or "OK")

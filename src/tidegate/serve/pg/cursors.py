@@ -1,6 +1,6 @@
 """Cursors by statement: DECLARE, FETCH, MOVE, CLOSE. Tools that read large results piece by piece use them.
 
-    DECLARE c CURSOR FOR SELECT …       the query is run; its rows wait
+    DECLARE c CURSOR FOR SELECT …       the query begins; its rows wait, and those that do not fit memory are still to be read
     FETCH FORWARD 100 FROM c            the next hundred: FETCH 100
     CLOSE c                             they are let go; COMMIT and ROLLBACK do that too, but for a cursor WITH HOLD
 
@@ -9,11 +9,15 @@ They go forward only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
 
 from tidegate.scan.result import Result
+from tidegate.scan.watch import Watch
 from tidegate.serve.pg.holes import Piece
 from tidegate.serve.pg.own import Answer
+from tidegate.serve.pg.rows import First, Rows, dispose
 from tidegate.serve.pg.sqlstate import Trouble
 from tidegate.sql.lex import Token
 
@@ -24,17 +28,17 @@ MAX_SIZE = 256 << 20
 
 @dataclass
 class Cursor:
-    """The rows of a query, of which `at` were fetched."""
+    """The rows of a query that were not fetched yet."""
 
-    result: Result
+    rows: Rows
     hold: bool
-    at: int = 0
 
 
 class Cursors:
     """Those of one connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: Executor) -> None:
+        self.threads = threads
         self.open: dict[str, Cursor] = {}
 
     def declared(self, piece: Piece) -> tuple[str, bool, Piece]:
@@ -44,7 +48,7 @@ class Cursors:
         if "cursor" not in words or "for" not in words or len(given) < 5:
             raise Trouble("42601", "expected DECLARE name CURSOR FOR a query", position=piece.start + 1)
         name, start = given[1].text, words.index("for") + 1
-        size = sum(column.nbytes for one in self.open.values() for column in one.result.columns)
+        size = sum(one.rows.size for one in self.open.values())
         if len(self.open) >= MAX_CURSORS or size > MAX_SIZE:
             raise Trouble("54000", "too many cursors", hint="CLOSE ALL")
         if name in self.open:
@@ -57,23 +61,25 @@ class Cursors:
         text = " " * rest[0].start + piece.text[rest[0].start :]
         return name, "with" in words[:start], Piece(text, piece.start, rest)
 
-    def declare(self, name: str, *, hold: bool, result: Result) -> Answer:
+    def declare(self, name: str, *, hold: bool, rows: Rows) -> Answer:
         """Keeps the rows."""
-        if not result.names:
+        if not rows.result.names:
             raise Trouble("42601", "a cursor is of a query")
-        self.open[name] = Cursor(result, hold)
+        rows.hold()
+        self.open[name] = Cursor(rows, hold)
         return Answer(Result.done(""), "DECLARE CURSOR")
 
-    def fetch(self, piece: Piece) -> Answer:
+    def fetch(self, piece: Piece, watch: Watch) -> Answer:
         """FETCH or MOVE: the next rows, or past them."""
         cursor, count = self._asked(piece)
-        result = cursor.result
-        start, stop = cursor.at, min(cursor.at + count, len(result))
-        cursor.at = stop
-        if piece.words(1)[0] == "move":
-            return Answer(Result.done(""), f"MOVE {stop - start}")
-        columns = tuple(column.slice(start, stop - start) for column in result.columns)
-        return Answer(replace(result, columns=columns), f"FETCH {stop - start}")
+        some = First(cursor.rows, count)
+        if piece.words(1)[0] == "fetch":
+            return Answer(cursor.rows.result, "FETCH", rows=some)
+        passed = 0
+        while (batch := some.take(None)) is not None:
+            watch.check()
+            passed += batch.num_rows
+        return Answer(Result.done(""), f"MOVE {passed}")
 
     def find(self, name: str) -> Cursor:
         """A cursor by name."""
@@ -83,17 +89,17 @@ class Cursors:
 
     def of(self, piece: Piece) -> Result:
         """The rows that a FETCH is about; none is fetched."""
-        return self._asked(piece)[0].result
+        return self._asked(piece)[0].rows.result
 
-    def _asked(self, piece: Piece) -> tuple[Cursor, int]:
-        """The cursor, and how many rows."""
+    def _asked(self, piece: Piece) -> tuple[Cursor, int | None]:
+        """The cursor, and how many rows; None: all."""
         *how, name = piece.tokens[1:] or (Token("end", "", 0, 0),)
         cursor = self.find(name.text)
         words = [one.text for one in how if one.text not in ("from", "in")]
         if words[:1] in (["forward"], ["next"]):
             words = words[1:]
         if words == ["all"]:
-            return cursor, len(cursor.result)
+            return cursor, None
         if not words:
             return cursor, 1
         if len(words) == 1 and words[0].isascii() and words[0].isdigit():
@@ -104,12 +110,16 @@ class Cursors:
         """CLOSE c, CLOSE ALL."""
         name = piece.tokens[-1]
         if name.kind == "word" and name.text == "all":
-            self.open.clear()
+            self.drop(list(self.open))
             return Answer(Result.done(""), "CLOSE CURSOR ALL")
         self.find(name.text)
-        del self.open[name.text]
+        self.drop([name.text])
         return Answer(Result.done(""), "CLOSE CURSOR")
 
     def ended(self) -> None:
         """The transaction is over: cursors go with it, but for those that hold."""
-        self.open = {name: one for name, one in self.open.items() if one.hold}
+        self.drop([name for name, one in self.open.items() if not one.hold])
+
+    def drop(self, names: Sequence[str]) -> None:
+        """Lets go of these."""
+        dispose(self.threads, [self.open.pop(name).rows for name in names])
