@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from cyclopts import App, CycloptsError, Parameter
 
 import tidegate
-from tidegate.serve.output import Format, save, show
+from tidegate.serve.output import Format, show
 
 if TYPE_CHECKING:
     from tidegate.database import Database
@@ -171,17 +171,22 @@ def _run(
     """Runs statements, and prints each result as it is there."""
     from tidegate.sql.lex import pieces
 
-    with ExitStack() as stack:
-        out = None
-        if output is not None and form != "parquet":
-            out = stack.enter_context(output.open("w", encoding="utf-8"))
-        saved = False
+    if output is None:
         for one in pieces(given):
             began = time.perf_counter()
             result = db.sql(one, as_of=as_of)
-            took = time.perf_counter() - began
-            if output is None or not result.names:
-                show(result, form, took=took if timing else None)
+            show(result, form, began=began if timing else None)
+        return
+    from tidegate.serve.export import parquet, replacing
+
+    with replacing(output) as temporary, ExitStack() as stack:
+        out, saved = None, False
+        if form != "parquet":
+            out = stack.enter_context(temporary.open("w", encoding="utf-8", newline=""))
+        for one in pieces(given):
+            result = db.sql(one, as_of=as_of)
+            if not result.names:
+                show(result, form)
             elif out is not None:
                 show(result, "csv" if form == "table" else form, out)
             elif saved:
@@ -189,7 +194,7 @@ def _run(
                     f"{output} holds the rows of one statement, and there are more", hint="give each a file"
                 )
             else:
-                save(result, str(output))
+                parquet(result, temporary)
                 saved = True
 
 

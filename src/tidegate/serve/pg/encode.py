@@ -54,7 +54,7 @@ def rows(batch: pa.RecordBatch, types: Sequence[Type], formats: Sequence[int]) -
     parts = [fixed(head)]
     for one, size in zip(cells, sizes, strict=True):
         parts += [fixed(size.astype(">i4")), one.fill_null(b"")]
-    return _bytes(pc.binary_join_element_wise(*parts, b""))
+    return contents(pc.binary_join_element_wise(*parts, b""))
 
 
 def values(array: pa.Array, type_: Type, form: int) -> pa.Array:
@@ -178,7 +178,7 @@ def _where(array: pa.Array, cells: pa.Array) -> pa.Array:
     return cells if array.null_count == 0 else pc.if_else(array.is_valid(), cells, None)
 
 
-def _bytes(joined: pa.Array) -> memoryview:
+def contents(joined: pa.Array) -> memoryview:
     """All values of an array that has no NULL, behind each other."""
     if not len(joined):
         return memoryview(b"")
