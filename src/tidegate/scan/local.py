@@ -38,7 +38,7 @@ from tidegate.shard.reader import Where
 
 SUMMED_AT = 1_000_000
 """Rows that have passed the filter beyond which those of equal value are made one while more are read."""
-HELD = 32 << 20
+HELD = 16 << 20
 """Bytes of rows that have passed the filter beyond which these are made one; if half of that is left, they are not held."""
 WORTH = 16_384
 """Rows of a part below which it is read in one go: its columns are a page or two each, whatever the filter says."""

@@ -2,7 +2,7 @@
 
     for data in csv(result): out.write(data)          a header and lines, as PostgreSQL's COPY writes them: NULL is nothing
     for data in json_lines(result): …                 one JSON object a row; jsonb as itself
-    parquet(result, path)                             row groups of about 32 MiB
+    parquet(result, path)                             row groups of about 32 MiB; parquet_bytes(result): the same as bytes
     with replacing(path) as temporary: …              the file is there when all of it is written, and else as it was before
 
 Rows are joined by Arrow, column by column, and no value becomes a Python object but floats, intervals, arrays and records. So a
@@ -11,6 +11,7 @@ result is written about as fast as it is read.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import secrets
@@ -64,6 +65,37 @@ def parquet(result: Result, path: Path) -> None:
     with pq.ParquetWriter(path, result.schema, compression="zstd") as writer:
         for group in _groups(result.batches()):
             writer.write_table(pa.Table.from_batches(group, result.schema))
+
+
+def parquet_bytes(result: Result) -> Iterator[bytes]:
+    """The bytes of a Parquet file, some at a time."""
+    import pyarrow.parquet as pq
+
+    sink = _Sink()
+    with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), result.schema, compression="zstd") as writer:
+        for group in _groups(result.batches()):
+            writer.write_table(pa.Table.from_batches(group, result.schema))
+            yield sink.taken()
+    yield sink.taken()
+
+
+class _Sink(io.RawIOBase):
+    """What is written to it waits until it is taken."""
+
+    def __init__(self) -> None:
+        self._written: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._written.append(bytes(data))
+        return len(data)
+
+    def taken(self) -> bytes:
+        """All that was written since the last time."""
+        written, self._written = self._written, []
+        return b"".join(written)
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
