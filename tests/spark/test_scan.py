@@ -157,7 +157,7 @@ def _local(db: Database, sql: str) -> list[str]:
     with snapshot(seen.tables[bound.source][0]) as pinned:
         plan = bound.mfp.at(NOW).optimise()
         question = Question(pinned, plan, bound.names, Shape(), NOW, lake_of(db).config)
-        table = local.run(question, prune(pinned, plan, NOW, use=True)).arrow()
+        table = _table(question, prune(pinned, plan, NOW, use=True))
     return sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 

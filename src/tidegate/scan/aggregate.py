@@ -31,6 +31,7 @@ from tidegate.plan.aggregate import Aggregate, Aggregation
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.safe import SafePlan
 from tidegate.scan import local, metadata
+from tidegate.scan.batching import Widths
 from tidegate.scan.failed import failed
 from tidegate.scan.groups import Groups
 from tidegate.scan.prune import Pruned
@@ -113,14 +114,17 @@ def finish(
 
 def _above(columns: list[pa.Array], aggregation: Aggregation, watch: Watch, now: int) -> Iterator[Batch]:
     """What leaves the plan above, some groups after the other; the last column only counts them."""
-    plan, total = SafePlan(aggregation.above), len(columns[-1])
+    plan, total, widths = SafePlan(aggregation.above), len(columns[-1]), Widths()
     for start in range(0, total, FEW):
-        watch.check()
-        some = [column.slice(start, FEW) for column in columns[:-1]]
-        got = plan.evaluate(some, min(FEW, total - start), now)
-        if len(got.failures):
-            raise failed(got.failures, aggregation.labels, some)
-        yield got.columns, len(got.selection)
+        many = [column.slice(start, FEW) for column in columns[:-1]]
+        for at in widths.slices("", plan, min(FEW, total - start)):
+            watch.check()
+            some = [column.slice(at.start, at.stop - at.start) for column in many]
+            got = plan.evaluate(some, at.stop - at.start, now)
+            if len(got.failures):
+                raise failed(got.failures, aggregation.labels, some)
+            widths.see_made("", got.columns, at.stop - at.start)
+            yield got.columns, len(got.selection)
 
 
 # ---------------------------------------------------------------- folding

@@ -197,11 +197,7 @@ class Staged:
         self, file: PartFile, columns: Sequence[int], group: int, *, decoded: bool = False
     ) -> float:
         """Bytes that a row of the columns takes in the file, or when it is decoded."""
-        assert file.table is not None
-        there = [file.table.by_id[self.ids[at]] for at in columns if self.ids[at] in file.table.by_id]
-        chunks = [chunk for column in there for chunk in column.chunks[group]]
-        size = sum(chunk.size * (chunk.inflation if decoded else 1) for chunk in chunks)
-        return size / max(1, file.groups[group])
+        return file.row_bytes([self.ids[at] for at in columns], group, decoded=decoded)
 
     def _stretches(
         self, file: PartFile, keep: np.ndarray, whole: np.ndarray, chosen: Sequence[Step]
@@ -304,51 +300,77 @@ class Staged:
         """The last step, of no more at once than fits."""
         for piece in self._pieces(file, steps_[-1], open_):
             self.question.watch.check()
-            done = self._run(file, steps_[-1], piece)
-            if len(done.rows):
-                yield Taken(done.columns, len(done.rows), done.diffs)
+            for done in self._runs(file, steps_[-1], piece):
+                if len(done.rows):
+                    yield Taken(done.columns, len(done.rows), done.diffs)
 
     def _pieces(self, file: PartFile, step: Step, open_: _Open) -> Iterator[_Open]:
         """Open rows in stretches of whole pages, those without any left out; as wide as rows were so far."""
         group = open_.rows.group
         stored = 0.0 if file.table is None else self._row_bytes(file, step.columns, group, decoded=True)
-        whole = file.table is not None and not self._flat(file, step)
+        whole = not file.by_pages([self.ids[at] for at in step.columns])
         at = 0
-        for rows in batching.cut(open_.rows, lambda: None if whole else self._widths.rows(step.name, stored)):
+        for rows in batching.cut(
+            open_.rows, lambda: None if whole else self._widths.fitting(step.name, stored)
+        ):
             inside = slice(at, at + len(rows))
             if len(rows):
                 columns = [column.slice(at, len(rows)) for column in open_.columns]
                 yield _Open(rows, columns, None if open_.diffs is None else open_.diffs[inside])
             at += len(rows)
 
-    def _flat(self, file: PartFile, step: Step) -> bool:
-        """Whether the columns of a step can be read page by page; others are decoded whole for each piece."""
-        assert file.table is not None
-        there = (file.table.by_id.get(self.ids[at]) for at in step.columns)
-        return all(column is None or column.flat for column in there)
-
     def _run(self, file: PartFile, step: Step, open_: _Open) -> _Open:
-        began, before = time.perf_counter(), file.fetched
-        columns, now, check = step.columns, self.question.now, self.question.watch.check
+        """A step, of all rows at once."""
+        before = file.fetched
+        given = self._given(file, step, open_)
+        return self._done(file, step, open_, given, file.fetched - before)
+
+    def _runs(self, file: PartFile, step: Step, open_: _Open) -> Iterator[_Open]:
+        """A step: its columns are read, and of the rows no more is made at once than fits."""
+        before = file.fetched
+        given = self._given(file, step, open_)
+        fetched = file.fetched - before
+        self._widths.see(step.name, open_.rows, given)
+        for some in self._widths.slices(step.name, step.plan, len(open_.rows)):
+            part, columns = open_, given
+            if some.stop - some.start < len(open_.rows):
+                part = open_.narrow(np.arange(some.start, some.stop), [])
+                columns = [column.slice(some.start, some.stop - some.start) for column in given]
+            done = self._done(file, step, part, columns, fetched)
+            self._widths.see_made(step.name, done.columns, some.stop - some.start)
+            yield done
+            fetched = 0
+
+    def _given(self, file: PartFile, step: Step, open_: _Open) -> list[pa.Array]:
+        """What a step works on: columns that it reads, and what the steps before have made."""
+        began = time.perf_counter()
+        columns = step.columns
         ids, types = [self.ids[at] for at in columns], [self.types[at] for at in columns]
         alone = len(step.inputs) == len(columns) == 1
         fresh = iter(file.read(ids, types, open_.rows, coded=alone) if columns else [])
         given = [next(fresh) if read else open_.columns[at] for read, at in step.inputs]
+        self.scan.add(step.name, seconds=time.perf_counter() - began)
+        return given
+
+    def _done(self, file: PartFile, step: Step, open_: _Open, given: list[pa.Array], fetched: int) -> _Open:
+        """What a step makes of rows; `fetched`: the bytes that were read for them."""
+        began = time.perf_counter()
+        now, check = self.question.now, self.question.watch.check
+        alone = len(step.inputs) == len(step.columns) == 1
         if alone and pa.types.is_dictionary(given[0].type):
-            got = evaluate_coded(step.plan, given[0], types[0], now)
+            got = evaluate_coded(step.plan, given[0], self.types[step.columns[0]], now)
         elif alone and pa.types.is_string_view(given[0].type):
-            got = evaluate_viewed(step.plan, given[0], types[0], now, check)
+            got = evaluate_viewed(step.plan, given[0], self.types[step.columns[0]], now, check)
         else:
             got = step.plan.evaluate(given, len(open_.rows), now, check)
         if len(got.failures):
             raise self._failed(file, open_, got.failures)
         done = open_.narrow(got.selection, got.columns)
-        self._widths.see(step.name, open_.rows, given, got.columns)
         self.scan.add(
             step.name,
             rows_in=len(open_.rows),
             rows_out=len(done.rows),
-            bytes=file.fetched - before,
+            bytes=fetched,
             seconds=time.perf_counter() - began,
         )
         return done

@@ -23,6 +23,7 @@ from tidegate.plan.optimise import rebuild
 from tidegate.plan.safe import SafePlan
 from tidegate.plan.take import may_pass
 from tidegate.scan.ahead import ahead
+from tidegate.scan.batching import Widths
 from tidegate.scan.estimate import Estimates, choice
 from tidegate.scan.failed import failed
 from tidegate.scan.late import Staged, Taken, weight
@@ -38,7 +39,7 @@ from tidegate.shard.reader import Where
 
 SUMMED_AT = 1_000_000
 """Rows that have passed the filter beyond which those of equal value are made one while more are read."""
-HELD = 16 << 20
+HELD = 8 << 20
 """Bytes of rows that have passed the filter beyond which these are made one; if half of that is left, they are not held."""
 WORTH = 16_384
 """Rows of a part below which it is read in one go: its columns are a page or two each, whatever the filter says."""
@@ -139,7 +140,7 @@ def _met(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
         return
     scan.absorb(trial)
     there = settled(passing, names)
-    yield _evaluated(question, narrow, demanded, repeated(there), int(there.diffs.sum()))
+    yield from _evaluated(question, narrow, demanded, repeated(there), int(there.diffs.sum()), Widths())
 
 
 def _passing(
@@ -172,9 +173,9 @@ def _whole(question: Question, found: Pruned, scan: Scan, where: Where | None = 
     """Rows that have met what retracts them, and then the plan."""
     demanded, names, narrow = _narrow(question)
     scan.count(found.parts)
+    widths = Widths()
     for batch in question.snapshot.batches(names, found.parts, where):
-        question.watch.check()
-        yield _evaluated(question, narrow, demanded, batch.columns, batch.num_rows)
+        yield from _evaluated(question, narrow, demanded, batch.columns, batch.num_rows, widths)
 
 
 def _narrow(question: Question) -> tuple[list[int], list[str], SafePlan]:
@@ -187,13 +188,22 @@ def _narrow(question: Question) -> tuple[list[int], list[str], SafePlan]:
 
 
 def _evaluated(
-    question: Question, plan: SafePlan, demanded: Sequence[int], columns: list[pa.Array], rows: int
-) -> Batch:
+    question: Question,
+    plan: SafePlan,
+    demanded: Sequence[int],
+    columns: list[pa.Array],
+    rows: int,
+    widths: Widths,
+) -> Iterator[Batch]:
     """What leaves a plan of rows with the demanded columns."""
-    got = plan.evaluate(columns, rows, question.now)
-    if len(got.failures):
-        raise failed(got.failures, [question.snapshot.labels[i] for i in demanded], columns)
-    return got.columns, len(got.selection)
+    for some in widths.slices("", plan, rows):
+        question.watch.check()
+        given = [column.slice(some.start, some.stop - some.start) for column in columns]
+        got = plan.evaluate(given, some.stop - some.start, question.now, question.watch.check)
+        if len(got.failures):
+            raise failed(got.failures, [question.snapshot.labels[i] for i in demanded], given)
+        widths.see_made("", got.columns, some.stop - some.start)
+        yield got.columns, len(got.selection)
 
 
 def groups(question: Question, found: Pruned, plan: MapFilterProject | None = None) -> list[tuple[int, ...]]:

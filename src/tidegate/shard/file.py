@@ -147,6 +147,19 @@ class PartFile:
             return 0
         return sum(chunk.size for group in self.table.by_id[id_].chunks for chunk in group)
 
+    def row_bytes(self, ids: Sequence[int], group: int, *, decoded: bool = False) -> float:
+        """Bytes that a row of the columns takes in a row group of a file with a table, or when its pages are decompressed."""
+        assert self.table is not None
+        there = [self.table.by_id[id_] for id_ in ids if id_ in self.table.by_id]
+        chunks = [chunk for column in there for chunk in column.chunks[group]]
+        size = sum(chunk.size * (chunk.inflation if decoded else 1) for chunk in chunks)
+        return size / max(1, self.groups[group])
+
+    def by_pages(self, ids: Sequence[int]) -> bool:
+        """Whether these columns can be read page by page; others are decoded whole, row group by row group."""
+        found = [] if self.table is None else [self.table.by_id.get(id_) for id_ in ids]
+        return all(column is None or column.flat for column in found)
+
     def size_of(self, id_: int, rows: Rows) -> int:
         """Bytes that reading a column for these rows would fetch."""
         if self.table is None or id_ not in self.table.by_id:
