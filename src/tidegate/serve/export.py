@@ -2,7 +2,7 @@
 
     for data in csv(result): out.write(data)          a header and lines, as PostgreSQL's COPY writes them: NULL is nothing
     for data in json_lines(result): …                 one JSON object a row; jsonb as itself
-    parquet(result, path)                             row groups of about 32 MiB; parquet_bytes(result): the same as bytes
+    parquet(result, path)                             row groups of about 16 MiB; parquet_bytes(result): the same as bytes
     with replacing(path) as temporary: …              the file is there when all of it is written, and else as it was before
 
 Rows are joined by Arrow, column by column, and no value becomes a Python object but floats, intervals, arrays and records. So a
@@ -31,7 +31,7 @@ from tidegate.serve.output import json_value, text
 if TYPE_CHECKING:
     from tidegate.scan.result import Result
 
-GROUP = 32 << 20
+GROUP = 16 << 20
 """Bytes of a row group of a Parquet file."""
 _SLOW = (Kind.FLOAT4, Kind.FLOAT8, Kind.INTERVAL, Kind.TIME, Kind.ARRAY, Kind.RECORD)
 """Kinds whose values are spelled one by one."""
