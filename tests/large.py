@@ -10,8 +10,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +61,30 @@ def grow(db: tidegate.Database, name: str, megabytes: int, parts: int) -> int:
         groups = pa.array((np.arange(each) % 10).astype(np.int32))
         db.append(name, pa.table({"id": ids, "grp": groups, "body": bodies(each, part)}))
     return parts * each
+
+
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[2:])
+open(sys.argv[1], "w").write(f"{code} {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024}")
+"""
+
+
+def measured(words: Sequence[str], stdout: Any = subprocess.DEVNULL) -> tuple[int, int]:
+    """The exit code of a program, and the most memory that it had.
+
+    A small process runs it: what the system tells of a program begins with the memory of the process that started it.
+    """
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with tempfile.NamedTemporaryFile("r") as told:
+        subprocess.run(
+            [sys.executable, "-S", "-c", MEASURE, told.name, *words],
+            stdout=stdout,
+            env=environment,
+            check=True,
+        )
+        code, peak = told.read().split()
+    return int(code), int(peak)
 
 
 def peak(code: str, *arguments: str, seconds: float = 120) -> dict[str, int]:

@@ -58,7 +58,10 @@ class Config:
         float,
         "share of the parts left out by statistics that is read all the same, to see that they were right",
     ] = 0.01
-    max_result_bytes: Annotated[int, "bytes that a result, and what is gathered for it, may have"] = 1 << 30
+    max_result_bytes: Annotated[
+        int,
+        "bytes of a result, or of what is gathered for one, that are held at once; what is streamed has no bound",
+    ] = 1 << 30
     peeks_at_once: Annotated[int, "fast-path reads that run at the same time; others wait for their turn"] = (
         16
     )

@@ -28,8 +28,8 @@ from tests.serve.pg_server import wait
 from tests.serve.pg_wire import Wire, cancel
 from tests.unit.test_stream import readers
 
-BIG = "SELECT id, repeat(body, 10) AS b FROM {}"
-BOUND = 160 << 20
+BIG = "SELECT id, repeat(body, 12) AS b FROM {}"
+BOUND = 208 << 20
 ROWS = 32 * 1_000_000 // large.ROW // 4 * 4
 FAILS = f"SELECT repeat(body, 3) AS b, 1 / (id - {ROWS - 1}) AS x FROM t"
 """Fails at its last row."""
@@ -37,7 +37,7 @@ FAILS = f"SELECT repeat(body, 3) AS b, 1 / (id - {ROWS - 1}) AS x FROM t"
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """t: only appended to; u: also updated and deleted from. About 32 MB each; what is asked is 10 times that."""
+    """t: only appended to; u: also updated and deleted from. About 32 MB each; what is asked is 12 times that."""
     path = tmp_path_factory.mktemp("lake") / "lake"
     with tidegate.open(path) as db:
         assert large.grow(db, "t", 32, 4) == ROWS
@@ -54,18 +54,10 @@ def command(lake: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "tidegate.serve.cli", "sql", "--lake", str(lake), *arguments]
 
 
-def peak_of(words: list[str], stdout: Any = subprocess.DEVNULL) -> tuple[int, int]:
-    """The exit code of a program, and the most memory that it had."""
-    process = subprocess.Popen(words, stdout=stdout, env=environment())
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, used.ru_maxrss * 1024
-
-
 @pytest.fixture(scope="module")
 def base(lake: Path) -> int:
     """What the command line takes for little."""
-    return peak_of(command(lake, "SELECT id, body FROM t LIMIT 10"))[1]
+    return large.measured(command(lake, "SELECT id, body FROM t LIMIT 10"))[1]
 
 
 # ---------------------------------------------------------------- the command line
@@ -74,19 +66,19 @@ def base(lake: Path) -> int:
 def test_files_are_written_in_bounded_memory(lake: Path, base: int, tmp_path: Path) -> None:
     for form, table in (("csv", "t"), ("json", "u"), ("parquet", "t")):
         out = tmp_path / f"out.{form}"
-        code, peak = peak_of(command(lake, BIG.format(table), "--format", form, "-o", str(out)))
+        code, peak = large.measured(command(lake, BIG.format(table), "--format", form, "-o", str(out)))
         assert (code, peak - base < BOUND) == (0, True), (form, peak - base)
         if form == "parquet":
             file = pq.ParquetFile(out)
             assert file.metadata.num_rows == ROWS
             assert file.metadata.num_row_groups > 5
         else:
-            assert out.stat().st_size > 1.7 * BOUND
+            assert out.stat().st_size > 1.6 * BOUND
             with out.open() as lines:
                 first = next(lines) if form == "json" else [next(lines), next(lines)][1]
                 count = 1 + sum(1 for _ in lines)
             assert count == (ROWS if table == "t" else ROWS - len(range(0, ROWS, 50)))
-            assert len(first) > 10 * large.WIDTH
+            assert len(first) > 12 * large.WIDTH
         assert [one.name for one in tmp_path.iterdir()] == [out.name], "nothing else is left"
         out.unlink()
 
@@ -101,9 +93,7 @@ def test_a_pipe_that_is_read_slowly(lake: Path, base: int) -> None:
     waiting = int(re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())[0]) * 1024
     assert waiting - base < BOUND
     process.stdout.close()  # like `head`
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert (process.returncode, used.ru_maxrss * 1024 - base < BOUND) == (0, True)
+    assert process.wait(30) == 0
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -362,7 +352,7 @@ def test_downloads_in_bounded_memory(server: Server, tmp_path: Path) -> None:
         if form == "parquet":
             assert pq.ParquetFile(out).metadata.num_rows == ROWS - len(range(0, ROWS, 50))
         else:
-            assert out.stat().st_size > 1.7 * BOUND
+            assert out.stat().st_size > 1.6 * BOUND
         out.unlink()
 
 

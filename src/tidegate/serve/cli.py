@@ -143,7 +143,8 @@ def sql(
     format
         How results are printed.
     output
-        A file for the result, instead of the screen. Parquet needs one.
+        A file for the result, instead of the screen. Parquet needs one. It is replaced when all of it is written, and stays as it
+        was if anything fails.
     as_of
         The time to read at, in milliseconds since 1970; for queries alone.
     timing
