@@ -11,7 +11,7 @@ export PYTHON
 # Tests start hundreds of processes: each would compile all modules anew, a second of work.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup postgres kafka hadoop chromium demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth prove docs clean
+.PHONY: help setup postgres kafka hadoop chromium demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream prove docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -49,7 +49,7 @@ test: gates postgres kafka hadoop chromium ## every gate, then every test (JOBS=
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest -W error -q -p no:xdist tests/golden
 
-bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth ## all benchmarks
+bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream ## all benchmarks
 
 bench-interpret: setup ## pruning 10,000 to 1,000,000 parts, beside deltalake
 	$(BIN)/python bench/interpret.py
@@ -85,6 +85,9 @@ bench-ingest: setup kafka ## files and topics through a transform, beside Spark'
 
 bench-restart: setup ## restart and first read of a 30-day window, with 20 times the history behind it
 	PYTHONPATH=. $(BIN)/python -m bench.restart
+
+bench-stream: setup ## 800 MB taken out by every door: the memory and the time, beside DuckDB and pyarrow
+	PYTHONPATH=. $(BIN)/python -m bench.stream
 
 bench-growth: setup ## 1,250 to 10,000 parts: how maintenance, opening, planning and status grow (PARTS=… for more)
 	PYTHONPATH=. $(BIN)/python -m bench.growth $(if $(PARTS),--parts $(PARTS))

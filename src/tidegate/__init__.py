@@ -36,7 +36,8 @@ from tidegate.errors import (
 
 if _t.TYPE_CHECKING:
     from tidegate.database import Database
-    from tidegate.scan.result import Interval, Result
+    from tidegate.scan.result import Result
+    from tidegate.scan.values import Interval
     from tidegate.scan.watch import Watch
 
 __version__ = "0.1.0"
@@ -73,7 +74,7 @@ __all__ = [
 
 _LAZY = {
     "Database": "tidegate.database",
-    "Interval": "tidegate.scan.result",
+    "Interval": "tidegate.scan.values",
     "Result": "tidegate.scan.result",
     "Watch": "tidegate.scan.watch",
 }

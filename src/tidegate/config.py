@@ -81,7 +81,9 @@ class Config:
         Scope.SESSION,
     ] = 0.01
     max_result_bytes: Annotated[
-        int, "bytes that a result, and what is gathered for it, may have", Scope.LIMIT
+        int,
+        "bytes of a result, or of what is gathered for one, that are held at once; what is streamed has no bound",
+        Scope.LIMIT,
     ] = 1 << 30
     peeks_at_once: Annotated[int, "fast-path reads that run at the same time; others wait for their turn"] = (
         16

@@ -106,6 +106,8 @@ class Database:
         """The database of a session, which stays open as long as the session is referred to."""
         self._shown = lake.root.place.root or "memory"
         self._attached: list[Any] = []
+        self._results: weakref.WeakSet[Result] = weakref.WeakSet()
+        """Those whose rows are still to be read."""
         if parent is None:
             # Who forgets to close it still gives back the connection when Python collects it, or at the end.
             self._finalizer = weakref.finalize(self, lake.root.consensus.close)
@@ -124,10 +126,13 @@ class Database:
         """Runs statements; the result of the last.
 
         `as_of` is the time to read at, in ms, as AS OF is in SQL. With a `watch` another thread can end the queries:
-        `watch.cancel()`, or `Watch(timeout_ms=500)` beforehand.
+        `watch.cancel()`, or `Watch(timeout_ms=500)` beforehand. Of a large result the rest is read as it is asked for, and
+        the time-out counts on until then: see `Result`.
         """
         watch = None if watch is None else instance(watch, Watch, "watch")
         result = execute(self._open, text(sql, "SQL"), milliseconds(as_of, "as_of"), watch)
+        if result.live:
+            self._results.add(result)
         for attached in self._attached:
             attached.follow()
         return result
@@ -322,7 +327,12 @@ class Database:
         self._open.set(name, value)
 
     def close(self) -> None:
-        """Gives back leases and connections. Nothing is lost without it. Of a session: ends it, and nothing else."""
+        """Gives back leases and connections, and ends results that are still to be read. Nothing is lost without it.
+
+        Of a session: ends it and its results, and nothing else.
+        """
+        for result in list(self._results):
+            result.close()
         while self._attached:
             self._attached.pop().detach()
         if self._parent is None:

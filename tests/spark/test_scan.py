@@ -27,7 +27,7 @@ from tidegate.database import Database
 from tidegate.errors import EvaluationError, PlanError, StoreError
 from tidegate.expr.types import SCALARS, Kind
 from tidegate.plan.mfp import identity
-from tidegate.scan import local
+from tidegate.scan.answer import answer
 from tidegate.scan.prune import prune
 from tidegate.scan.question import Question
 from tidegate.scan.sort import Shape
@@ -157,7 +157,7 @@ def _local(db: Database, sql: str) -> list[str]:
     with snapshot(seen.tables[bound.source][0]) as pinned:
         plan = bound.mfp.at(NOW).optimise()
         question = Question(pinned, plan, bound.names, Shape(), NOW, lake_of(db).config)
-        table = local.run(question, prune(pinned, plan, NOW, use=True)).arrow()
+        table = answer(question).arrow()
     return sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
 

@@ -246,7 +246,45 @@ def test_errors_are_ours(db: tidegate.Database) -> None:
     with pytest.raises(tidegate.UnsupportedError, match="the aggregate corr is not supported"):
         db.sql("SELECT corr(a.id, b.id) FROM big a, big b")
     with pytest.raises(tidegate.LimitError, match="max_result_bytes"):
-        db.sql("SELECT a.id, b.id FROM big a JOIN small b ON a.id <> b.id OPTIONS (max_result_bytes = 50000)")
+        db.sql(
+            "SELECT a.id, b.id FROM big a JOIN small b ON a.id <> b.id OPTIONS (max_result_bytes = 50000)"
+        ).arrow()
+
+
+def test_more_than_is_collected_is_read_partition_by_partition(
+    db: tidegate.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = "SELECT a.id, s.name, a.id % 7 AS k FROM big a JOIN small s ON a.id <> s.id ORDER BY a.id, s.name"
+    whole = db.sql(sql).rows()
+    monkeypatch.setattr("tidegate.spark.query.READY", 20_000)
+    result = db.sql(sql)
+    assert result.live
+    batches = result.batches()
+    rows = [
+        row
+        for batch in batches
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]
+    assert rows == whole
+    assert len(rows) == len(result) == result.scan.rows_returned
+    assert (result.path, result.scan.parts_read) == ("spark", db.sql(sql).scan.parts_read)
+    assert not result.live
+
+    with pytest.raises(
+        tidegate.EvaluationError, match="division by zero"
+    ):  # before the first row, or on the way
+        db.sql("SELECT a.id, 1 / (a.id - 9999) AS x FROM big a JOIN small s ON a.id <> s.id").exhaust()
+
+    watch = tidegate.Watch()
+    rest = db.sql(sql, watch=watch).batches()
+    next(rest)
+    watch.cancel()
+    with pytest.raises(tidegate.CancelledError, match="cancelled"):
+        list(rest)
+    left = db.sql(sql)
+    next(left.batches())
+    left.close()
+    assert db.sql("SELECT count(*) FROM big a JOIN small s USING (id)").rows() == [(3,)], "Spark goes on"
 
 
 def test_without_pyspark(db: tidegate.Database, monkeypatch: pytest.MonkeyPatch) -> None:

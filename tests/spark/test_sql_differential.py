@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 import tidegate
 from tests import servers
 from tests.spark.general import ORDERED, QUERIES, TABLES, batches, plain, random_query, rows
-from tidegate.scan.result import Interval
+from tidegate.scan.values import Interval
 from tidegate.spark.query_scan import FORCED, Reader
 
 LONG = "TIDEGATE_GENERAL" in os.environ

@@ -23,7 +23,7 @@ from tidegate.scan import aggregate
 from tidegate.scan.aggregate import Folded, Folding
 from tidegate.scan.groups import Groups
 from tidegate.scan.reduce import reducer_of
-from tidegate.scan.result import Interval
+from tidegate.scan.values import Interval
 from tidegate.sql import bind
 from tidegate.sql.catalog import Names, Relation
 

@@ -37,10 +37,13 @@ from tidegate.expr.function import CHEAP, Cost
 from tidegate.expr.functions.boolean import and_
 from tidegate.expr.outcome import Errors, Outcome, first_error
 from tidegate.expr.specs import to_bools
-from tidegate.expr.tree import Call, Column, Expr, support, walk
+from tidegate.expr.tree import Call, Column, Expr, Literal, support, walk
+from tidegate.expr.types import Kind
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.optimise import ordered
 from tidegate.plan.take import reading
+
+_ANY_WIDTH = (Kind.TEXT, Kind.JSONB, Kind.BYTEA, Kind.ARRAY, Kind.RECORD)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +78,13 @@ class SafePlan:
         for condition in ordered(self.mfp.conditions):
             by_cost.setdefault(_dearest(condition), []).append(condition)
         return [by_cost[tier] for tier in sorted(by_cost)]
+
+    @cached_property
+    def widens(self) -> bool:
+        """Whether it makes values of any width, such as `repeat(s, 1000)`: how large they are is seen when they are there."""
+        return any(
+            not isinstance(one, Column | Literal) and one.type.kind in _ANY_WIDTH for one in self.mfp.outputs
+        )
 
     def evaluate(
         self,

@@ -1,6 +1,6 @@
 """The rows that leave a plan, aggregated as they come: GROUP BY, DISTINCT, and aggregates alone.
 
-    run(question, found)      rows of the parts that are left → groups → the plan above them → order, limits
+    stream(question, found, scan)      rows of the parts that are left → groups → the plan above them → order, limits
 
 Each batch is folded by itself (`groups.py`, `reduce.py`), and what comes of it is a row for each group it has: the keys, and a
 state for each aggregate. These wait until there are twice as many as there were groups before, and are then folded with each
@@ -17,7 +17,7 @@ LimitError.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +31,7 @@ from tidegate.plan.aggregate import Aggregate, Aggregation
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.safe import SafePlan
 from tidegate.scan import local, metadata
+from tidegate.scan.batching import Widths
 from tidegate.scan.failed import failed
 from tidegate.scan.groups import Groups
 from tidegate.scan.prune import Pruned
@@ -39,6 +40,7 @@ from tidegate.scan.recheck import rechecked
 from tidegate.scan.reduce import Reducer, State, bytes_of, joined, nothing, reducer_of
 from tidegate.scan.result import Result, Scan
 from tidegate.scan.sort import Gathered, Shape
+from tidegate.scan.stream import Batch, shaped
 from tidegate.scan.watch import Watch
 from tidegate.shard.rowkey import row_keys
 
@@ -46,29 +48,28 @@ FEW = 262_144
 """Rows that wait before they are folded, however few groups there are."""
 
 
-def run(question: Question, found: Pruned) -> Result:
-    """The rows of the query."""
-    aggregation, shape = question.aggregation, question.shape
+def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
+    """The rows of the query: the groups are held, and what the plan above makes of them comes as it is asked for."""
+    aggregation, shape, most = question.aggregation, question.shape, question.config.max_result_bytes
     assert aggregation is not None
-    scan = Scan(parts_total=found.total, bytes_total=found.size)
-    gathered = Gathered(aggregation.above.types, shape)
-    if shape.limit != 0:
-        groups = Aggregating(question.plan.types, aggregation, question.config.max_result_bytes)
-        with scan.stage("metadata"):
-            told = metadata.tell(question, found)
-        if told is not None:
-            found = told.rest
-            groups.add_state([[state] for state in told.states])
-        for columns, rows in local.stream(question, found, scan) if found.left else ():
-            began = time.perf_counter()
-            groups.add(columns, rows)
-            scan.add("aggregate", rows_in=rows, seconds=time.perf_counter() - began)
-            if _enough(groups, aggregation, shape):
-                break
-        if told is not None:
-            rechecked(question, told, scan)
-        finish(groups, aggregation, gathered, question.config.max_result_bytes, question.watch, question.now)
-    return _result(question.names, aggregation, gathered, scan)
+    if shape.limit == 0:
+        return
+    groups = Aggregating(question.plan.types, aggregation, most)
+    with scan.stage("metadata"):
+        told = metadata.tell(question, found)
+    if told is not None:
+        found = told.rest
+        groups.add_state([[state] for state in told.states])
+    for columns, rows in local.stream(question, found, scan) if found.left else ():
+        began = time.perf_counter()
+        groups.add(columns, rows)
+        scan.add("aggregate", rows_in=rows, seconds=time.perf_counter() - began)
+        if _enough(groups, aggregation, shape):
+            break
+    if told is not None:
+        rechecked(question, told, scan)
+    leaving = finish(groups, aggregation, most, question.watch, question.now)
+    yield from shaped(leaving, aggregation.above.types, shape, 0)
 
 
 def once(
@@ -83,14 +84,9 @@ def once(
     groups = Aggregating(plan.types, aggregation, most)
     groups.add(got.columns, len(got.selection))
     gathered = Gathered(aggregation.above.types, shape)
-    finish(groups, aggregation, gathered, most, Watch(), now)
-    return _result(names, aggregation, gathered, Scan())
-
-
-def _result(names: Sequence[str], aggregation: Aggregation, gathered: Gathered, scan: Scan) -> Result:
-    columns = tuple(gathered.finish()[: len(names)])
-    types = aggregation.above.types[: len(names)]
-    return Result(tuple(names), types, columns, path="local" if scan.parts_read else "metadata", scan=scan)
+    for columns, rows in finish(groups, aggregation, most, Watch(), now):
+        gathered.add(columns, rows)
+    return Result(names, aggregation.above.types[: len(names)], gathered.finish()[: len(names)])
 
 
 def _enough(groups: Aggregating, aggregation: Aggregation, shape: Shape) -> bool:
@@ -101,34 +97,34 @@ def _enough(groups: Aggregating, aggregation: Aggregation, shape: Shape) -> bool
 
 
 def finish(
-    groups: Aggregating, aggregation: Aggregation, gathered: Gathered, most: int, watch: Watch, now: int
-) -> None:
-    """Runs the plan above over the groups, and gathers what leaves it."""
-    leaving: Iterable[tuple[list[pa.Array], int]] = _above(groups.finish(), aggregation, watch, now)
-    if aggregation.distinct is not None:
-        kept = Folding([], most)
-        for columns, rows in leaving:
-            kept.add(Folded(columns, [], rows))
-        last = kept.finish()
-        leaving = [] if last is None else [(last.keys, last.rows)]
+    groups: Aggregating, aggregation: Aggregation, most: int, watch: Watch, now: int
+) -> Iterator[Batch]:
+    """Runs the plan above over the groups: what leaves it."""
+    leaving = _above(groups.finish(), aggregation, watch, now)
+    if aggregation.distinct is None:
+        yield from leaving
+        return
+    kept = Folding([], most)
     for columns, rows in leaving:
-        gathered.add(columns, rows)
-        if gathered.enough():
-            break
+        kept.add(Folded(columns, [], rows))
+    last = kept.finish()
+    if last is not None:
+        yield last.keys, last.rows
 
 
-def _above(
-    columns: list[pa.Array], aggregation: Aggregation, watch: Watch, now: int
-) -> Iterator[tuple[list[pa.Array], int]]:
+def _above(columns: list[pa.Array], aggregation: Aggregation, watch: Watch, now: int) -> Iterator[Batch]:
     """What leaves the plan above, some groups after the other; the last column only counts them."""
-    plan, total = SafePlan(aggregation.above), len(columns[-1])
+    plan, total, widths = SafePlan(aggregation.above), len(columns[-1]), Widths()
     for start in range(0, total, FEW):
-        watch.check()
-        some = [column.slice(start, FEW) for column in columns[:-1]]
-        got = plan.evaluate(some, min(FEW, total - start), now)
-        if len(got.failures):
-            raise failed(got.failures, aggregation.labels, some)
-        yield got.columns, len(got.selection)
+        many = [column.slice(start, FEW) for column in columns[:-1]]
+        for at in widths.slices("", plan, min(FEW, total - start)):
+            watch.check()
+            some = [column.slice(at.start, at.stop - at.start) for column in many]
+            got = plan.evaluate(some, at.stop - at.start, now)
+            if len(got.failures):
+                raise failed(got.failures, aggregation.labels, some)
+            widths.see_made("", got.columns, at.stop - at.start)
+            yield got.columns, len(got.selection)
 
 
 # ---------------------------------------------------------------- folding

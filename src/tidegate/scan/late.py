@@ -38,6 +38,7 @@ from tidegate.plan.optimise import rebuild
 from tidegate.plan.safe import Failures
 from tidegate.plan.verdict import Verdicts, asked, verdicts
 from tidegate.plan.viewed import evaluate_viewed
+from tidegate.scan import batching
 from tidegate.scan.failed import Failing, failed
 from tidegate.scan.lie import CHANCE, page_lie
 from tidegate.scan.listed import listed
@@ -61,9 +62,6 @@ TOGETHER = 24 << 20
 LITTLE = 1 << 20
 """Bytes, as they are stored, that are read in one go and then filtered, if that is no more than one page in `FEW`."""
 FEW = 16
-APART = 8
-"""Pages of which all rows pass that are worth being read apart from those that must be filtered."""
-
 
 Groups: TypeAlias = Sequence[Sequence[int]]
 """Columns that are read first, then, and so on."""
@@ -76,6 +74,11 @@ class Taken(NamedTuple):
     rows: int
     diffs: np.ndarray | None
     """How often each is there; None: once."""
+
+
+def weight(taken: Taken) -> int:
+    """Its bytes."""
+    return sum(column.nbytes for column in taken.columns)
 
 
 class _Open(NamedTuple):
@@ -109,6 +112,7 @@ class Staged:
         self.types = [column.type for column in columns]
         self.names = tuple(column.name for column in columns)
         self.wanted, self.failing = wanted, failing or Failing()
+        self._widths = batching.Widths()
 
     @cached_property
     def steps(self) -> Sequence[Step]:
@@ -182,17 +186,16 @@ class Staged:
         if file.table is None:
             return False
         sizes = [self._row_bytes(file, chosen[-1].columns, one.rows.group) for one in waiting]
-        return sum(size * _touched(one.rows) for size, one in zip(sizes, waiting, strict=True)) >= TOGETHER
+        return (
+            sum(size * batching.touched(one.rows) for size, one in zip(sizes, waiting, strict=True))
+            >= TOGETHER
+        )
 
     def _row_bytes(
         self, file: PartFile, columns: Sequence[int], group: int, *, decoded: bool = False
     ) -> float:
         """Bytes that a row of the columns takes in the file, or when it is decoded."""
-        assert file.table is not None
-        there = [file.table.by_id[self.ids[at]] for at in columns if self.ids[at] in file.table.by_id]
-        chunks = [chunk for column in there for chunk in column.chunks[group]]
-        size = sum(chunk.size * (chunk.inflation if decoded else 1) for chunk in chunks)
-        return size / max(1, file.groups[group])
+        return file.row_bytes([self.ids[at] for at in columns], group, decoded=decoded)
 
     def _stretches(
         self, file: PartFile, keep: np.ndarray, whole: np.ndarray, chosen: Sequence[Step]
@@ -207,8 +210,8 @@ class Staged:
                 start, stop = stop, min(stop + size, rows)
                 size = min(size * GROWTH, most)
                 pages = slice((first + start) // PAGE_ROWS, -(-(first + stop) // PAGE_ROWS))
-                for kept, passing in _apart(keep[pages], whole[pages]):
-                    yield _rows(group, start, stop, kept), passing
+                for kept, passing in batching.apart(keep[pages], whole[pages]):
+                    yield batching.page_rows(group, start, stop, kept), passing
             first += rows
 
     def _first(self, most: int, *, all_pass: bool) -> int:
@@ -295,25 +298,19 @@ class Staged:
         """The last step, of no more at once than fits."""
         for piece in self._pieces(file, steps_[-1], open_):
             self.question.watch.check()
-            done = self._run(file, steps_[-1], piece)
-            if len(done.rows):
-                yield Taken(done.columns, len(done.rows), done.diffs)
+            for done in self._runs(file, steps_[-1], piece):
+                if len(done.rows):
+                    yield Taken(done.columns, len(done.rows), done.diffs)
 
     def _pieces(self, file: PartFile, step: Step, open_: _Open) -> Iterator[_Open]:
-        """Open rows in stretches of whole pages, those without any left out."""
-        start, stop = open_.rows.start, open_.rows.stop
-        size = 0.0 if file.table is None else self._row_bytes(file, step.columns, open_.rows.group)
-        many = max(1, int(size * _touched(open_.rows) / TOGETHER))
-        if many == 1:
-            if len(open_.rows):
-                yield open_
-            return
-        length = -(-(stop - start) // many // PAGE_ROWS) * PAGE_ROWS
+        """Open rows in stretches of whole pages, those without any left out; as wide as rows were so far."""
+        group = open_.rows.group
+        stored = 0.0 if file.table is None else self._row_bytes(file, step.columns, group, decoded=True)
+        whole = not file.by_pages([self.ids[at] for at in step.columns])
         at = 0
-        for begin in range(start, stop, length):
-            end = min(begin + length, stop)
-            mask = None if open_.rows.mask is None else open_.rows.mask[begin - start : end - start]
-            rows = Rows(open_.rows.group, begin, end, mask)
+        for rows in batching.cut(
+            open_.rows, lambda: None if whole else self._widths.fitting(step.name, stored)
+        ):
             inside = slice(at, at + len(rows))
             if len(rows):
                 columns = [column.slice(at, len(rows)) for column in open_.columns]
@@ -321,16 +318,47 @@ class Staged:
             at += len(rows)
 
     def _run(self, file: PartFile, step: Step, open_: _Open) -> _Open:
-        began, before = time.perf_counter(), file.fetched
-        columns, now, check = step.columns, self.question.now, self.question.watch.check
+        """A step, of all rows at once."""
+        before = file.fetched
+        given = self._given(file, step, open_)
+        return self._done(file, step, open_, given, file.fetched - before)
+
+    def _runs(self, file: PartFile, step: Step, open_: _Open) -> Iterator[_Open]:
+        """A step: its columns are read, and of the rows no more is made at once than fits."""
+        before = file.fetched
+        given = self._given(file, step, open_)
+        fetched = file.fetched - before
+        self._widths.see(step.name, open_.rows, given)
+        for some in self._widths.slices(step.name, step.plan, len(open_.rows)):
+            part, columns = open_, given
+            if some.stop - some.start < len(open_.rows):
+                part = open_.narrow(np.arange(some.start, some.stop), [])
+                columns = [column.slice(some.start, some.stop - some.start) for column in given]
+            done = self._done(file, step, part, columns, fetched)
+            self._widths.see_made(step.name, done.columns, some.stop - some.start)
+            yield done
+            fetched = 0
+
+    def _given(self, file: PartFile, step: Step, open_: _Open) -> list[pa.Array]:
+        """What a step works on: columns that it reads, and what the steps before have made."""
+        began = time.perf_counter()
+        columns = step.columns
         ids, types = [self.ids[at] for at in columns], [self.types[at] for at in columns]
         alone = len(step.inputs) == len(columns) == 1
         fresh = iter(file.read(ids, types, open_.rows, coded=alone) if columns else [])
         given = [next(fresh) if read else open_.columns[at] for read, at in step.inputs]
+        self.scan.add(step.name, seconds=time.perf_counter() - began)
+        return given
+
+    def _done(self, file: PartFile, step: Step, open_: _Open, given: list[pa.Array], fetched: int) -> _Open:
+        """What a step makes of rows; `fetched`: the bytes that were read for them."""
+        began = time.perf_counter()
+        now, check = self.question.now, self.question.watch.check
+        alone = len(step.inputs) == len(step.columns) == 1
         if alone and pa.types.is_dictionary(given[0].type):
-            got = evaluate_coded(step.plan, given[0], types[0], now)
+            got = evaluate_coded(step.plan, given[0], self.types[step.columns[0]], now)
         elif alone and pa.types.is_string_view(given[0].type):
-            got = evaluate_viewed(step.plan, given[0], types[0], now, check)
+            got = evaluate_viewed(step.plan, given[0], self.types[step.columns[0]], now, check)
         else:
             got = step.plan.evaluate(given, len(open_.rows), now, check)
         if len(got.failures):
@@ -340,7 +368,7 @@ class Staged:
             step.name,
             rows_in=len(open_.rows),
             rows_out=len(done.rows),
-            bytes=file.fetched - before,
+            bytes=fetched,
             seconds=time.perf_counter() - began,
         )
         return done
@@ -352,35 +380,6 @@ class Staged:
         values = file.read([self.ids[i] for i in demanded], [self.types[i] for i in demanded], row)
         first = Failures(np.zeros(1, np.int64), failures.messages.slice(0, 1))
         return failed(first, [self.snapshot.labels[i] for i in demanded], values)
-
-
-def _rows(group: int, start: int, stop: int, kept: np.ndarray) -> Rows:
-    """The rows of a stretch that stand on pages that are kept, from the first such page to the last."""
-    if kept.all():
-        return Rows(group, start, stop)  # only such a stretch may begin inside of a page
-    at = np.flatnonzero(kept)
-    first, last = int(at[0]), int(at[-1]) + 1
-    start, stop = start + first * PAGE_ROWS, min(stop, start + last * PAGE_ROWS)
-    inside = kept[first:last]
-    return Rows(group, start, stop, None if inside.all() else np.repeat(inside, PAGE_ROWS)[: stop - start])
-
-
-def _apart(keep: np.ndarray, whole: np.ndarray) -> list[tuple[np.ndarray, bool]]:
-    """The pages of a stretch that are read together, and whether all of their rows pass."""
-    passing, open_ = keep & whole, keep & ~whole
-    if not open_.any():
-        return [(keep, True)] if keep.any() else []
-    if np.count_nonzero(passing) < APART:
-        return [(keep, False)]
-    return [(passing, True), (open_, False)]
-
-
-def _touched(rows: Rows) -> int:
-    """Rows of the pages in which there are some of these."""
-    if rows.mask is None:
-        return len(rows)
-    starts = np.arange(0, len(rows.mask), PAGE_ROWS)
-    return int(np.count_nonzero(np.logical_or.reduceat(rows.mask, starts))) * PAGE_ROWS
 
 
 def _joined(waiting: Sequence[_Open]) -> _Open:

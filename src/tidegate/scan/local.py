@@ -1,6 +1,6 @@
 """The local path: a snapshot's parts, one after the other, through a plan, in this process.
 
-    run(question, prune(question))     parts that may matter → batches of demanded columns → what passes → order, limits
+    answer(question, found, scan)      parts that may matter → batches of demanded columns → what passes → order, limits
     stream(question, found, scan)      the same without the last step: for whoever adds up, sorts or picks
 
 It stops as soon as a LIMIT without ORDER BY has its rows. A row that fails makes the query fail, with the row's values, unless
@@ -23,19 +23,24 @@ from tidegate.plan.optimise import rebuild
 from tidegate.plan.safe import SafePlan
 from tidegate.plan.take import may_pass
 from tidegate.scan.ahead import ahead
+from tidegate.scan.batching import Widths
 from tidegate.scan.estimate import Estimates, choice
 from tidegate.scan.failed import Failing, failed
-from tidegate.scan.late import Staged, Taken
+from tidegate.scan.late import Staged, Taken, weight
 from tidegate.scan.prune import REMEMBERED, Pruned, exact, known
 from tidegate.scan.question import Question
-from tidegate.scan.result import Path, Result, Scan
+from tidegate.scan.result import Result, Scan
 from tidegate.scan.sort import Gathered, Shape
+from tidegate.scan.stream import Batch, shaped, size_of
 from tidegate.shard.change import Part
 from tidegate.shard.file import PartFile
 from tidegate.shard.merge import Block, concat, repeated, settled, summed
+from tidegate.shard.reader import Where
 
 SUMMED_AT = 1_000_000
 """Rows that have passed the filter beyond which those of equal value are made one while more are read."""
+HELD = 8 << 20
+"""Bytes of rows that have passed the filter beyond which these are made one; if half of that is left, they are not held."""
 WORTH = 16_384
 """Rows of a part below which it is read in one go: its columns are a page or two each, whatever the filter says."""
 LOOKED_AT = 64
@@ -45,31 +50,20 @@ PARALLEL = 4 << 20
 """Bytes below which one thread reads all."""
 
 
-def run(question: Question, found: Pruned) -> Result:
-    """The rows of the query."""
-    scan = Scan(parts_total=found.total, bytes_total=found.size)
-    gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
+def answer(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
+    """The rows of the query, as they are read."""
+    rows = _complete(question, found, scan)
+    return shaped(rows, question.plan.types, question.shape, question.config.max_result_bytes)
+
+
+def _complete(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
+    """All rows that pass. Where any rows will do, one that fails makes the query fail only if all were asked for."""
     failing = Failing(patient=question.shape.any_rows)
-    if question.shape.limit != 0:
-        for columns, rows in stream(question, found, scan, failing):
-            gathered.add(columns, rows)
-            if gathered.enough():
-                break
-        else:
-            failing.check()
-    return finished(question, gathered, scan, "local")
+    yield from stream(question, found, scan, failing)
+    failing.check()
 
 
-def finished(question: Question, gathered: Gathered, scan: Scan, path: Path) -> Result:
-    """The result of what was gathered; if no part had to be read for it, metadata answered."""
-    many = len(question.names)
-    types, columns = question.plan.types[:many], tuple(gathered.finish()[:many])
-    return Result(question.names, types, columns, path=path if scan.parts_read else "metadata", scan=scan)
-
-
-def stream(
-    question: Question, found: Pruned, scan: Scan, failing: Failing | None = None
-) -> Iterator[tuple[list[pa.Array], int]]:
+def stream(question: Question, found: Pruned, scan: Scan, failing: Failing | None = None) -> Iterator[Batch]:
     """What leaves the plan, in batches: its columns and how many rows. A row that fails raises, unless `failing` is patient."""
     failing = failing or Failing()
     if not found.retracts:
@@ -91,15 +85,13 @@ def once(mfp: MapFilterProject, names: Sequence[str], shape: Shape, now: int) ->
     return Result(tuple(names), plan.types[: len(names)], tuple(gathered.finish()[: len(names)]))
 
 
-def _staged(
-    question: Question, found: Pruned, scan: Scan, failing: Failing
-) -> Iterator[tuple[list[pa.Array], int]]:
+def _staged(question: Question, found: Pruned, scan: Scan, failing: Failing) -> Iterator[Batch]:
     """Part by part, several at the same time: nothing was ever retracted."""
     staged = Undecided(question, found, scan, failing)
     jobs = [
         partial(staged.read, part, proven) for part, proven in zip(found.parts, found.proven(), strict=True)
     ]
-    for taken in ahead(jobs, workers(question, found.parts)):
+    for taken in ahead(jobs, workers(question, found.parts), weight):
         question.snapshot.lease.keep()  # here, and not in the threads: each would open a connection of its own
         yield counted(taken)
 
@@ -129,53 +121,82 @@ class Undecided:
         return Staged(self.question, self.scan, plan, stages, failing=self.failing)
 
 
-def counted(taken: Taken) -> tuple[list[pa.Array], int]:
+def counted(taken: Taken) -> Batch:
     """Rows as often as they are there, and how many those are."""
     if taken.diffs is None:
         return taken.columns, taken.rows
     return repeated(Block(taken.columns, taken.diffs, taken.diffs)), int(taken.diffs.sum())
 
 
-def _met(
-    question: Question, found: Pruned, scan: Scan, failing: Failing
-) -> Iterator[tuple[list[pa.Array], int]]:
-    """Rows that pass the filter or fail in it, each with all its diffs, added up: see `prune.py` for why this is sound."""
-    plan, columns = question.plan, question.snapshot.schema.columns
-    demanded = sorted(plan.demand())
-    names, types = [columns[i].name for i in demanded], [columns[i].type for i in demanded]
-    may = rebuild(plan, [may_pass(c) for c in plan.conditions], [Column(i, plan.inputs[i]) for i in demanded])
-    staged = Staged(question, scan, may, groups(question, found))
-    none = Block([pa.array([], t.arrow) for t in types], np.zeros(0, np.int64), np.zeros(0, np.int64))
-    passing, waiting = [none], 0
-    narrow = SafePlan(plan.permute({column: i for i, column in enumerate(demanded)}, types))
+def _met(question: Question, found: Pruned, scan: Scan, failing: Failing) -> Iterator[Batch]:
+    """Rows that pass the filter or fail in it, each with all its diffs, added up: see `prune.py` for why this is sound.
+
+    They are held until the last part was read. If that is too much, all is read anew, block by block: `_whole`.
+    """
+    demanded, names, narrow = _narrow(question)
     whole = SafePlan(narrow.mfp.project(()))
+
+    def where(columns: list[pa.Array], rows: int) -> np.ndarray:
+        # Stages keep what is not surely False. A NULL must go: statistics may have dropped the part of its retraction.
+        got = whole.evaluate(columns, rows, question.now)
+        return np.union1d(got.selection, got.failures.rows).astype(np.int64)
+
+    trial = Scan()
+    passing = _passing(question, found, trial, demanded, where)
+    if passing is None:
+        scan.add("begin anew", bytes=trial.bytes_read, rows_in=trial.rows_read)
+        yield from _whole(question, found, scan, failing, where)
+        return
+    scan.absorb(trial)
+    there = settled(passing, names)
+    rows = int(there.diffs.sum())
+    yield from _evaluated(question, narrow, demanded, repeated(there), rows, Widths(), failing)
+
+
+def _passing(
+    question: Question, found: Pruned, scan: Scan, demanded: Sequence[int], where: Where
+) -> Block | None:
+    """The rows that are wanted, with their diffs; None: they take more than `HELD` bytes."""
+    plan = question.plan
+    kept = [Column(i, plan.inputs[i]) for i in demanded]
+    may = rebuild(plan, [may_pass(c) for c in plan.conditions], kept)
+    staged = Staged(question, scan, may, groups(question, found))
+    nothing = np.zeros(0, np.int64)
+    passing = [Block([pa.array([], plan.inputs[i].arrow) for i in demanded], nothing, nothing)]
+    waiting, size = 0, 0
     jobs = [partial(staged.read, part, proven=False) for part in found.parts]
-    for taken in ahead(jobs, workers(question, found.parts)):
+    for taken in ahead(jobs, workers(question, found.parts), weight):
         question.snapshot.lease.keep()
         diffs = np.ones(taken.rows, np.int64) if taken.diffs is None else taken.diffs
-        # Stages keep what is not surely False. A NULL must go: statistics may have dropped the part of its retraction.
-        got = whole.evaluate(taken.columns, taken.rows, question.now)
-        rows = np.union1d(got.selection, got.failures.rows).astype(np.int64)
-        passing.append(Block(taken.columns, diffs, diffs).take(rows))
-        waiting += len(rows)
-        if waiting > SUMMED_AT:
-            passing, waiting = [summed(concat(passing), by_time=False)], 0
-    there = settled(concat(passing), names)
-    yield _evaluated(question, narrow, demanded, repeated(there), int(there.diffs.sum()), failing)
+        block = Block(taken.columns, diffs, diffs).take(where(taken.columns, taken.rows))
+        passing.append(block)
+        waiting, size = waiting + len(block), size + size_of(block.columns)
+        if waiting > SUMMED_AT or size > HELD:
+            passing = [summed(concat(passing), by_time=False)]
+            waiting, size = 0, size_of(passing[0].columns)
+            if size > HELD // 2:
+                return None
+    return concat(passing)
 
 
 def _whole(
-    question: Question, found: Pruned, scan: Scan, failing: Failing
-) -> Iterator[tuple[list[pa.Array], int]]:
+    question: Question, found: Pruned, scan: Scan, failing: Failing, where: Where | None = None
+) -> Iterator[Batch]:
     """Rows that have met what retracts them, and then the plan."""
+    demanded, names, narrow = _narrow(question)
+    scan.count(found.parts)
+    widths = Widths()
+    for batch in question.snapshot.batches(names, found.parts, where):
+        yield from _evaluated(question, narrow, demanded, batch.columns, batch.num_rows, widths, failing)
+
+
+def _narrow(question: Question) -> tuple[list[int], list[str], SafePlan]:
+    """The columns that the plan reads, their names, and the plan over these alone."""
     plan, columns = question.plan, question.snapshot.schema.columns
     demanded = sorted(plan.demand())
-    names, types = [columns[i].name for i in demanded], [columns[i].type for i in demanded]
+    types = [columns[i].type for i in demanded]
     narrow = SafePlan(plan.permute({column: i for i, column in enumerate(demanded)}, types))
-    scan.count(found.parts)
-    for batch in question.snapshot.batches(names, found.parts):
-        question.watch.check()
-        yield _evaluated(question, narrow, demanded, batch.columns, batch.num_rows, failing)
+    return demanded, [columns[i].name for i in demanded], narrow
 
 
 def _evaluated(
@@ -184,14 +205,19 @@ def _evaluated(
     demanded: Sequence[int],
     columns: list[pa.Array],
     rows: int,
+    widths: Widths,
     failing: Failing,
-) -> tuple[list[pa.Array], int]:
+) -> Iterator[Batch]:
     """What leaves a plan of rows with the demanded columns."""
-    got = plan.evaluate(columns, rows, question.now)
-    if len(got.failures):
-        labels = [question.snapshot.labels[i] for i in demanded]
-        failing.meet(partial(failed, got.failures, labels, columns))
-    return got.columns, len(got.selection)
+    for some in widths.slices("", plan, rows):
+        question.watch.check()
+        given = [column.slice(some.start, some.stop - some.start) for column in columns]
+        got = plan.evaluate(given, some.stop - some.start, question.now, question.watch.check)
+        if len(got.failures):
+            labels = [question.snapshot.labels[i] for i in demanded]
+            failing.meet(partial(failed, got.failures, labels, given))
+        widths.see_made("", got.columns, some.stop - some.start)
+        yield got.columns, len(got.selection)
 
 
 def groups(question: Question, found: Pruned, plan: MapFilterProject | None = None) -> list[tuple[int, ...]]:

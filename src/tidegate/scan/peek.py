@@ -19,6 +19,7 @@ Collections with retractions go the way of `local.py`: a row must first meet wha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -29,11 +30,11 @@ from tidegate.plan.verdict import Verdicts
 from tidegate.scan import local
 from tidegate.scan.ahead import ahead
 from tidegate.scan.failed import Failing
-from tidegate.scan.late import Staged, Taken
+from tidegate.scan.late import Staged, Taken, weight
 from tidegate.scan.prune import Asked, Pruned
 from tidegate.scan.question import Question
-from tidegate.scan.result import Result, Scan
-from tidegate.scan.sort import Gathered
+from tidegate.scan.result import Scan
+from tidegate.scan.stream import Batch, shaped
 from tidegate.shard.change import Part
 from tidegate.shard.known import of_each
 
@@ -62,33 +63,34 @@ def _retracts(question: Question) -> bool:
     return bool(pc.any(question.snapshot.table(["retracts"]).column("retracts"), min_count=0).as_py())
 
 
-def run(question: Question) -> tuple[Result, Pruned]:
-    """The rows, and what was asked of statistics to find them."""
-    found = _found(question)
-    scan = Scan(parts_total=found.total, bytes_total=found.size)
-    gathered, failing = _gathered(question, found, scan)
-    if failing.error is not None and not gathered.enough() and question.plan.predicates:
-        # Statistics were perhaps asked of some parts only, in which enough rows pass; what is selected fails for some of them.
-        found = _found(question, everywhere=True)
-        gathered, failing = _gathered(question, found, scan)
-    if not gathered.enough():
-        failing.check()
-    return local.finished(question, gathered, scan, "peek"), found
+def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
+    """The rows, as they are read."""
+    return shaped(_rows(question, found, scan), question.plan.types, question.shape, 0)
 
 
-def _gathered(question: Question, found: Pruned, scan: Scan) -> tuple[Gathered, Failing]:
-    """As many rows as are wanted, or all; and whether one failed."""
-    gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
+def _rows(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
+    """All rows that pass; whoever has enough does not ask for the next.
+
+    Statistics were perhaps asked of some parts only, in which enough rows pass. If more are wanted than these give, what is
+    selected fails for some of them: then the other parts are read as well, and if they do not make up for it, the query fails.
+    """
     failing = Failing(patient=True)
+    yield from _read(question, found, scan, failing)
+    if failing.error is not None and found.kept is not None:
+        every = prune(question, everywhere=True)
+        assert every.kept is not None
+        rest = replace(every, kept=np.setdiff1d(every.kept, found.kept), whole=False)
+        yield from _read(question, rest, scan, failing)
+    failing.check()
+
+
+def _read(question: Question, found: Pruned, scan: Scan, failing: Failing) -> Iterator[Batch]:
     for taken in _taken(question, found, scan, failing):
         question.snapshot.lease.keep()
-        gathered.add(*local.counted(taken))
-        if gathered.enough():
-            break
-    return gathered, failing
+        yield local.counted(taken)
 
 
-def _found(question: Question, *, everywhere: bool = False) -> Pruned:
+def prune(question: Question, *, everywhere: bool = False) -> Pruned:
     """The parts to be read: of as many as must be asked for enough rows, or of all."""
     snapshot, plan = question.snapshot, question.plan
     total, size = snapshot.state.parts.count, snapshot.state.parts.size
@@ -139,7 +141,7 @@ def _taken(question: Question, found: Pruned, scan: Scan, failing: Failing) -> I
     jobs = (partial(staged.read, part, proven=whole) for part, whole in _ordered(found))
     for _, job in zip(range(PATIENCE), jobs, strict=False):
         yield from job()
-    yield from ahead(jobs, question.config.read_threads or local.CORES)
+    yield from ahead(jobs, question.config.read_threads or local.CORES, weight)
 
 
 def _ordered(found: Pruned) -> Iterator[tuple[Part, bool]]:

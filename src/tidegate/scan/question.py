@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.config import Config
+from tidegate.expr.types import Type
 from tidegate.plan.aggregate import Aggregation
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.scan.sort import Shape
@@ -38,3 +39,9 @@ class Question:
     """Where fast-path reads of this database wait for each other."""
     aggregation: Aggregation | None = None
     """What is done with the rows that leave the plan, at `now`; names and shape are then of what leaves this."""
+
+    @property
+    def result_types(self) -> tuple[Type, ...]:
+        """Of the columns of the result."""
+        plan = self.plan if self.aggregation is None else self.aggregation.above
+        return plan.types[: len(self.names)]

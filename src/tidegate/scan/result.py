@@ -2,11 +2,23 @@
 
     r = db.sql("SELECT id, price FROM orders WHERE price > 5")
     r.arrow()                 a pyarrow.Table; r.schema is its schema
-    r.rows()                  a list of tuples of Python values
+    r.rows()                  a list of tuples of Python values; r.df() is a pandas DataFrame
+    for batch in r.batches()  pyarrow.RecordBatch after RecordBatch, in bounded memory, whatever their number
     r.path                    'metadata' if no part had to be read, 'peek' if few, else 'local'
     r.scan.parts_read         of r.scan.parts_total
     r.scan.stages             what was done, one after the other: rows in and out, bytes, seconds (EXPLAIN ANALYZE prints them)
     r.text()                  for EXPLAIN and SHOW CREATE: the text; else what psql would print below a result
+
+A query runs until it is done, or some 16 MiB of rows are there. What is left of it runs as rows are asked for: an error may come
+there, `scan` counts on, and what is read stays pinned until the last row is read, the result is closed, or Python collects it.
+
+| | |
+|---|---|
+| `arrow()`, `rows()`, `df()`, `len()`, `text()`, `columns` | hold all rows; more than `max_result_bytes` are a LimitError |
+| `batches()` | holds none. Rows come once: after it `arrow()` is an error that says so, and `len()` tells how many came |
+| both | `arrow()` first: `batches()` then gives what is held, as often as it is asked |
+| `names`, `types`, `schema`, `path`, `scan`, `repr()` | read nothing |
+| `with db.sql(…) as r:`, `r.close()` | ends a query of which no more is wanted |
 
 | type | Arrow | Python |
 |---|---|---|
@@ -20,30 +32,25 @@
 
 from __future__ import annotations
 
+import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC
-from typing import Any, Literal, NamedTuple
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 
 from tidegate import fork
 from tidegate.boundary import public
-from tidegate.expr.types import Kind, Type
+from tidegate.errors import LimitError, TidegateError
+from tidegate.expr.types import Type
+from tidegate.scan.stream import Batch, Over, RowStream, size_of, sliced
+from tidegate.scan.values import python_rows
 from tidegate.shard.change import Part
 
 Path = Literal["metadata", "peek", "local", "spark"]
-
-
-class Interval(NamedTuple):
-    """A span of time: months and days have no fixed length, so the three parts stay apart."""
-
-    months: int
-    days: int
-    microseconds: int
 
 
 @dataclass
@@ -77,6 +84,8 @@ class Scan:
     bytes_total: int = 0
     bytes_read: int = 0
     rows_read: int = 0
+    rows_returned: int = 0
+    """Rows of the result, as far as it was read."""
     parts_pruned: int = 0
     """Left out by their statistics."""
     bytes_pruned: int = 0
@@ -137,6 +146,16 @@ class Scan:
             stage.bytes += bytes
             stage.seconds += seconds
 
+    def absorb(self, other: Scan) -> None:
+        """What another has counted."""
+        with _ADDING:
+            for name in ("parts_read", "bytes_read", "rows_read", "pages_skipped", "bytes_skipped"):
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+        for one in other.stages:
+            self.add(
+                one.name, rows_in=one.rows_in, rows_out=one.rows_out, bytes=one.bytes, seconds=one.seconds
+            )
+
     @contextmanager
     def stage(self, name: str) -> Iterator[Stage]:
         """Times what is done inside; whoever does it says on what is given how many rows and bytes it was."""
@@ -149,17 +168,28 @@ class Scan:
 
 
 @public
-@dataclass(frozen=True, eq=False)
 class Result:
     """See the module's docstring."""
 
-    names: tuple[str, ...]
-    types: tuple[Type, ...]
-    columns: tuple[pa.ChunkedArray, ...]
-    path: Path = "metadata"
-    scan: Scan = field(default_factory=Scan)
-    said: str | None = None
-    """What there is to say beside, or instead of, rows."""
+    def __init__(
+        self,
+        names: Sequence[str],
+        types: Sequence[Type],
+        columns: Sequence[pa.ChunkedArray] | RowStream,
+        path: Path = "metadata",
+        scan: Scan | None = None,
+        said: str | None = None,
+        max_bytes: int = 0,
+    ) -> None:
+        """`said`: what there is to say beside, or instead of, rows. `max_bytes`: what may be held of a stream; 0: any number."""
+        self.names, self.types, self.path, self.said = tuple(names), tuple(types), path, said
+        self.scan = Scan() if scan is None else scan
+        self.count = 0
+        """Rows that `batches` has given so far."""
+        self._stream = columns if isinstance(columns, RowStream) else None
+        self._held = None if isinstance(columns, RowStream) else tuple(columns)
+        self._max_bytes, self._lock = max_bytes, threading.RLock()
+        self._taken = False
 
     @staticmethod
     def of(names: Sequence[str], types: Sequence[Type], columns: Sequence[Any], **more: Any) -> Result:
@@ -170,7 +200,7 @@ class Result:
             else pa.chunked_array([pa.array(column, type_.arrow)], type_.arrow)
             for column, type_ in zip(columns, types, strict=True)
         ]
-        return Result(tuple(names), tuple(types), tuple(chunked), **more)
+        return Result(names, types, chunked, **more)
 
     @staticmethod
     def done(said: str) -> Result:
@@ -183,18 +213,129 @@ class Result:
         fields = zip(self.names, self.types, strict=True)
         return pa.schema([pa.field(name, type_.arrow) for name, type_ in fields])
 
+    # ---------------------------------------------------------------- rows as they come
+
+    @property
+    def live(self) -> bool:
+        """Whether the query still runs: rows are left that nobody has read yet."""
+        return self._stream is not None and self._stream.live
+
+    @property
+    def ready(self) -> int:
+        """How many rows are in memory; while it is `live`, there may be more."""
+        with self._lock:
+            if self._held is not None:
+                return len(self._held[0]) if self._held else 0
+            return self._stream.ready if self._stream is not None else 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the rows that are in memory, not counting what a live query reads ahead."""
+        with self._lock:
+            if self._held is not None:
+                return size_of(self._held)
+            return self._stream.size if self._stream is not None else 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as Arrow batches, in bounded memory whatever their number. See the module's docstring: they come once."""
+        with self._lock:
+            if self._held is None:
+                self._check_there()
+                self._taken = True
+        return self._given()
+
+    def _given(self) -> Iterator[pa.RecordBatch]:
+        schema = self.schema
+        if self._held is not None:
+            batches: Iterator[Batch] = sliced(self._held) if self._held else iter(())
+        else:
+            assert self._stream is not None
+            batches = self._stream
+        try:
+            for columns, rows in batches:
+                self.count += rows if self._held is None else 0
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        finally:
+            if self._held is None:
+                self.close()
+
+    def exhaust(self) -> int:
+        """Reads what is left and keeps none of it: how many rows there were in all."""
+        if self._held is not None:
+            return len(self)
+        if not self._taken:
+            for _ in self.batches():
+                pass
+        return self.count
+
+    def when_over(self, told: Over) -> None:
+        """Calls this when the query has ended: now, if it has; with the error, if it failed on the way."""
+        if self._stream is None:
+            told(None)
+        else:
+            self._stream.when_over(told)
+
+    def close(self) -> None:
+        """Ends the query, if it still runs; rows that are held stay."""
+        if self._stream is not None:
+            self._stream.close(TidegateError("this result was closed", hint="run the query again"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---------------------------------------------------------------- all rows at once
+
+    @property
+    def columns(self) -> tuple[pa.ChunkedArray, ...]:
+        """All rows, column by column; from here on they are held. More than `max_result_bytes` are a LimitError."""
+        with self._lock:
+            if self._held is None:
+                self._check_there()
+                self._held, self._stream = self._gathered(), None
+            return self._held
+
+    def _check_there(self) -> None:
+        assert self._stream is not None
+        if self._stream.error is not None:
+            raise self._stream.error
+        if self._taken:
+            raise TidegateError(
+                "the rows of this result were handed out by batches(), and are not held",
+                hint="run the query again; or call arrow() or rows() first, then batches() as often as you like",
+            )
+
+    def _gathered(self) -> tuple[pa.ChunkedArray, ...]:
+        assert self._stream is not None
+        pieces: list[list[pa.Array]] = []
+        size = 0
+        for columns, _ in self._stream:
+            size += size_of(columns)
+            if self._max_bytes and size > self._max_bytes:
+                error = too_large(self._max_bytes)
+                self._stream.close(error)
+                raise error
+            pieces.append(columns)
+        return tuple(
+            pa.chunked_array([piece[i] for piece in pieces], type_.arrow)
+            for i, type_ in enumerate(self.types)
+        )
+
     def arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
         return pa.Table.from_arrays(list(self.columns), schema=self.schema)
 
+    def df(self) -> Any:
+        """The rows as a pandas DataFrame."""
+        return self.arrow().to_pandas()
+
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples of Python values."""
-        columns = []
-        for column, type_ in zip(self.columns, self.types, strict=True):
-            convert = _converter(type_)
-            values = column.to_pylist()
-            columns.append(values if convert is None else [None if v is None else convert(v) for v in values])
-        return list(zip(*columns, strict=True))
+        return python_rows(self.columns, self.types)
 
     def text(self) -> str:
         """What the statement has to say: the explanation of EXPLAIN, else what was done."""
@@ -204,27 +345,28 @@ class Result:
         return f"{count} row" if count == 1 else f"{count} rows"
 
     def __len__(self) -> int:
+        if self._held is None and self._taken and not self.live:
+            return self.count
         return len(self.columns[0]) if self.columns else 0
 
+    def __bool__(self) -> bool:
+        return bool(self.ready or self.count)
+
     def __repr__(self) -> str:
-        return f"<Result: {self.text().partition(chr(10))[0]}, {', '.join(self.names) or 'no columns'}>"
+        if self._held is None:
+            shown = (
+                f"{self.count:,} rows read" + (" so far" if self.live else "")
+                if self._taken
+                else "not read yet"
+            )
+        else:
+            shown = self.text().partition("\n")[0]
+        return f"<Result: {shown}, {', '.join(self.names) or 'no columns'}>"
 
 
-def _converter(type_: Type) -> Callable[[Any], Any] | None:
-    """How a value that Arrow gives becomes the one that we promise; None: it is."""
-    match type_.kind:
-        case Kind.INTERVAL:
-            return lambda v: Interval(v.months, v.days, v.nanoseconds // 1000)
-        case Kind.UUID:
-            return lambda v: uuid.UUID(bytes=v)
-        case Kind.TIMESTAMPTZ:
-            return lambda v: v.astimezone(UTC)  # Arrow gives whatever time zone library it finds
-        case Kind.ARRAY:
-            assert type_.element is not None
-            inner = _converter(type_.element)
-            return None if inner is None else lambda v: [None if x is None else inner(x) for x in v]
-        case Kind.RECORD:
-            each = [(name, _converter(t)) for name, t in type_.fields]
-            return lambda v: {n: v[n] if c is None or v[n] is None else c(v[n]) for n, c in each}
-        case _:
-            return None
+def too_large(most: int) -> LimitError:
+    """The error for a result of which more is to be held than may be."""
+    return LimitError(
+        f"the result has more than {most:,} bytes",
+        hint="batches() reads it in bounded memory; or ask for fewer rows or columns, or SET max_result_bytes to more",
+    )

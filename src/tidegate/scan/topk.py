@@ -34,11 +34,12 @@ from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.verdict import asked as decisive
 from tidegate.scan import local
 from tidegate.scan.ahead import ahead
-from tidegate.scan.late import Staged
+from tidegate.scan.late import Staged, weight
 from tidegate.scan.prune import Asked, Pruned
 from tidegate.scan.question import Question
-from tidegate.scan.result import Result, Scan
+from tidegate.scan.result import Scan
 from tidegate.scan.sort import Gathered, OrderBy, Shape
+from tidegate.scan.stream import Batch, sliced
 from tidegate.shard.change import Part
 from tidegate.shard.rowkey import row_keys
 
@@ -63,18 +64,17 @@ def key_of(question: Question) -> Expr:
     return question.plan.outputs[question.shape.order[0].column]
 
 
-def run(question: Question, found: Pruned) -> Result:
-    """The best rows."""
-    scan = Scan(parts_total=found.total, bytes_total=found.size)
+def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
+    """The best rows: they are few, and held until all parts that may hold one were read."""
     gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
     for parts, bar in _Bars(question, found).rounds(gathered, scan):
         plan = question.plan if bar is None else _barred(question, bar)
         staged = Staged(question, scan, plan, local.groups(question, found, plan))
         jobs = [partial(staged.read, part, proven=False) for part in parts]
-        for taken in ahead(jobs, local.workers(question, parts)):
+        for taken in ahead(jobs, local.workers(question, parts), weight):
             question.snapshot.lease.keep()
             gathered.add(*local.counted(taken))
-    return local.finished(question, gathered, scan, "peek")
+    yield from sliced(gathered.finish())
 
 
 class _Bars:

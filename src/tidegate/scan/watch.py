@@ -28,7 +28,8 @@ class Watch:
     def __init__(self, timeout_ms: int = 0) -> None:
         """`timeout_ms`: 0 for none."""
         self.timeout_ms = timeout_ms
-        self._end = time.monotonic() + timeout_ms / 1000 if timeout_ms else None
+        self._end: float | None = None
+        self.restart()
         self._cancelled = threading.Event()
         self.interrupted = False
         """Ctrl-C was pressed."""
@@ -37,13 +38,22 @@ class Watch:
         """The query ends at its next check."""
         self._cancelled.set()
 
+    def pause(self) -> None:
+        """From here on no time counts: whoever asked has what they asked for."""
+        self._end = None
+
+    def restart(self) -> None:
+        """They ask for more: the time-out begins anew."""
+        self._end = time.monotonic() + self.timeout_ms / 1000 if self.timeout_ms else None
+
     def check(self) -> None:
         """Raises if the query is to end."""
         if self.interrupted and threading.current_thread() is threading.main_thread():
             raise KeyboardInterrupt
         if self._cancelled.is_set() or self.interrupted:
             raise CancelledError("the query was cancelled")
-        if self._end is not None and time.monotonic() >= self._end:
+        end = self._end
+        if end is not None and time.monotonic() >= end:
             raise CancelledError(
                 f"the query took longer than {self.timeout_ms} ms",
                 hint="SET statement_timeout_ms to a larger value, or to 0 for none",

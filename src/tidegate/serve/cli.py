@@ -24,16 +24,16 @@ import json as jsons
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter
 
 import tidegate
 from tidegate.boundary import internal, trace
-from tidegate.serve.output import Format, save, show
+from tidegate.serve.output import Format, show
 
 if TYPE_CHECKING:
     from tidegate.database import Database
@@ -151,7 +151,8 @@ def sql(
     format
         How results are printed.
     output
-        A file for the result, instead of the screen. Parquet needs one.
+        A file for the result, instead of the screen. Parquet needs one. It is replaced when all of it is written, and stays as it
+        was if anything fails.
     as_of
         The time to read at, in milliseconds since 1970; for queries alone.
     timing
@@ -179,17 +180,22 @@ def _run(
     """Runs statements, and prints each result as it is there."""
     from tidegate.sql.lex import pieces
 
-    with ExitStack() as stack:
-        out = None
-        if output is not None and form != "parquet":
-            out = stack.enter_context(output.open("w", encoding="utf-8"))
-        saved = False
+    if output is None:
         for one in pieces(given):
             began = time.perf_counter()
             result = db.sql(one, as_of=as_of)
-            took = time.perf_counter() - began
-            if output is None or not result.names:
-                show(result, form, took=took if timing else None)
+            show(result, form, began=began if timing else None)
+        return
+    from tidegate.serve.export import parquet, replacing
+
+    with replacing(output) as temporary, ExitStack() as stack:
+        out, saved = None, False
+        if form != "parquet":
+            out = stack.enter_context(temporary.open("w", encoding="utf-8", newline=""))
+        for one in pieces(given):
+            result = db.sql(one, as_of=as_of)
+            if not result.names:
+                show(result, form)
             elif out is not None:
                 show(result, "csv" if form == "table" else form, out)
             elif saved:
@@ -197,7 +203,7 @@ def _run(
                     f"{output} holds the rows of one statement, and there are more", hint="give each a file"
                 )
             else:
-                save(result, str(output))
+                parquet(result, temporary)
                 saved = True
 
 
@@ -293,72 +299,6 @@ def status(*, lake: Lake = "lake", json: Json = False) -> None:
 
 
 @app.command
-def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = False) -> None:
-    """Merges small parts of collections, and forgets times that their retention no longer keeps.
-
-    ```
-    tidegate compact            every collection
-    tidegate compact orders --full
-    ```
-    """
-    with opened(lake) as db:
-        _each(
-            names or tuple(db.status().collections),
-            lambda name: db.compact(name, full=full),
-            "compacted",
-            json,
-        )
-
-
-@app.command
-def sweep(*, lake: Lake = "lake", json: Json = False) -> None:
-    """Deletes objects that nothing refers to any more: left by killed writers, and by compaction."""
-    with opened(lake) as db:
-        _each(("lake",), lambda _: db.sweep(), "swept", json)
-
-
-@app.command
-def repair(*names: str, to: int | None = None, lake: Lake = "lake", json: Json = False) -> None:
-    """Gives rows that were written with a time far ahead of the clock a time of now, or `--to` another, in ms.
-
-    ```
-    tidegate repair orders
-    ```
-    """
-    with opened(lake) as db:
-        _each(names, lambda name: db.repair(name, to), "repaired", json)
-
-
-@app.command
-def adopt(
-    *,
-    how: Annotated[Literal["moved", "alias", "copy"], Parameter("--as", help="What became of it.")],
-    lake: Lake = "lake",
-) -> None:
-    """Opens the way to a lake with metadata in PostgreSQL that is not where it was.
-
-    ```
-    tidegate adopt --as moved       it was moved or restored here, and is refused where it was
-    tidegate adopt --as alias       this is another name of the same place, such as another mount point
-    tidegate adopt --as copy        it is a copy, and becomes a lake of its own
-    ```
-    """
-    tidegate.adopt(lake, how)
-    sys.stdout.write(f"adopted as {how}\n")
-
-
-def _each(names: tuple[str, ...], work: Callable[[str], Any], verb: str, json: bool) -> None:
-    """Does it to each, and tells what was done."""
-    for name in names:
-        done = dataclasses.asdict(work(name))
-        if json:
-            sys.stdout.write(jsons.dumps({"name": name, **done}, default=str) + "\n")
-        else:
-            told = ", ".join(f"{value:,} {key}" for key, value in done.items() if isinstance(value, int))
-            sys.stdout.write(f"{verb} {name}: {told}\n")
-
-
-@app.command
 def config(*, lake: Lake = "lake", json: Json = False) -> None:
     """Lists every setting: its value, and what it means. `SET name = value` changes one for a session of `tidegate sql`."""
     from tidegate.config import Config
@@ -395,7 +335,12 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
     show_all(["--rows", str(rows), *(() if lake is None else ("--lake", str(lake)))])
 
 
-app.command(  # imported when it is asked for, as are its servers
+# Imported when they are asked for.
+app.command("tidegate.serve.maintenance:compact", help="Merges small parts, and drops what has ended.")
+app.command("tidegate.serve.maintenance:sweep", help="Deletes objects that nothing refers to any more.")
+app.command("tidegate.serve.maintenance:repair", help="Gives rows that are dated far ahead a time of now.")
+app.command("tidegate.serve.maintenance:adopt", help="Opens the way to a lake that is not where it was.")
+app.command(
     "tidegate.serve.serving:serve", help="Opens the lake to browsers, Prometheus and psql; until Ctrl-C."
 )
 

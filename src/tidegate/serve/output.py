@@ -1,11 +1,11 @@
-"""Results for people and for programs: a table on the screen, CSV, JSON lines, a Parquet file.
+"""Results for people and for programs: a table on the screen, CSV, JSON lines.
 
     show(result, "table")       boxes that fit the terminal, and below them what was read of what there is
-    show(result, "json")        one JSON object a row
-    show(result, "csv")         a header and lines, as PostgreSQL's COPY writes them: NULL is nothing, '' is ""
-    save(result, path)          Parquet
+    show(result, "json")        one JSON object a row: `export.py`, as for files
+    show(result, "csv")         a header and lines
 
-Values are spelled as PostgreSQL spells them in the table and in CSV; in JSON as JSON has them, with jsonb as itself.
+All rows are read, and none is held but those that a table shows. Values are spelled as PostgreSQL spells them in the table and in
+CSV; in JSON as JSON has them, with jsonb as itself.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import datetime as dt
 import decimal
 import json
 import sys
+import time
 import uuid
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
@@ -26,29 +26,22 @@ ROWS = 1_000
 """Rows of a table on a screen; more scroll away unread."""
 
 
-def show(result: Result, form: Format, out: TextIO | None = None, *, took: float | None = None) -> None:
-    """Prints a result."""
+def show(result: Result, form: Format, out: TextIO | None = None, *, began: float | None = None) -> None:
+    """Prints a result; with `began`, also how long it took since then."""
     out = out or sys.stdout
     if not result.names:
         said = result.text()
         out.write(json.dumps({"said": said}) + "\n" if form == "json" else said + "\n" if said else "")
-    elif form == "json":
-        for row in _rows(result):
-            out.write(json.dumps(dict(zip(result.names, row, strict=True)), ensure_ascii=False) + "\n")
-    elif form == "csv":
-        _csv(result, out)
+    elif form in ("json", "csv"):
+        from tidegate.serve import export  # which takes longer to import than a small query does
+
+        for data in export.json_lines(result) if form == "json" else export.csv(result):
+            out.write(data.decode())
     else:
         _table(result, out)
         out.write(footer(result) + "\n")
-    if took is not None and form == "table":
-        out.write(f"Time: {1000 * took:.1f} ms\n")
-
-
-def save(result: Result, path: str) -> None:
-    """Writes a result as a Parquet file."""
-    import pyarrow.parquet as pq
-
-    pq.write_table(result.arrow(), path, compression="zstd")
+    if began is not None and form == "table":
+        out.write(f"Time: {1000 * (time.perf_counter() - began):.1f} ms\n")
 
 
 def footer(result: Result) -> str:
@@ -63,20 +56,14 @@ def footer(result: Result) -> str:
     return f"({rows}, from {result.path}: read {read})"
 
 
-def _rows(result: Result) -> Iterator[list[Any]]:
-    kinds = [type_.kind.value for type_ in result.types]
-    for row in result.rows():
-        yield [_json(value, kind) for value, kind in zip(row, kinds, strict=True)]
-
-
-def _json(value: Any, kind: str) -> Any:
+def json_value(value: Any, kind: str) -> Any:
     """A value as JSON has it."""
     if isinstance(value, str) and kind == "jsonb":
         return json.loads(value)
     if isinstance(value, list):
-        return [_json(one, "") for one in value]
+        return [json_value(one, "") for one in value]
     if isinstance(value, dict):
-        return {name: _json(one, "") for name, one in value.items()}
+        return {name: json_value(one, "") for name, one in value.items()}
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -101,7 +88,7 @@ def text(value: Any) -> str:
         case dt.date() | dt.time() | uuid.UUID():
             return str(value)
         case list() | dict():
-            return json.dumps(_json(value, ""), ensure_ascii=False)
+            return json.dumps(json_value(value, ""), ensure_ascii=False)
         case tuple():
             return _interval(*value)
         case _:
@@ -123,21 +110,6 @@ def _interval(months: int, days: int, microseconds: int) -> str:
     return " ".join(words)
 
 
-def _csv(result: Result, out: TextIO) -> None:
-    """NULL is nothing and an empty text is "", so that they can be told apart."""
-    out.write(",".join(map(_quoted, result.names)) + "\n")
-    out.writelines(
-        ",".join("" if value is None else _quoted(text(value)) for value in row) + "\n"
-        for row in result.rows()
-    )
-
-
-def _quoted(value: str) -> str:
-    if value == "" or any(sign in value for sign in ',"\r\n'):
-        return '"' + value.replace('"', '""') + '"'
-    return value
-
-
 def _table(result: Result, out: TextIO) -> None:
     from rich import box
     from rich.console import Console
@@ -148,11 +120,21 @@ def _table(result: Result, out: TextIO) -> None:
     table = Table(box=box.SQUARE, header_style="bold", show_edge=False, pad_edge=False)
     for name, type_ in zip(result.names, result.types, strict=True):
         table.add_column(Text(name), justify="right" if type_.is_number else "left", overflow="fold")
-    shown = result.rows()[:ROWS]
-    for row in shown:
+    first, total = shown(result, ROWS)
+    for row in first:
         table.add_row(*(Text("∅", style="dim") if value is None else Text(text(value)) for value in row))
     console.print(table)
-    if len(result) > ROWS:
-        out.write(
-            f"… and {len(result) - ROWS:,} more rows: --format csv, json or parquet gives all of them\n"
-        )
+    if total > ROWS:
+        out.write(f"… and {total - ROWS:,} more rows: --format csv, json or parquet gives all of them\n")
+
+
+def shown(result: Result, most: int) -> tuple[list[tuple[Any, ...]], int]:
+    """The first rows, and how many there are; the others are read, and not held."""
+    from tidegate.scan.values import python_rows
+
+    first: list[tuple[Any, ...]] = []
+    total = 0
+    for batch in result.batches():
+        first += python_rows(batch.slice(0, max(0, most - total)).columns, result.types)
+        total += batch.num_rows
+    return first, total

@@ -149,7 +149,7 @@ class Talk:
     def _ask(self, sql: str) -> None:
         began = time.perf_counter()
         result = self.db.sql(sql)
-        show(result, self.form, took=time.perf_counter() - began if self.timing else None)
+        show(result, self.form, began=began if self.timing else None)
 
     def _command(self, command: str, rest: str) -> None:
         rest = rest.strip()

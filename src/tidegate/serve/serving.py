@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from tidegate.database import Database
 from tidegate.errors import StoreError
 from tidegate.logs import LOG, lines_to_stderr, to_stderr
 from tidegate.serve import server
@@ -90,15 +93,20 @@ def serve(
     )
     handler = (to_stderr if log_format == "json" else lines_to_stderr)()
     try:
-        with opened(lake) as db:
-            running = db.ingest(spark=None if spark else False, progress=logged) if ingest else None
-            try:
-                asyncio.run(server.serve(db, doors, _told))
-            finally:
-                if running is not None:
-                    running.stop()
+        with opened(lake) as db, _ingesting(db, spark=spark) if ingest else nullcontext():
+            asyncio.run(server.serve(db, doors, _told))
     finally:
         LOG.removeHandler(handler)
+
+
+@contextmanager
+def _ingesting(db: Database, *, spark: bool) -> Iterator[None]:
+    """Runs every source meanwhile."""
+    running = db.ingest(spark=None if spark else False, progress=logged)
+    try:
+        yield
+    finally:
+        running.stop()
 
 
 def _secret(file: Path | None, variable: str) -> str | None:

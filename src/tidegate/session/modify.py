@@ -43,7 +43,7 @@ from tidegate.scan.audit import audited
 from tidegate.scan.failed import failed
 from tidegate.scan.prune import prune
 from tidegate.scan.question import Question
-from tidegate.scan.result import Result, Scan
+from tidegate.scan.result import Path, Result, Scan
 from tidegate.scan.sort import Shape
 from tidegate.scan.watch import Watch
 from tidegate.session.insert import default_of
@@ -155,7 +155,8 @@ def _tried(lake: Lake, bound: _Bound, found: Snapshot, tries: _Tries) -> Result 
         moved = _appended(question, bound, block, upper) if len(block) else None
         if moved is None:
             said = f"{type(bound.given).__name__.upper()} {len(columns[0])}"
-            return replace(Result.done(said), path="local" if scan.parts_read else "metadata", scan=scan)
+            path: Path = "local" if scan.parts_read else "metadata"
+            return Result((), (), (), path, scan, said)
         if moved.news is None:
             return None
         tries.again()

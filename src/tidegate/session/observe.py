@@ -1,5 +1,7 @@
 """What is counted and logged of every statement, once it is over: see `metrics.py` and `logs.py`.
 
+A result whose rows are still to be read is over when its last row is, when it fails on the way, or when it is closed.
+
     observed(lake, sql, "select", lambda: …)       runs it; whatever comes of it is noted, and goes on its way
 
 | outcome | when |
@@ -17,14 +19,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from tidegate import logs
 from tidegate.boundary import outward
 from tidegate.errors import CancelledError, InternalError, TidegateError
 from tidegate.metrics import Metrics
 from tidegate.scan.lie import AuditError
-from tidegate.scan.result import Result
+from tidegate.scan.result import Result, Scan
 from tidegate.session.lake import Lake
 from tidegate.sql.lex import tokens
 
@@ -38,22 +41,48 @@ def observed(lake: Lake, sql: str, kind: str, run: Callable[[], T]) -> T:
     try:
         result = run()
     except Exception as error:  # noqa: BLE001  # it is raised below, as it is or as ours
-        if isinstance(error, AuditError):
-            lake.metrics.add("audit_failures")
         found = outward(error)
         try:
-            _note(lake.metrics, sql, kind, _outcome(found), time.perf_counter() - began, None, found)
+            _over(lake.metrics, sql, kind, began, None, found)
             if found is error:
                 raise
             raise found from error
         finally:
             del found  # else the error's own trace would refer to it
     except BaseException as error:  # Ctrl-C
-        _note(lake.metrics, sql, kind, _outcome(error), time.perf_counter() - began, None)
+        _over(lake.metrics, sql, kind, began, None, error)
         raise
-    if isinstance(result, Result):
-        _note(lake.metrics, sql, kind, "ok", time.perf_counter() - began, result)
+    if not isinstance(result, Result):
+        return result
+    if result.live:  # the result itself is not referred to: who forgets it ends it
+        answer = _Answer(result.path, result.scan, None)
+        result.when_over(partial(_over, lake.metrics, sql, kind, began, answer))
+    else:
+        _over(lake.metrics, sql, kind, began, _Answer(result.path, result.scan, result.ready), None)
     return result
+
+
+class _Answer(NamedTuple):
+    """What there is to say of a result."""
+
+    path: str
+    scan: Scan
+    ready: int | None
+    """How many rows; None: as many as its scan counts."""
+
+    @property
+    def rows(self) -> int:
+        return self.scan.rows_returned if self.ready is None else self.ready
+
+
+def _over(
+    metrics: Metrics, sql: str, kind: str, began: float, answer: _Answer | None, error: BaseException | None
+) -> None:
+    """Notes what came of a statement."""
+    if isinstance(error, AuditError):
+        metrics.add("audit_failures")
+    outcome = "ok" if error is None else _outcome(error)
+    _note(metrics, sql, kind, outcome, time.perf_counter() - began, answer, error)
 
 
 def _outcome(error: BaseException) -> str:
@@ -69,8 +98,8 @@ def _note(
     kind: str,
     outcome: str,
     seconds: float,
-    result: Result | None,
-    error: Exception | None = None,
+    result: _Answer | None,
+    error: BaseException | None = None,
 ) -> None:
     metrics.add("statements", kind=kind, outcome=outcome)
     if kind == "select":
@@ -92,7 +121,7 @@ def _note(
         _LOG.log(level, "%s %s", kind, outcome, extra={"tidegate": said})
 
 
-def _count(metrics: Metrics, result: Result) -> None:
+def _count(metrics: Metrics, result: _Answer) -> None:
     scan = result.scan
     for what, parts, size in (
         ("considered", scan.parts_total, scan.bytes_total),
@@ -106,10 +135,10 @@ def _count(metrics: Metrics, result: Result) -> None:
     metrics.add("pages_skipped", scan.pages_skipped)
     metrics.add("bytes_skipped", scan.bytes_skipped)
     metrics.add("rows", scan.rows_read, what="read")
-    metrics.add("rows", len(result), what="returned")
+    metrics.add("rows", result.rows, what="returned")
 
 
-def _costs(result: Result) -> dict[str, object]:
+def _costs(result: _Answer) -> dict[str, object]:
     scan = result.scan
     return {
         "path": result.path,
@@ -120,7 +149,7 @@ def _costs(result: Result) -> dict[str, object]:
         "bytes": scan.bytes_total,
         "bytes_read": scan.bytes_read,
         "rows_read": scan.rows_read,
-        "rows": len(result),
+        "rows": result.rows,
     }
 
 

@@ -8,6 +8,9 @@ snapshot's schema is compared with the one that was bound, and the query bound a
 What is more than an MFP or one aggregation of one collection (joins, windows, subqueries, set operations) is run by Spark: whoever
 opened the database said how (`Lake.spark`), so that nothing here imports it.
 
+A result that is not complete yet (`scan/stream.py`) keeps its snapshot, and gives it back when its last row is read, when it fails
+or is closed, or when Python collects it.
+
 `mz_now()` is the time that is read: AS OF, or without it the wall clock, but never before the last time that is committed. `now()`
 is always the wall clock.
 """
@@ -15,7 +18,9 @@ is always the wall clock.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import astuple
+from functools import partial
 from typing import TypeVar
 
 from tidegate.errors import PlanError, TidegateError, UnsupportedError
@@ -64,15 +69,23 @@ def columns_of(
 def select(lake: Lake, parsed: syntax.Query, as_of: int | None, watch: Watch | None = None) -> Result:
     """Runs a query: here, if it is rows or groups of one collection, else on Spark."""
     watch = watch or Watch(lake.config.statement_timeout_ms)
-
-    def read(bound: BoundQuery, found: Snapshot, now: int) -> Result:
-        return answer(question_of(lake, bound, found, now, watch))
-
     with listening(watch):
         try:
-            return reading(lake, parsed, as_of, read, once, watch.check)
+            bound, found, now = _pinned(lake, parsed, as_of, watch.check)
         except PlanError as error:
             return on_spark(lake, error).select(lake, parsed, as_of, watch)
+        if found is None:
+            return once(bound, now)
+        with ExitStack() as stack:
+            stack.enter_context(found)
+            result = answer(question_of(lake, bound, found, now, watch))
+            result.when_over(partial(_unpin, stack.pop_all()))
+            return result
+
+
+def _unpin(stack: ExitStack, error: BaseException | None) -> None:
+    del error
+    stack.close()
 
 
 def on_spark(lake: Lake, error: PlanError) -> Beyond:
@@ -94,17 +107,28 @@ def reading(
     check: Callable[[], None] | None = None,
 ) -> T:
     """Binds, pins a snapshot that fits, and reads; `check` ends the wait for one."""
+    bound, found, now = _pinned(lake, parsed, as_of, check)
+    if found is None:
+        return once(bound, now)
+    with found:
+        return read(bound, found, now)
+
+
+def _pinned(
+    lake: Lake, parsed: syntax.Query, as_of: int | None, check: Callable[[], None] | None
+) -> tuple[BoundQuery, Snapshot | None, int]:
+    """A query as it is bound, a snapshot whose columns are those it was bound with (None: it reads none), and the time."""
     for _ in range(REBINDS):
         wall = lake.clock.now()
         seen = Seen(lake)
         bound = bound_query(lake, parsed, seen, wall)
         if bound.source is None:
-            return once(bound, wall if as_of is None else as_of)
+            return bound, None, wall if as_of is None else as_of
         shard, schema = seen.tables[bound.source]
-        with snapshot(shard, as_of, timeout_ms=lake.config.as_of_timeout_ms, check=check) as found:
-            if found.schema.id == schema.id:
-                now = _present(lake, bound, found, wall) if as_of is None else as_of
-                return read(bound, found, now)
+        found = snapshot(shard, as_of, timeout_ms=lake.config.as_of_timeout_ms, check=check)
+        if found.schema.id == schema.id:
+            return bound, found, _present(lake, bound, found, wall) if as_of is None else as_of
+        found.close()
     raise TidegateError("the collection's columns change faster than they can be read", hint="try again")
 
 

@@ -80,9 +80,12 @@ class _Kept:
         """Column id → name in the file."""
         return field_ids(self.metadata.schema.to_arrow_schema())
 
-    def whole(self) -> Any:
-        """A reader of a file that is kept whole. Each time another: threads may not share one, only what it reads."""
-        return pq.ParquetFile(pa.BufferReader(self.tail), metadata=self.metadata)
+    def whole(self, coded: Sequence[str] = ()) -> Any:
+        """A reader of a file that is kept whole. Each time another: threads may not share one, only what it reads.
+
+        Columns of `coded` come as dictionary arrays.
+        """
+        return pq.ParquetFile(pa.BufferReader(self.tail), metadata=self.metadata, read_dictionary=list(coded))
 
 
 class PartFile:
@@ -143,6 +146,19 @@ class PartFile:
         if self.table is None or id_ not in self.table.by_id:
             return 0
         return sum(chunk.size for group in self.table.by_id[id_].chunks for chunk in group)
+
+    def row_bytes(self, ids: Sequence[int], group: int, *, decoded: bool = False) -> float:
+        """Bytes that a row of the columns takes in a row group of a file with a table, or when its pages are decompressed."""
+        assert self.table is not None
+        there = [self.table.by_id[id_] for id_ in ids if id_ in self.table.by_id]
+        chunks = [chunk for column in there for chunk in column.chunks[group]]
+        size = sum(chunk.size * (chunk.inflation if decoded else 1) for chunk in chunks)
+        return size / max(1, self.groups[group])
+
+    def by_pages(self, ids: Sequence[int]) -> bool:
+        """Whether these columns can be read page by page; others are decoded whole, row group by row group."""
+        found = [] if self.table is None else [self.table.by_id.get(id_) for id_ in ids]
+        return all(column is None or column.flat for column in found)
 
     def size_of(self, id_: int, rows: Rows) -> int:
         """Bytes that reading a column for these rows would fetch."""
@@ -206,9 +222,11 @@ class PartFile:
     def _small(self, ids: Sequence[int], types: Sequence[Type], rows: Rows) -> list[pa.Array]:
         there = self.kept.names
         names = [there[id_] for id_ in ids if id_ in there]
-        table = self.kept.whole().read_row_group(rows.group, columns=names, use_threads=False)
+        # A small file may hold a long text for each of a million rows: it is spelled out for the wanted rows alone.
+        coded = [there[i] for i, t in zip(ids, types, strict=True) if i in there and t.kind in _TEXTS]
+        table = self.kept.whole(coded).read_row_group(rows.group, columns=names, use_threads=False)
         return [
-            from_storage(_pick(table.column(there[id_]), rows), type_)
+            from_storage(_spelled(_pick(table.column(there[id_]), rows)), type_)
             if id_ in there
             else pa.nulls(len(rows), type_.arrow)
             for id_, type_ in zip(ids, types, strict=True)
@@ -302,6 +320,13 @@ def _plain_text(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_binary_view(array.type):
         return array.cast(pa.binary())
     return array
+
+
+_TEXTS = (Kind.TEXT, Kind.JSONB, Kind.BYTEA)
+
+
+def _spelled(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _pick(column: pa.ChunkedArray, rows: Rows) -> pa.Array:

@@ -30,6 +30,8 @@ from tidegate.shard.rowkey import ambiguous, exact_keys, join_keys, row_keys, ti
 
 FIRST_BLOCK = 64
 """Rows of the first block that small ones are put together to."""
+LARGE_BLOCK = 8 << 20
+"""Bytes of a block that is not put together with others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,15 +67,19 @@ def concat(blocks: Sequence[Block]) -> Block:
 
 
 def growing(blocks: Iterable[Block], most: int) -> Iterator[Block]:
-    """The same rows in blocks of at least 64, 128, … up to `most` rows, but for the last: who needs few rows has them soon."""
+    """The same rows in blocks of at least 64, 128, … up to `most` rows, but for the last: who needs few rows has them soon.
+
+    Blocks of wide rows, which have some bytes already, are handed on as they are.
+    """
     waiting: list[Block] = []
-    rows, wanted = 0, FIRST_BLOCK
+    rows, size, wanted = 0, 0, FIRST_BLOCK
     for block in blocks:
         waiting.append(block)
         rows += len(block)
-        if rows >= min(wanted, most):
+        size += sum(column.nbytes for column in block.columns)
+        if rows >= min(wanted, most) or size >= LARGE_BLOCK:
             yield concat(waiting)
-            waiting, rows, wanted = [], 0, 2 * wanted
+            waiting, rows, size, wanted = [], 0, 0, 2 * wanted
     if waiting:
         yield concat(waiting)
 
@@ -214,3 +220,12 @@ def merge(runs: Sequence[Iterator[Block]], prefix: Sequence[int]) -> Iterator[Bl
         if window:
             yield concat(window)
         waiting = [run for run in waiting if run.open or run.pending is not None]
+
+
+def common_prefix(orders: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The columns that all are sorted by."""
+    common = orders[0]
+    for order in orders:
+        agree = np.array([a == b for a, b in zip(common, order, strict=False)], bool)
+        common = common[: int(np.argmin(agree)) if len(agree) and not agree.all() else len(agree)]
+    return common

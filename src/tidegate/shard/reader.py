@@ -22,6 +22,9 @@ A shard without retractions is read part by part, and nothing is compared. With 
 | `_beside`: few retractions | their keys, the rows with these keys | narrow columns of the parts that retract, then every part |
 | `_merged`: many, all parts sorted | a block of each part | every part, and once more to verify it |
 
+Blocks have `batch_rows` rows, and fewer where rows are wide. What retracts is held, and so are the rows that it may retract: memory
+grows with the retractions that compaction has not made one yet, up to `retractions_in_memory`, and never with the rows.
+
 `_beside` rests on this: a row of which no equal one was ever retracted is there as often as its diffs say. A key is a row's narrow
 columns (those of a fixed width): rows of equal keys may differ elsewhere, so they are only *suspects*, and added up in full.
 """
@@ -29,33 +32,31 @@ columns (those of a fixed width): rows of equal keys may differ elsewhere, so th
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from types import TracebackType
-from typing import Self
+from functools import cached_property, partial
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import StoreError, TimeError
+from tidegate.errors import TimeError
 from tidegate.shard.change import Part
 from tidegate.shard.known import of_each
 from tidegate.shard.lease import Lease, share
-from tidegate.shard.merge import Block, concat, growing, merge, repeated, settled, summed
+from tidegate.shard.leased import LeasedState, record_batch, wait_for
+from tidegate.shard.merge import Block, common_prefix, concat, growing, merge, repeated, settled, summed
 from tidegate.shard.part import ROW_GROUP_ROWS
 from tidegate.shard.parts import SCHEMA, from_table
 from tidegate.shard.rowkey import row_keys
 from tidegate.shard.state import State
-from tidegate.shard.stream import blocks
 from tidegate.shard.times import check_time
-from tidegate.shard.validity import Validity, labels, lives, shown, still_valid
-from tidegate.shard.writer import Shard, is_narrow, schema_of
+from tidegate.shard.validity import lives, still_valid
+from tidegate.shard.writer import Shard, is_narrow
 from tidegate.stats.frame import Frame
-from tidegate.store.blob import Missing
 
-POLL_S = 0.02
+Where: TypeAlias = Callable[[list[pa.Array], int], np.ndarray]
+"""Of columns and a number of rows, the places of those that are wanted."""
 
 
 def snapshot(
@@ -72,7 +73,7 @@ def snapshot(
         lease = share(shard, lambda state: max(state.upper - 1, state.since))
         return Snapshot(shard, lease, lease.since)
     lease = share(shard, lambda state: _checked(shard, state, as_of))
-    _wait(shard, lease, as_of + 1, timeout_ms, check)
+    wait_for(shard, lease, as_of + 1, timeout_ms, check)
     return Snapshot(shard, lease, as_of)
 
 
@@ -111,88 +112,11 @@ def updates(
 
     lease = share(shard, pick)
     if to_time is not None:
-        _wait(shard, lease, to_time, timeout_ms)
+        wait_for(shard, lease, to_time, timeout_ms)
     return Changes(shard, lease, from_time, lease.state.upper if to_time is None else to_time)
 
 
-def _wait(
-    shard: Shard,
-    lease: Lease,
-    upper: int,
-    timeout_ms: int | None,
-    check: Callable[[], None] | None = None,
-) -> None:
-    """Waits until the shard is complete up to `upper`, and lets the lease know that state."""
-    timeout = shard.config.as_of_timeout_ms if timeout_ms is None else timeout_ms
-    end = time.monotonic() + timeout / 1000
-    try:
-        while lease.state.upper < upper:
-            if time.monotonic() >= end:
-                raise TimeError(
-                    f"cannot read at time {upper - 1} yet: the collection is complete up to {lease.state.upper}",
-                    hint=f"waited for {timeout} ms; append something, or ask for a time below {lease.state.upper}",
-                )
-            time.sleep(min(POLL_S, timeout / 1000))
-            if check is not None:
-                check()
-            lease.keep()
-            lease.state = shard.machine.fetch()
-    except BaseException:
-        lease.close()
-        raise
-
-
-class _Reading:
-    """What snapshots and changes share: a state that is held, and its parts as streams."""
-
-    def __init__(self, shard: Shard, lease: Lease) -> None:
-        self.shard, self.lease, self.state = shard, lease, lease.state
-        self.schema = schema_of(self.state)
-        self.validity = Validity.of(self.state.options)
-        self.labels = labels(self.schema, self.state.options)
-
-    def close(self) -> None:
-        """Nothing can be read from here on, and nothing is kept for it."""
-        self.lease.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _ids(self, columns: Sequence[str] | None) -> list[int]:
-        if columns is None:
-            return [column.id for column in shown(self.schema, self.state.options)]
-        return [self.schema.find(name).id for name in columns]
-
-    def _names(self, ids: Sequence[int]) -> list[str]:
-        names = {column.id: column.name for column in self.schema.columns}
-        return [names[id_] for id_ in ids]
-
-    def _select(self, keep: Callable[[pa.Table], pa.Array]) -> Iterator[Part]:
-        """The parts that pass, found among all of them without a loop."""
-        tables = self.state.parts.tables(["first", "last", "expires"])
-        places = [np.flatnonzero(keep(table).to_numpy()) for table in tables]
-        yield from from_table(self.state.parts.pick(places))
-
-    def _blocks(
-        self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
-    ) -> Iterator[Block]:
-        rows = rows or self.shard.config.batch_rows
-        if self.lease.closed:
-            raise StoreError("what is read was closed", hint="read inside of the `with`, or before `close()`")
-        try:
-            for block in blocks(self.shard.machine, part, self.schema, ids, rows, ranged=ranged):
-                self.lease.keep()
-                yield block
-        except Missing as error:
-            raise self.lease.vanished(error) from None
-
-
-class Snapshot(_Reading):
+class Snapshot(LeasedState):
     """What a shard holds at one time."""
 
     def __init__(self, shard: Shard, lease: Lease, as_of: int) -> None:
@@ -253,31 +177,40 @@ class Snapshot(_Reading):
         return from_table(self.rows_of(None))
 
     def batches(
-        self, columns: Sequence[str] | None = None, parts: Sequence[Part] | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        parts: Sequence[Part] | None = None,
+        where: Where | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows, each as often as it is there, in batches of these columns; of these `parts` alone, if given.
 
-        Parts may only be left out if none of the snapshot retracts: a row must meet what retracts it.
+        Parts may only be left out if none of the snapshot retracts, as a row must meet what retracts it; or if they hold
+        nothing that is wanted by `where`, which is asked before rows meet: of equal rows it must want all or none.
         """
         ids = self._ids(columns)
         fields = pa.schema([pa.field(name, self.schema.find(name).type.arrow) for name in self._names(ids)])
-        for block in self.rows(ids, parts):
+        for block in self.rows(ids, parts, where):
             if len(block):
-                yield _batch(repeated(block), fields, int(block.diffs.sum()))
+                yield record_batch(repeated(block), fields, int(block.diffs.sum()))
 
-    def rows(self, ids: Sequence[int], parts: Sequence[Part] | None = None) -> Iterator[Block]:
-        """The rows with the columns of these ids, the diff saying how often each is there."""
+    def rows(
+        self, ids: Sequence[int], parts: Sequence[Part] | None = None, where: Where | None = None
+    ) -> Iterator[Block]:
+        """The rows with the columns of these ids, the diff saying how often each is there; see `batches` for `where`."""
         parts = self.parts() if parts is None else parts
         retracting = [part for part in parts if part.retracts]
         if not retracting:
             for part in parts:
-                yield from self.visible(part, ids)
+                for block in self.visible(part, ids):
+                    yield _wanted(block, ids, where)
             return
         there = [column.id for column in self.schema.columns]
-        prefix = _common_prefix([part.order for part in parts])
+        prefix = common_prefix([part.order for part in parts])
         prefix = tuple(itertools.takewhile(lambda id_: id_ in there, prefix))  # columns can be dropped
         many = sum(part.rows for part in retracting) > self.shard.config.retractions_in_memory
-        yield from self._merged(parts, ids, prefix) if many and prefix else self._beside(parts, ids)
+        yield from (
+            self._merged(parts, ids, prefix, where) if many and prefix else self._beside(parts, ids, where)
+        )
 
     def visible(
         self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
@@ -292,7 +225,7 @@ class Snapshot(_Reading):
             wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
             yield wanted if keep.all() else wanted.take(keep)
 
-    def _beside(self, parts: Sequence[Part], ids: Sequence[int]) -> Iterator[Block]:
+    def _beside(self, parts: Sequence[Part], ids: Sequence[int], where: Where | None) -> Iterator[Block]:
         """Rows that nothing retracts as they come, and at last what is left of the others."""
         narrow = [column.id for column in self.schema.columns if is_narrow(column.type)]
         narrow = narrow or [column.id for column in self.schema.columns]
@@ -305,7 +238,8 @@ class Snapshot(_Reading):
         # of small parts are put together.
         rows = max(batch, min(len(retracted), ROW_GROUP_ROWS))
         waiting = 0
-        for block in growing((block for part in parts for block in self.visible(part, both, rows)), rows):
+        seen = (_wanted(block, ids, where) for part in parts for block in self.visible(part, both, rows))
+        for block in growing(seen, rows):
             keys = row_keys([block.columns[i] for i in at], len(block))
             suspect = pc.is_in(keys, value_set=retracted).to_numpy(zero_copy_only=False)
             wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
@@ -318,7 +252,8 @@ class Snapshot(_Reading):
                 waiting = len(suspects[0])
                 enough = 2 * waiting + batch
         if suspects:
-            yield settled(concat(suspects), self._names(ids))
+            left = settled(concat(suspects), self._names(ids))
+            yield from (left.slice(i, min(i + batch, len(left))) for i in range(0, len(left), batch))
 
     def _retracted(self, parts: Sequence[Part], narrow: Sequence[int]) -> pa.Array:
         """The keys of all rows that are retracted."""
@@ -329,17 +264,22 @@ class Snapshot(_Reading):
                 found.append(row_keys(below.columns, len(below)).unique())
         return pa.concat_arrays(found).unique()
 
-    def _merged(self, parts: Sequence[Part], ids: Sequence[int], prefix: Sequence[int]) -> Iterator[Block]:
+    def _merged(
+        self, parts: Sequence[Part], ids: Sequence[int], prefix: Sequence[int], where: Where | None
+    ) -> Iterator[Block]:
         """All parts as sorted runs, merged; equal rows are in the same window and added up there."""
         both = [*ids, *(id_ for id_ in prefix if id_ not in ids)]
         rows = max(1024, self.shard.config.batch_rows * 8 // len(parts))
-        runs = [self.visible(part, both, rows, ranged=True) for part in parts]
+        runs = [
+            map(partial(_wanted, ids=ids, where=where), self.visible(part, both, rows, ranged=True))
+            for part in parts
+        ]
         for window in merge(runs, [both.index(id_) for id_ in prefix]):
             block = settled(window, self._names(both))
             yield Block(block.columns[: len(ids)], block.times, block.diffs)
 
 
-class Changes(_Reading):
+class Changes(LeasedState):
     """What changed in a shard between two times."""
 
     def __init__(self, shard: Shard, lease: Lease, from_time: int, to_time: int) -> None:
@@ -366,7 +306,7 @@ class Changes(_Reading):
         schema = pa.schema([*fields, pa.field("_time", pa.int64()), pa.field("_diff", pa.int64())])
         for block in self.rows(ids):
             if len(block):
-                yield _batch(
+                yield record_batch(
                     [*block.columns, pa.array(block.times), pa.array(block.diffs)], schema, len(block)
                 )
 
@@ -382,16 +322,6 @@ class Changes(_Reading):
                 yield wanted if inside.all() else wanted.take(inside)
 
 
-def _batch(columns: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    if columns:
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
-
-
-def _common_prefix(orders: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The columns that all are sorted by."""
-    common = orders[0]
-    for order in orders:
-        agree = np.array([a == b for a, b in zip(common, order, strict=False)], bool)
-        common = common[: int(np.argmin(agree)) if len(agree) and not agree.all() else len(agree)]
-    return common
+def _wanted(block: Block, ids: Sequence[int], where: Where | None) -> Block:
+    """The rows of a block, whose first columns are those of `ids`, that are wanted."""
+    return block if where is None else block.take(where(block.columns[: len(ids)], len(block)))

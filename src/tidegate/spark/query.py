@@ -11,7 +11,7 @@ What happens to `SELECT c.name, sum(o.price) FROM orders o JOIN customers c ON o
 3. Each scan is pruned. Of customers little is left: it is read here. Its ids are a range, and a list if they are few, which prunes
    orders too (`query_reduce.py`).
 4. `query_scan.py` chooses how orders is read; each scan becomes a view of a Spark session of this query's own.
-5. `query_text.py` writes the rest as Spark SQL; `query_run.py` runs it, and hands back Arrow in our types.
+5. `query_text.py` writes the rest as Spark SQL; `query_run.py` runs it, and hands back Arrow in our types, as it is asked for.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +32,8 @@ from tidegate.expr.show import show
 from tidegate.expr.tree import Column, Expr, Literal, Now, has_now, rewrite
 from tidegate.expr.types import MZ_TIMESTAMP
 from tidegate.plan import explain as words
-from tidegate.scan.result import Result, Stage
+from tidegate.scan.result import Result, Scan, Stage
+from tidegate.scan.stream import Batch, RowStream
 from tidegate.scan.watch import Watch
 from tidegate.session.lake import Lake, Seen
 from tidegate.shard.reader import Snapshot, snapshot
@@ -41,7 +43,7 @@ from tidegate.spark.arrow import arrow_schema, batch, spark_schema
 from tidegate.spark.evaluate import udf_sql
 from tidegate.spark.expression import SETTINGS
 from tidegate.spark.query_reduce import reduced
-from tidegate.spark.query_run import collected, watched
+from tidegate.spark.query_run import run, watched
 from tidegate.spark.query_scan import Reading, added
 from tidegate.spark.query_text import Writer
 from tidegate.spark.session import active, beside, session, users_session
@@ -51,6 +53,8 @@ from tidegate.sql.split_query import general
 from tidegate.text import identifier
 
 REBINDS = 10
+READY = 64 << 20
+"""Bytes of rows that are collected at once; a larger result is read partition by partition."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,24 +68,39 @@ class Opened:
 
 
 def select(lake: Lake, parsed: syntax.Query, as_of: int | None, watch: Watch) -> Result:
-    """Runs a query."""
-    with opened(lake, parsed, as_of, watch) as found:
-        return _run(found, watch)
+    """Runs a query; what it reads stays pinned until its last row is read."""
+    with ExitStack() as stack:
+        found = stack.enter_context(opened(lake, parsed, as_of, watch))
+        result = _run(found, watch)
+        result.when_over(partial(_unpin, stack.pop_all()))
+        return result
+
+
+def _unpin(stack: ExitStack, error: BaseException | None) -> None:
+    del error
+    stack.close()
 
 
 def _run(found: Opened, watch: Watch) -> Result:
-    began = time.perf_counter()
-    with own_session(session()) as spark, watched(spark, watch), _views(spark) as views:
-        df = _frame(found, spark, views, lasting=False)
+    began, most = time.perf_counter(), found.lake.config.max_result_bytes
+    with own_session(session()) as spark, _views(spark) as views:
+        with watched(spark, watch):
+            df = _frame(found, spark, views, lasting=False)
         planned = time.perf_counter()
-        columns = collected(df, found.query.types, found.lake.config.max_result_bytes)
+        rows = run(df, found.query.types, watch, min(READY, most) if most else READY)
     cost = added([reading.cost for reading in found.readings])
-    rows = len(columns[0]) if columns else 0
-    cost.stages += [
-        Stage("plan", seconds=planned - began),
-        Stage("spark", cost.rows_read, rows, cost.bytes_read, time.perf_counter() - planned),
-    ]
-    return Result(found.query.names, found.query.types, tuple(columns), path="spark", scan=cost)
+    cost.stages.append(Stage("plan", seconds=planned - began))
+    stream = RowStream(_counted(rows.batches(watch), cost, planned), watch)
+    stream.fill(READY if rows.collected is not None else 0)
+    return Result(found.query.names, found.query.types, stream, path="spark", scan=cost, max_bytes=most)
+
+
+def _counted(rows: Iterator[Batch], cost: Scan, began: float) -> Iterator[Batch]:
+    for columns, count in rows:
+        cost.rows_returned += count
+        yield columns, count
+    spent = time.perf_counter() - began
+    cost.stages.append(Stage("spark", cost.rows_read, cost.rows_returned, cost.bytes_read, spent))
 
 
 @contextmanager
@@ -124,8 +143,9 @@ def explain(lake: Lake, parsed: syntax.Query, as_of: int | None, *, analyze: boo
             return Result.done(said)
         began = time.perf_counter()
         ran = _run(found, watch)
+        rows = ran.exhaust()
         took = 1000 * (time.perf_counter() - began)
-        said += f"\nAnswered from spark in {took:.1f} ms: {len(ran):,} rows"
+        said += f"\nAnswered from spark in {took:.1f} ms: {rows:,} rows"
         return Result((), (), (), path="spark", scan=ran.scan, said=said)
 
 

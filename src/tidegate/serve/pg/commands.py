@@ -24,9 +24,10 @@ from tidegate.serve.desk import Client
 from tidegate.serve.pg import sqlstate
 from tidegate.serve.pg.catalog import Catalog, Who
 from tidegate.serve.pg.catalog_text import is_catalog, unqualified
-from tidegate.serve.pg.cursors import Cursors, Rows
+from tidegate.serve.pg.cursors import Cursors
 from tidegate.serve.pg.holes import Filled, Piece, fill
 from tidegate.serve.pg.own import Answer, Own
+from tidegate.serve.pg.rows import Rows
 from tidegate.session import modify
 from tidegate.session.lake import Lake, Seen
 from tidegate.session.query import columns_of
@@ -59,9 +60,9 @@ class Commands:
 
     def __init__(self, client: Client, catalog: Catalog, who: Who) -> None:
         self.client, self.catalog, self.who = client, catalog, who
-        self.cursors = Cursors()
+        self.cursors = Cursors(client.desk.threads)
         self.portal: Callable[[str, Stop], Rows | None] = lambda *_: None
-        """The protocol's portal of a name, run; None: there is none. MOVE and FETCH see it too (asyncpg's `forward`)."""
+        """The rows of the protocol's portal of a name, run; None: there are none. For MOVE and FETCH (asyncpg's `forward`)."""
         self.own = Own(client.db, ended=self.cursors.ended)
 
     @property
@@ -104,11 +105,11 @@ class Commands:
             case "declare":
                 name, hold, query = self.cursors.declared(piece)
                 result = self.answer(query, watch, types, values).result
-                return self.cursors.declare(name, hold=hold, result=result)
+                return self.cursors.declare(name, hold=hold, rows=Rows(result, watch))
             case "fetch" | "move":
                 name = self.cursors.name(piece)
                 portal = None if name in self.cursors.open else self.portal(name, watch)
-                return self.cursors.fetch(piece, portal)
+                return self.cursors.fetch(piece, watch, portal)
             case "close":
                 return self.cursors.close(piece)
             case _:
@@ -162,5 +163,5 @@ def _answer(result: Result, word: str) -> Answer:
         return Answer(result, "EXPLAIN")
     if result.names:
         tags = {"show": "SHOW", "explain": "EXPLAIN"}
-        return Answer(result, tags.get(word, f"SELECT {len(result)}"))
+        return Answer(result, tags.get(word, "SELECT"))
     return Answer(result, result.text() or "OK")

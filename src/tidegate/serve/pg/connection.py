@@ -4,7 +4,8 @@
 
 The pump reads ahead a few messages while a query runs, so that it sees when the client hangs up: then the query is cancelled, as it
 is when somebody brings the key (`cancel`). Statements run in the desk's threads, and so does whatever else takes long; the loop
-itself only passes on. Rows are made batch by batch, and the next batch waits until the client has taken what was sent.
+itself only passes on. Rows are read and made batch by batch, and the next batch waits until the client has taken what was sent:
+memory is bounded, whatever a result has and however slowly it is taken. An error in the middle of the rows is told behind them.
 
 An error of a simple query ends its text. One in an extended query is told, and messages are passed over until Sync. Bytes that are
 no message end the connection.
@@ -15,11 +16,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeVar
 
+from tidegate.expr.types import Type
+from tidegate.scan.watch import Watch
 from tidegate.serve.desk import Desk
 from tidegate.serve.pg import encode, holes, messages, sqlstate
 from tidegate.serve.pg.catalog import Catalog, Who
@@ -38,6 +41,7 @@ from tidegate.serve.pg.messages import (
     Plain,
 )
 from tidegate.serve.pg.own import Answer
+from tidegate.serve.pg.rows import Rows, Source, dispose
 from tidegate.serve.pg.settings import Settings
 from tidegate.serve.pg.sqlstate import Trouble
 from tidegate.serve.pg.startup import Hello
@@ -48,6 +52,8 @@ INBOX = 8
 SMALL = 4_000
 """Characters, or cells, up to which work is done at once, and not in a thread."""
 FLUSH = 1 << 16
+LOOK_S = 0.25
+"""How often it is looked whether a query was cancelled, or is out of time, whose client takes nothing."""
 
 
 class House(Protocol):
@@ -83,7 +89,7 @@ class Connection:
         self.inbox: asyncio.Queue[tuple[str, bytes] | Trouble | None] = asyncio.Queue(INBOX)
         self.out = bytearray()
         self.skipping = False
-        self.running: Stop | None = None
+        self.running: Watch | None = None
 
     def cancel(self) -> None:
         """Ends the query that runs now, if one does."""
@@ -106,6 +112,7 @@ class Connection:
                     self.house.release(len(got[1]))
         finally:
             self.cancel()
+            self.extended.forget(None)
             pump.cancel()
             with suppress(asyncio.CancelledError):
                 await pump
@@ -157,7 +164,7 @@ class Connection:
         if simple or kind == "S":
             self.skipping = False
             if self.commands.own.status == "I":
-                self.extended.portals.clear()
+                self.extended.drop()
             self.out += messages.ready(self.commands.own.status)
             await self._flush()
         elif len(self.out) > FLUSH:
@@ -204,11 +211,24 @@ class Connection:
         for piece in pieces:
             if any(token.kind == "parameter" for token in piece.tokens):
                 raise Trouble("42P02", "there are no values for parameters here", position=piece.start + 1)
-            answer = await self._work(lambda watch, piece=piece: self.commands.answer(piece, watch))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            watch = self.commands.watch()
+            answer = await self._work(partial(self.commands.answer, piece), watch)
+            sent = 0
             if answer.result.names:
                 self.out += self.extended.header(answer, None)
-                await self._send(answer, [0] * len(answer.result.names), 0, None)
-            self._finish(answer)
+                sent = await self._all(answer, watch)
+            self._finish(answer, sent)
+
+    async def _all(self, answer: Answer, watch: Stop) -> int:
+        """Sends all rows of an answer; how many there were."""
+        types, formats = answer.result.types, [0] * len(answer.result.names)
+        if answer.rows is not None:
+            return await self._sent(answer.rows, types, formats, None)
+        rows = Rows(answer.result, watch)
+        try:
+            return await self._sent(rows, types, formats, None)
+        finally:
+            dispose(self.house.desk.threads, [rows])
 
     async def _execute(self, portal: Portal, limit: int) -> None:
         if portal.statement.piece is None:
@@ -216,49 +236,58 @@ class Connection:
             return
         answer = portal.answer
         if answer is None:  # Describe has not run it
-            answer = await self._work(lambda watch: self.extended.run(portal, watch))
+            answer = await self._work(partial(self.extended.run, portal))
         result = answer.result
         if not result.names:
-            if portal.at:
+            if portal.done:
                 raise Trouble("55000", "this portal was run")
-            self._finish(answer)
-            portal.at = 1
+            self._finish(answer, 0)
+            portal.done = True
             return
-        stop = min(portal.at + limit, len(result)) if limit > 0 else len(result)
-        sent = stop - portal.at
-        await self._send(answer, portal.formats(len(result.names)), portal.at, stop)
-        portal.at = stop
-        if stop < len(result) or (limit > 0 and sent == limit):
+        formats = portal.formats(len(result.names))
+        sent = await self._sent(portal.source, result.types, formats, limit if limit > 0 else None)
+        if limit > 0 and sent == limit:
             self.out += messages.SUSPENDED
         else:
-            tag = f"SELECT {sent}" if answer.tag.startswith("SELECT") else answer.tag
-            self._finish(replace(answer, tag=tag))
-            portal.emptied()
+            self._finish(answer, sent)
 
-    def _finish(self, answer: Answer) -> None:
+    def _finish(self, answer: Answer, sent: int) -> None:
         """What is told at the end of a statement."""
         for name in answer.changed:
             if name in self.settings.reported():
                 self.out += messages.parameter(name, self.settings.show(name))
         if answer.notice is not None:
             self.out += messages.told(answer.notice, severity="WARNING")
-        self.out += messages.done(answer.tag)
+        self.out += messages.done(answer.ended(sent))
 
-    async def _send(self, answer: Answer, formats: list[int], start: int, stop: int | None) -> None:
-        """Rows, as fast as the client takes them."""
-        result = answer.result
-        for at in encode.batches(result.columns, start, stop):
-            cells = (at.stop - at.start) * len(result.names)
-            self.out += await self._think(
-                cells,
-                lambda at=at: encode.rows(result.columns, result.types, formats, at),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
-            )
-            if len(self.out) > FLUSH:
-                await self._flush()
+    async def _sent(self, rows: Source, types: Sequence[Type], formats: list[int], most: int | None) -> int:
+        """Sends rows as fast as the client takes them, up to a number; how many there were."""
+        sent = 0
+        rows.watch.restart()
+        self.running = rows.watch
+        try:
+            while most is None or sent < most:
+                left = None if most is None else most - sent
+                batch = await self._think(SMALL + 1 if rows.live else 0, partial(rows.take, left))
+                if batch is None:
+                    break
+                for piece in encode.slices(batch):
+                    cells = piece.num_rows * piece.num_columns
+                    self.out += await self._think(cells, partial(encode.rows, piece, types, formats))
+                    if len(self.out) > FLUSH:
+                        await self._flush(rows.watch)
+                sent += batch.num_rows
+        except asyncio.CancelledError:
+            rows.watch.cancel()  # the thread goes on until it looks
+            raise
+        finally:
+            self.running = None
+            rows.watch.pause()
+        return sent
 
-    async def _work(self, work: Callable[[Stop], T]) -> T:
+    async def _work(self, work: Callable[[Stop], T], watch: Stop | None = None) -> T:
         """A statement, in a thread, which `cancel` ends."""
-        watch = self.running = self.commands.watch()
+        watch = self.running = self.commands.watch() if watch is None else watch
         try:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self.house.desk.threads, work, watch)
@@ -274,8 +303,15 @@ class Connection:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self.house.desk.threads, work)
 
-    async def _flush(self) -> None:
+    async def _flush(self, watch: Watch | None = None) -> None:
+        """Sends what there is, and waits until the client has taken most of it, or until a watch is over."""
         if self.out:
             self.writer.write(bytes(self.out))
             self.out.clear()
-        await self.writer.drain()
+        while True:
+            try:
+                async with asyncio.timeout(None if watch is None else LOOK_S):
+                    return await self.writer.drain()
+            except TimeoutError:
+                if watch is not None:
+                    watch.check()

@@ -34,22 +34,18 @@ _EPOCH_DAYS = 10_957  # from 1970 to 2000, where PostgreSQL counts from
 _EPOCH_MICROS = _EPOCH_DAYS * 86_400_000_000
 
 
-def batches(columns: Sequence[pa.ChunkedArray], start: int = 0, stop: int | None = None) -> Iterator[slice]:
-    """How a result is cut into batches of about `BATCH` bytes."""
-    rows = len(columns[0]) if columns else 0
-    stop = rows if stop is None else min(stop, rows)
-    width = sum(column.nbytes for column in columns) / max(rows, 1) + 8 * len(columns)
+def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """How a batch is cut into pieces of about `BATCH` bytes."""
+    rows = batch.num_rows
+    width = batch.nbytes / max(rows, 1) + 8 * batch.num_columns
     step = int(min(max(BATCH / max(width, 1), 1), 16_384))
-    for at in range(start, stop, step):
-        yield slice(at, min(at + step, stop))
+    for at in range(0, rows, step):
+        yield batch.slice(at, step)
 
 
-def rows(
-    columns: Sequence[pa.ChunkedArray], types: Sequence[Type], formats: Sequence[int], at: slice
-) -> memoryview:
-    """The rows `at`, ready to be sent."""
-    count = at.stop - at.start
-    cut = [column.slice(at.start, count).combine_chunks() for column in columns]
+def rows(batch: pa.RecordBatch, types: Sequence[Type], formats: Sequence[int]) -> memoryview:
+    """Rows, ready to be sent."""
+    count, cut = batch.num_rows, batch.columns
     cells = [values(array, type_, form) for array, type_, form in zip(cut, types, formats, strict=True)]
     sizes = [_sizes(one) for one in cells]
     head = np.empty(count, np.dtype([("kind", "S1"), ("size", ">i4"), ("columns", ">i2")]))
@@ -58,7 +54,7 @@ def rows(
     parts = [fixed(head)]
     for one, size in zip(cells, sizes, strict=True):
         parts += [fixed(size.astype(">i4")), one.fill_null(b"")]
-    return _bytes(pc.binary_join_element_wise(*parts, b""))
+    return contents(pc.binary_join_element_wise(*parts, b""))
 
 
 def values(array: pa.Array, type_: Type, form: int) -> pa.Array:
@@ -184,7 +180,7 @@ def _where(array: pa.Array, cells: pa.Array) -> pa.Array:
     return cells if array.null_count == 0 else pc.if_else(array.is_valid(), cells, None)
 
 
-def _bytes(joined: pa.Array) -> memoryview:
+def contents(joined: pa.Array) -> memoryview:
     """All values of an array that has no NULL, behind each other."""
     if not len(joined):
         return memoryview(b"")

@@ -4,7 +4,7 @@
     Bind values                         a Portal: the statement with its values, and how columns are to be sent
     Describe                            of a statement: its parameters and columns, bound with NULL in each hole;
                                         of a portal: its columns; a query is run for that, and Execute finds its rows
-    Execute 100                         up to 100 rows, and so on from there by the next Execute
+    Execute 100                         up to 100 rows, and so on from there by the next Execute: the query waits between them
 
 A driver repeats an unnamed statement as often as it likes; those with a name are kept until they are closed. Both are bounded in
 number, and portals end with the transaction, as in PostgreSQL: that is at Sync, outside of one.
@@ -13,12 +13,9 @@ number, and portals end with the transaction, as in PostgreSQL: that is at Sync,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
-import pyarrow as pa
+from dataclasses import dataclass
 
 from tidegate.errors import TidegateError
-from tidegate.scan.result import Result
 from tidegate.serve.pg import holes, messages, sqlstate, types, values
 from tidegate.serve.pg.catalog_text import unqualified
 from tidegate.serve.pg.commands import READS, Commands, Stop
@@ -26,6 +23,7 @@ from tidegate.serve.pg.holes import Piece
 from tidegate.serve.pg.infer import inferred
 from tidegate.serve.pg.messages import Bind, Field, Parse
 from tidegate.serve.pg.own import Answer
+from tidegate.serve.pg.rows import Rows, Source, dispose
 from tidegate.serve.pg.sqlstate import Trouble
 
 MAX_STATEMENTS, MAX_PORTALS = 2_000, 64
@@ -50,31 +48,28 @@ class Statement:
 
 @dataclass
 class Portal:
-    """A statement with its values; `answer` once it was run, of which `at` rows were sent."""
+    """A statement with its values; `answer` once it was run, and `rows` those of it that were not sent yet."""
 
     statement: Statement
     given: Bind
     answer: Answer | None = None
-    at: int = 0
-
-    def emptied(self) -> None:
-        """All of its rows were sent: none of them is kept."""
-        if self.answer is not None:
-            given = self.answer.result
-            nothing = tuple(pa.chunked_array([], column.type) for column in given.columns)
-            self.answer, self.at = replace(self.answer, result=replace(given, columns=nothing)), 0
-
-    @property
-    def result(self) -> Result:
-        """Its rows, once it was run."""
-        assert self.answer is not None
-        return self.answer.result
+    rows: Rows | None = None
+    done: bool = False
+    """It gives no rows, and was run."""
 
     @property
     def size(self) -> int:
         """The bytes of its values and of its rows."""
-        rows = 0 if self.answer is None else sum(column.nbytes for column in self.answer.result.columns)
+        rows = 0 if self.rows is None else self.rows.size
         return rows + sum(len(value) for value in self.given.values if value is not None)
+
+    @property
+    def source(self) -> Source:
+        """Where Execute takes rows from: its own, or those of the cursor that it fetches from."""
+        assert self.answer is not None
+        own = self.answer.rows or self.rows
+        assert own is not None
+        return own
 
     def formats(self, columns: int) -> list[int]:
         """How each column is sent."""
@@ -131,7 +126,7 @@ class Extended:
         _each(given.formats, len(given.values))
         if given.portal and given.portal in self.portals:
             raise Trouble("42P03", f'there is a portal "{given.portal[:60]}" already')
-        self.portals.pop(given.portal, None)
+        self.drop([given.portal])
         if len(self.portals) >= MAX_PORTALS or self._held() > MAX_PORTALS_SIZE:
             raise Trouble("54000", "too many portals", hint="close some, or end the transaction")
         self.portals[given.portal] = Portal(statement, given)
@@ -173,7 +168,7 @@ class Extended:
     def describe_portal(self, name: str, watch: Stop) -> bytes:
         """What its columns are: a query is run for it. A cursor is a portal too."""
         if name not in self.portals and name in self.commands.cursors.open:
-            return self.header(Answer(self.commands.cursors.open[name].result, ""), None)
+            return self.header(Answer(self.commands.cursors.open[name].rows.result, ""), None)
         portal = self.portal(name)
         piece = portal.statement.piece
         if piece is None or piece.words(1)[0] not in READS:
@@ -200,36 +195,43 @@ class Extended:
             assert statement.piece is not None
             formats = _each(given.formats, len(given.values))
             texts = [values.text_of(*one) for one in zip(statement.oids, formats, given.values, strict=True)]
-            portal.answer = self.commands.answer(statement.piece, watch, statement.types, texts)
+            answer = self.commands.answer(statement.piece, watch, statement.types, texts)
+            if answer.rows is None and answer.result.names:
+                portal.rows = Rows(answer.result, watch)
+                portal.rows.hold()
+            portal.answer = answer
         return portal.answer
 
-    def _running(self, name: str, watch: Stop) -> Portal | None:
-        """A portal that was run; None: there is none that gives rows."""
+    def _running(self, name: str, watch: Stop) -> Rows | None:
+        """The rows of a portal that was run; None: there is none that gives rows."""
         portal = self.portals.get(name)
-        if (
-            portal is None
-            or portal.statement.piece is None
-            or portal.statement.piece.words(1)[0] not in READS
-        ):
+        piece = None if portal is None else portal.statement.piece
+        if portal is None or piece is None or piece.words(1)[0] not in READS:
             return None
         self.run(portal, watch)
-        return portal
+        return portal.rows
+
+    def drop(self, names: Sequence[str] | None = None) -> None:
+        """Lets go of these portals, or of all."""
+        names = list(self.portals) if names is None else names
+        gone = [self.portals.pop(name) for name in names if name in self.portals]
+        dispose(self.commands.client.desk.threads, [one.rows for one in gone if one.rows is not None])
 
     def close(self, what: str, name: str) -> None:
         """Forgets a statement or a portal; it need not be there."""
         if what == "S":
             self.forget(name)
         else:
-            self.portals.pop(name, None)
+            self.drop([name])
 
     def forget(self, name: str | None) -> bool:
         """Forgets a statement and its portals, or all; whether it was there."""
         if name is None:
             self.statements.clear()
-            self.portals.clear()
-            self.commands.cursors.open.clear()
+            self.drop()
+            self.commands.cursors.drop(list(self.commands.cursors.open))
             return True
         gone = self.statements.pop(name, None)
         if gone is not None:
-            self.portals = {key: one for key, one in self.portals.items() if one.statement is not gone}
+            self.drop([key for key, one in self.portals.items() if one.statement is gone])
         return gone is not None

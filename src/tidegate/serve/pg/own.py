@@ -17,6 +17,7 @@ from tidegate.database import Database
 from tidegate.expr.types import TEXT
 from tidegate.scan.result import Result
 from tidegate.serve.pg.holes import Piece
+from tidegate.serve.pg.rows import Source
 from tidegate.serve.pg.settings import TIMEOUT, Settings, milliseconds
 from tidegate.serve.pg.sqlstate import Trouble
 from tidegate.sql.lex import Token
@@ -32,9 +33,16 @@ class Answer:
 
     result: Result
     tag: str
+    """What PostgreSQL ends the statement with; behind SELECT and FETCH comes the number of rows that were sent."""
     notice: Trouble | None = None
     changed: tuple[str, ...] = ()
     """Settings to report again."""
+    rows: Source | None = None
+    """Its rows, if they are not simply those of the result: some of a cursor's."""
+
+    def ended(self, sent: int) -> str:
+        """The tag, once so many rows were sent."""
+        return f"{self.tag} {sent}" if self.tag in ("SELECT", "FETCH") else self.tag
 
 
 def _done(tag: str, notice: Trouble | None = None, changed: tuple[str, ...] = ()) -> Answer:

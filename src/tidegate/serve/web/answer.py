@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate.errors import TidegateError
 from tidegate.scan.result import Result, Stage
+from tidegate.scan.values import python_rows
 from tidegate.serve.output import text
 from tidegate.serve.web.layout import card, table, trouble
 from tidegate.serve.web.markup import Child, Html, el
@@ -39,20 +40,22 @@ def shown(result: Result, seconds: float) -> Html:
             id="result",
             class_="result",
         )
-    rows = _rows(result)
+    with result:
+        live, ready = result.live, result.ready
+        rows = _rows(result)
     names = list(result.names[:COLUMNS])
     left = [
-        plural(len(result) - len(rows), "more row") if len(result) > len(rows) else None,
+        "more rows" if live else plural(ready - len(rows), "more row") if ready > len(rows) else None,
         plural(len(result.names) - COLUMNS, "more column") if len(result.names) > COLUMNS else None,
     ]
     more = " and ".join(one for one in left if one)
     return el(
         "div",
         card(
-            plural(len(result), "row"),
+            f"More than {plural(ready, 'row')}" if live else plural(ready, "row"),
             _stages(result),
             table(names, rows, _numbers(result)),
-            el("p", f"… and {more}: tidegate sql --format csv gives all of them", class_="quiet") if more else None,
+            el("p", f"… and {more}: the buttons CSV, JSON and Parquet give all of them", class_="quiet") if more else None,
             more=_cost(result, seconds),
         ),
         id="result",
@@ -65,18 +68,18 @@ def _numbers(result: Result) -> frozenset[int]:
 
 
 def _rows(result: Result) -> list[list[Child]]:
-    """The first rows, as many as fit."""
-    first = Result(
-        result.names[:COLUMNS], result.types[:COLUMNS], tuple(c.slice(0, ROWS) for c in result.columns[:COLUMNS])
-    )  # fmt: skip
+    """The first rows, as many as fit; no more than these are read of those that are still to be read."""
     rows: list[list[Child]] = []
-    letters = 0
-    for row in first.rows():
-        cells = [None if value is None else text(value) for value in row]
-        letters += sum(min(len(cell or ""), CELL) for cell in cells)
-        if letters > LETTERS and rows:
+    letters, types = 0, result.types[:COLUMNS]
+    for batch in result.batches():
+        for row in python_rows(batch.slice(0, ROWS - len(rows)).columns[:COLUMNS], types):
+            cells = [None if value is None else text(value) for value in row]
+            letters += sum(min(len(cell or ""), CELL) for cell in cells)
+            if letters > LETTERS and rows:
+                return rows
+            rows.append([_cell(cell) for cell in cells])
+        if len(rows) >= ROWS:
             break
-        rows.append([_cell(cell) for cell in cells])
     return rows
 
 

@@ -8,6 +8,7 @@
 | `/c/<name>` | one collection: the map of its parts, a query box over it, columns, what came last |
 | `/query` | a query box alone |
 | `/explain` `/run` `/cancel` `/part` `/parts` | what a box asks (`query.py`) |
+| `/download` | all rows of a query, as a file (`download.py`) |
 | `/ingest` | sources as they run |
 | `/health` `/metrics` | for people and programs |
 | `/login` | where there is a token |
@@ -33,6 +34,7 @@ from tidegate.errors import InternalError, TidegateError
 from tidegate.serve.desk import Desk
 from tidegate.serve.web.boxes import Boxes
 from tidegate.serve.web.collections import Collections
+from tidegate.serve.web.download import Downloads
 from tidegate.serve.web.fields import fields
 from tidegate.serve.web.guard import COOKIE, Guard, cookie_of, same
 from tidegate.serve.web.health import Health
@@ -63,6 +65,7 @@ def application(desk: Desk, *, token: str | None = None, hosts: tuple[str, ...] 
         Route("/explain", queries.explain, methods=["POST"]),
         Route("/run", queries.run, methods=["POST"]),
         Route("/cancel", queries.cancel, methods=["POST"]),
+        Route("/download", Downloads(boxes).download, methods=["POST"]),
         Route("/part", queries.part, methods=["POST"]),
         Route("/parts", queries.parts, methods=["POST"]),
         Route("/ingest", ingestions.page),

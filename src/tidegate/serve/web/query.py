@@ -132,12 +132,12 @@ class Queries:
                 if not asking.done() and await request.is_disconnected():
                     watch.cancel()
             result: Result = asking.result()
+            return await run_in_threadpool(answer.shown, result, time.perf_counter() - began)
         except TidegateError as error:
             return answer.failed(error)
         finally:
             watch.cancel()  # nobody waits for it any more
             box.end(watch)
-        return await run_in_threadpool(answer.shown, result, time.perf_counter() - began)
 
     async def cancel(self, request: Request) -> Response:
         """Ends what runs in a box; whoever asked it is told so."""
@@ -199,6 +199,10 @@ def form(
         el(
             "div",
             el("button", "Run", type="submit", class_="main", title="Ctrl-Enter"),
+            [
+                el("button", name, type="submit", formaction=f"/download?format={name.lower()}", title=f"All rows as {name}")
+                for name in ("CSV", "JSON", "Parquet")
+            ],
             el("button", "Cancel", type="button", data_cancel="/cancel", disabled=True, title="Escape"),
             el("span", class_="elapsed", data_elapsed=True, aria_live="off"),
             el("div", chips, class_="chips", role="group", aria_label="Examples") if chips else None,

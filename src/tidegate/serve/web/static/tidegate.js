@@ -125,6 +125,7 @@ if (form) {
     field === box ? soon() : ask();
   });
   form.addEventListener("submit", (event) => {
+    if (event.submitter?.hasAttribute("formaction")) return; // a download: the browser does it
     event.preventDefault();
     run();
   });
