@@ -336,10 +336,10 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
 
 
 # Imported when they are asked for.
-app.command("tidegate.serve.maintenance:compact", help="Merges small parts, and drops what has ended.")
-app.command("tidegate.serve.maintenance:sweep", help="Deletes objects that nothing refers to any more.")
-app.command("tidegate.serve.maintenance:repair", help="Gives rows that are dated far ahead a time of now.")
-app.command("tidegate.serve.maintenance:adopt", help="Opens the way to a lake that is not where it was.")
+app.command("tidegate.serve.maintenance:compact")
+app.command("tidegate.serve.maintenance:sweep")
+app.command("tidegate.serve.maintenance:repair")
+app.command("tidegate.serve.maintenance:adopt")
 app.command(
     "tidegate.serve.serving:serve", help="Opens the lake to browsers, Prometheus and psql; until Ctrl-C."
 )
