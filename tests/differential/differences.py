@@ -156,7 +156,7 @@ def empty_format(row: Row) -> bool:
 
 
 def reading_by_format(row: Row) -> bool:
-    """to_date and to_timestamp read fewer formats, and what is not given is the year 1, not 0."""
+    """to_date and to_timestamp read fewer formats, of at most 500 letters, and what is not given is the year 1, not 0."""
     return bool(re.search(r"to_(date|timestamp)\(.+,", row.sql))
 
 

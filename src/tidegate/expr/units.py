@@ -64,9 +64,10 @@ def each_choice(choice: Datum) -> Iterator[tuple[str | None, pa.Array | None]]:
     codes = which.fill_null(-1).to_numpy()
     rising = np.argsort(codes, kind="stable")
     found, starts = np.unique(codes[rising], return_index=True)
-    for code, rows in zip(found.tolist(), np.split(rising, starts[1:]), strict=True):
+    ends = [*starts[1:].tolist(), len(codes)]
+    for code, start, end in zip(found.tolist(), starts.tolist(), ends[: len(found)], strict=True):
         check()
-        yield (None if code < 0 else texts[code]), pa.array(rows)
+        yield (None if code < 0 else texts[code]), pa.array(rising[start:end])
 
 
 def by_choice(choice: Datum, run: Callable[..., Outcome], out: pa.DataType, *args: Datum) -> Outcome:

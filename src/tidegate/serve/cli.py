@@ -33,29 +33,20 @@ from cyclopts import App, CycloptsError, Parameter
 
 import tidegate
 from tidegate.boundary import internal, trace
+from tidegate.serve import maintenance
+from tidegate.serve.options import Json, Lake, opened, settle_garbage
 from tidegate.serve.output import Format, show
 
 if TYPE_CHECKING:
     from tidegate.database import Database
     from tidegate.session.ingest_progress import Progress
 
-LAKE = "TIDEGATE_LAKE"
 app = App(
     name="tidegate",
     help="Time-varying collections as Parquet parts; reads only what can matter.",
     version=tidegate.__version__,
     help_format="markdown",
 )
-
-Lake = Annotated[
-    str,
-    Parameter(
-        ("--lake", "-l"),
-        env_var=LAKE,
-        help="A folder, or a URL such as s3://bucket/lake?metadata=postgresql://…",
-    ),
-]
-Json = Annotated[bool, Parameter("--json", negative=(), help="Print JSON, for programs.")]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -88,13 +79,6 @@ def run() -> NoReturn:
     sys.exit(main())
 
 
-def _settled() -> None:
-    """What is to be imported is: from here on there may be garbage."""
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
-
-
 def _tell(error: tidegate.TidegateError, *, json: bool) -> None:
     """An error, for people or for programs; of a fault of ours also where, as there is no log to look into."""
     if isinstance(error, tidegate.InternalError) and error.__cause__ is not None:
@@ -106,18 +90,6 @@ def _tell(error: tidegate.TidegateError, *, json: bool) -> None:
     if error.position is not None:
         told |= {"line": error.line, "column": error.column}  # type: ignore[dict-item]  # numbers beside texts
     sys.stderr.write(jsons.dumps(told) + "\n")
-
-
-def opened(lake: str, *, make: bool = False) -> Database:
-    """The database; commands that only look do not make one by mistake."""
-    if not make and "://" not in lake and not Path(lake.partition("?")[0]).exists():
-        raise tidegate.StoreError(
-            f"there is no lake at {lake}",
-            hint=f"--lake or {LAKE} says where it is; `tidegate sql` with a CREATE TABLE makes one",
-        )
-    db = tidegate.open(lake)
-    _settled()
-    return db
 
 
 @app.command
@@ -331,16 +303,13 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
     """
     from tidegate.demo import main as show_all
 
-    _settled()
+    settle_garbage()
     show_all(["--rows", str(rows), *(() if lake is None else ("--lake", str(lake)))])
 
 
-# Imported when they are asked for.
-app.command("tidegate.serve.maintenance:compact")
-app.command("tidegate.serve.maintenance:sweep")
-app.command("tidegate.serve.maintenance:repair")
-app.command("tidegate.serve.maintenance:adopt")
-app.command(
+for command in (maintenance.compact, maintenance.sweep, maintenance.repair, maintenance.adopt):
+    app.command(command)
+app.command(  # imported when it is asked for, as are its servers
     "tidegate.serve.serving:serve", help="Opens the lake to browsers, Prometheus and psql; until Ctrl-C."
 )
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 import tidegate
-from tidegate.serve.cli import Json, Lake, opened
+from tidegate.serve.options import Json, Lake, opened
 
 
 def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = False) -> None:

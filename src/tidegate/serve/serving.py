@@ -16,7 +16,7 @@ from tidegate.database import Database
 from tidegate.errors import StoreError
 from tidegate.logs import LOG, lines_to_stderr, to_stderr
 from tidegate.serve import server
-from tidegate.serve.cli import Lake, opened
+from tidegate.serve.options import Lake, opened
 from tidegate.serve.server import Bound, Doors
 from tidegate.session.ingest_progress import logged
 
