@@ -96,7 +96,7 @@ prove: export PYTEST_TIMEOUT := 7200
 prove: setup postgres kafka ## laws, golden files, reads, sources, simulation and kills with many more random cases (SEED=… to repeat a run)
 	@echo "seed $(SEED): repeat with make prove SEED=$(SEED)"
 	HYPOTHESIS_PROFILE=prove $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) $(wildcard tests/laws) tests/golden
-	TIDEGATE_SIMULATIONS=400 TIDEGATE_SPOILT_S=180 TIDEGATE_KILLS=200 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) tests/simulation
+	TIDEGATE_SIMULATIONS=400 TIDEGATE_PLANTED=all TIDEGATE_SPOILT_S=180 TIDEGATE_KILLS=200 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -n $(JOBS) --hypothesis-seed=$(SEED) tests/simulation
 	TIDEGATE_READS=30 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -n $(JOBS) tests/reads/test_differential.py
 	TIDEGATE_SPARK_LAWS=3 TIDEGATE_GENERAL=1 TIDEGATE_STREAM_KILLS=8 $(BIN)/pytest -W error -p no:xdist tests/spark/test_catalyst.py tests/spark/test_expression.py tests/spark/test_sql_differential.py tests/spark/test_stream.py
 	TIDEGATE_UPSERTS=300 TIDEGATE_CHANGES=100 TIDEGATE_EXPIRY=20 TIDEGATE_POSTGRES_MOMENTS=100 TIDEGATE_KAFKA_STRESS_S=60 TIDEGATE_SEED=$(SEED) $(BIN)/pytest -W error -n $(JOBS) tests/ingest
