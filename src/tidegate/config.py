@@ -101,6 +101,12 @@ class Config:
     ingest_batch_bytes: Annotated[
         int, "bytes that one batch of a source brings in at most, unless its WITH says otherwise"
     ] = 4 << 30
+    ingest_record_bytes: Annotated[
+        int, "bytes beyond which a record of a source is not decoded, but noted among its errors"
+    ] = 64 << 20
+    ingest_block_bytes: Annotated[
+        int, "bytes that a block of an Avro file, or a page of a Parquet file, may have when it is unpacked"
+    ] = 128 << 20
     ingest_poll_ms: Annotated[int, "how often a source that has nothing new is asked again"] = 500
     ingest_retry_ms: Annotated[
         int, "how long a source that cannot be reached is left alone at most, before it is tried again"

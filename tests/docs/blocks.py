@@ -26,6 +26,7 @@ from pathlib import Path
 
 NO_RUN = {
     "needs a cluster",  # of Spark, of several machines
+    "needs PostgreSQL",  # as a store of metadata
     "needs a bucket",  # in somebody's account
     "installs",  # changes the machine
     "a sketch",  # shows a shape, with … in it

@@ -105,7 +105,7 @@ def test_explain_of_what_is_no_query(site: Site) -> None:
         ("DROP TABLE orders", "DROP"),
         ("SELECT prise FROM orders", "does not exist"),
         ("SELECT id FROM orders WHERE id = ", "alert"),
-        ("SELECT id FROM orders AS OF 99999999999999", "complete up to"),
+        ("SELECT id FROM orders AS OF 99999999999999", "ahead of this machine"),
     ):
         pieces = site.post("/explain", {"sql": sql, "box": name, "c": "orders"})
         assert (pieces.status, said in pieces.text) == (200, True), sql

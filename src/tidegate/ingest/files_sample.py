@@ -12,11 +12,12 @@ A file that tells nothing, or is damaged, counts as records of 100 bytes: whoeve
 from __future__ import annotations
 
 import zlib
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidegate.ingest.decode import avro_container
 from tidegate.ingest.decode.lines import unpacked
 from tidegate.ingest.files_place import File, Opened, Place
 
@@ -42,10 +43,9 @@ def record_size(place: Place, file: File) -> float:
 
 
 def _avro(opened: Opened) -> float:
-    from fastavro import block_reader
-
-    block: Any = next(iter(block_reader(cast("BinaryIO", opened))))
-    return len(block.bytes_.getvalue()) / max(1, int(block.num_records))
+    _, blocks = avro_container.opened(cast("BinaryIO", opened))
+    block = next(blocks, None)
+    return _UNKNOWN if block is None else len(block.data) / max(1, block.count)
 
 
 def _lines(opened: Opened, file: File) -> float:

@@ -101,8 +101,12 @@ def consumer(
         "enable.partition.eof": True,
         "allow.auto.create.topics": False,
     }
+
+    class Watched(kafka.Consumer):  # type: ignore[misc, name-defined]  # no stubs
+        """A consumer that can be referred to weakly: of the library's own class no object can."""
+
     try:
-        return undying(kafka.Consumer({**settings, **fixed, **more, "error_cb": heard, "logger": LOG}))
+        return undying(Watched({**settings, **fixed, **more, "error_cb": heard, "logger": LOG}))
     except (kafka.KafkaException, ValueError, TypeError) as error:
         raise SourceError(f"Kafka's client cannot be set up: {said(error)}", again=False) from None
 

@@ -28,6 +28,7 @@ from tidegate.errors import TidegateError
 from tidegate.ingest import bad
 from tidegate.ingest.definition import Output, Source
 from tidegate.ingest.envelope import asked, step
+from tidegate.ingest.limits import limited
 from tidegate.ingest.made import Counts, Made, Step, Stored
 from tidegate.ingest.source import Split, Wanted
 from tidegate.ingest.standing import Shards, Stretch
@@ -118,6 +119,11 @@ def _check(splits: Sequence[Split], stretch: Stretch) -> None:
 
 def run(job: Job) -> Descriptor:
     """Does a job, in a task."""
+    with limited(job.config):
+        return _run(job)
+
+
+def _run(job: Job) -> Descriptor:
     work = _Work(job)
     included = asked(job.source)
     wanted = [Wanted(output.table, step.decode) for output, step in work.steps]

@@ -22,6 +22,8 @@ AHEAD = 2
 ROOM = 16 << 20
 """Bytes that all jobs may have made ahead; whose turn it is may have made one piece in any case."""
 _POLL_S = 0.05
+JOIN_S = 10.0
+"""How long whoever stops waits for its threads: a kernel that is in the middle of something long ends by itself."""
 
 
 class _Room:
@@ -103,8 +105,8 @@ class _Job(Generic[T]):
             del made
 
     def join(self) -> None:
-        """Waits until the thread has ended."""
-        self._thread.join()
+        """Waits until the thread has ended, but not for ever."""
+        self._thread.join(JOIN_S)
 
 
 def ahead(
@@ -115,7 +117,7 @@ def ahead(
         for job in jobs:
             yield from job()
         return
-    stop, room = threading.Event(), _Room()
+    stop, room, owner = threading.Event(), _Room(), threading.get_ident()
     waiting = iter(jobs)
     running: deque[_Job[T]] = deque()
     try:
@@ -129,5 +131,7 @@ def ahead(
                 running.append(_Job(following, stop, room, weigh))
     finally:
         stop.set()
-        for one in running:
+        # In another thread it is Python that collects this, in the middle of anything: whoever waited there could hold a lock that
+        # the jobs wait for, or be one of them.
+        for one in running if threading.get_ident() == owner else ():
             one.join()

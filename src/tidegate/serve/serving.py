@@ -79,18 +79,8 @@ def serve(
     log_format
         How logs are written to stderr.
     """
-    doors = Doors(
-        host,
-        port if web else None,
-        pg,
-        write,
-        files,
-        hosts,
-        _secret(token_file, "TIDEGATE_TOKEN"),
-        _secret(password_file, "TIDEGATE_PASSWORD"),
-        tls_cert,
-        tls_key,
-    )
+    secrets = _secret(token_file, "TIDEGATE_TOKEN"), _secret(password_file, "TIDEGATE_PASSWORD")
+    doors = Doors(host, port if web else None, pg, write, files, hosts, *secrets, tls_cert, tls_key)
     handler = (to_stderr if log_format == "json" else lines_to_stderr)()
     try:
         with opened(lake) as db, _ingesting(db, spark=spark) if ingest else nullcontext():

@@ -89,7 +89,7 @@ class SessionSettings:
             )
         if self._exceeds(base, name, wanted):
             raise SettingError(
-                f"{name} cannot be more than {getattr(base, name)} in a session",
+                f"{name} cannot be more than {_amount(name, getattr(base, name)):.0f} in a session",
                 hint="that is the limit of the database; whoever opens the database can raise it",
             )
         return wanted

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -28,7 +28,10 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptError, UnsupportedError
 from tidegate.expr.exact_json import BadJson
+from tidegate.ingest.decode import avro_container
+from tidegate.ingest.decode.avro_container import Block
 from tidegate.ingest.decode.avro_flat import Stumble, Walk, plan_of
+from tidegate.ingest.decode.avro_schema import check_schema
 from tidegate.ingest.decode.avro_types import BadValue, Convert, Mapped, Values, bare, in_list, mapped
 from tidegate.ingest.decode.demand import Staged, stages
 from tidegate.ingest.decode.registry import Registry, UnknownSchema
@@ -59,7 +62,7 @@ class Avro:
     @staticmethod
     def of_file(opened: BinaryIO, name: str) -> Avro:
         """With the schema that a container file brings."""
-        return Avro(json.dumps(_opened(opened, name, None).writer_schema))
+        return Avro(json.dumps(_opened(opened, name)[0]))
 
     @cached_property
     def fields(self) -> tuple[tuple[str, Any], ...]:
@@ -97,8 +100,10 @@ def expanded(schema: str) -> Any:
     import fastavro.schema
 
     try:
-        return fastavro.schema.expand_schema(json.loads(schema))
-    except (ValueError, KeyError, fastavro.schema.SchemaParseException) as error:
+        found = json.loads(schema)
+        check_schema(found)
+        return fastavro.schema.expand_schema(found)
+    except (ValueError, RecursionError, KeyError, fastavro.schema.SchemaParseException) as error:
         raise UnsupportedError(f"the Avro schema cannot be read: {error}") from None
 
 
@@ -179,25 +184,34 @@ class AvroDecode:
             return _plain(json.dumps(registry.schema(int.from_bytes(raw[1:_FRAME], "big"))))
         except UnknownSchema as unknown:
             raise BadValue(str(unknown)) from None
+        except UnsupportedError as unusable:
+            raise BadValue(f"the record's schema is not read: {unusable.message}") from None
 
     def file(self, opened: BinaryIO, name: str) -> Iterator[Decoded]:
         """The records of a container file."""
         start = count = size = 0
-        blocks: list[Any] = []
-        for block in _blocks(opened, name):
-            blocks.append(block)
-            count, size = count + block.num_records, size + len(block.bytes_.getvalue())
-            if count >= BATCH or size >= _BYTES:
-                yield self._batch(blocks, start, name)
+        schema, found = _opened(opened, name)
+        writer, blocks = _plain(json.dumps(schema)), list[Block]()
+        damage: CorruptError | None = None
+        while True:
+            try:
+                block = next(found, None)
+            except CorruptError as error:  # what comes before it is read
+                block, damage = None, error
+            if blocks and (block is None or count >= BATCH or size >= _BYTES):
+                yield self._batch(blocks, writer, start, name)
                 start, count, size, blocks = start + count, 0, 0, []
-        if blocks:
-            yield self._batch(blocks, start, name)
+            if block is None:
+                break
+            blocks.append(block)
+            count, size = count + block.count, size + len(block.data)
+        if damage is not None:
+            raise damage
 
-    def _batch(self, blocks: Sequence[Any], start: int, name: str) -> Decoded:
-        writer = _plain(json.dumps(blocks[0].writer_schema))
+    def _batch(self, blocks: Sequence[Block], writer: Any, start: int, name: str) -> Decoded:
         reader = _plain(self.format.schema, self._wanted)
-        lanes = [block.bytes_.getvalue() for block in blocks]
-        counts = np.array([block.num_records for block in blocks], np.int64)
+        lanes = [block.data for block in blocks]
+        counts = np.array([block.count for block in blocks], np.int64)
         found = _walked(lanes, counts, writer, reader)
         if found is None:
             pairs = zip(lanes, counts.tolist(), strict=True)
@@ -294,19 +308,16 @@ def _damage(name: str) -> Iterator[None]:
         ) from error
 
 
-def _opened(opened: BinaryIO, name: str, reader: Any) -> Any:
-    from fastavro import block_reader
-
+def _opened(opened: BinaryIO, name: str) -> tuple[Any, Iterator[Block]]:
     with _damage(name):
-        return block_reader(opened, reader)
+        schema, blocks = avro_container.opened(opened)
+    return schema, _checked(blocks, name)
 
 
-def _blocks(opened: BinaryIO, name: str) -> Iterator[Any]:
-    blocks: Iterable[Any] = _opened(opened, name, None)
-    iterator = iter(blocks)
+def _checked(blocks: Iterator[Block], name: str) -> Iterator[Block]:
     while True:
         with _damage(name):
-            block = next(iterator, None)
+            block = next(blocks, None)
         if block is None:
             return
         yield block

@@ -26,12 +26,10 @@ from tidegate.expr.types import TEXT
 from tidegate.ingest.decode import lines as files
 from tidegate.ingest.decode.csv_text import BadRecord, Pick, ends, parse, split, wrong_count
 from tidegate.ingest.decode.demand import Staged, stages
-from tidegate.ingest.decode.rows import bad, bad_rows, fine, line_of, picked
+from tidegate.ingest.decode.rows import bad, bad_rows, fine, line_of, picked, refusal
+from tidegate.ingest.limits import limits
 from tidegate.ingest.source import Bad, Columns, Decoded
 from tidegate.plan.mfp import MapFilterProject
-
-_LONGEST = 64 << 20
-"""Bytes without an end after which a record is taken to be a line with a quote too many."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,9 @@ class Csv:
     @staticmethod
     def named_by(opened: BinaryIO, name: str, delimiter: str = ",") -> Csv:
         """WITH HEADER, of which a first file tells the names."""
-        for records, _ in _blocks(opened, name, delimiter):
+        for records, _, refused in _blocks(opened, name, delimiter):
+            if refused is not None:
+                raise CorruptError(f'the header of the file "{name}" cannot be read: {refused}')
             return Csv(_header(records[0].as_py(), name, delimiter), header=True, delimiter=delimiter)
         raise CorruptError(
             f'the file "{name}" is empty, so it has no header', hint="name the columns: WITH HEADER (a, b)"
@@ -102,8 +102,13 @@ class CsvDecode:
         """The records of a file, behind its header."""
         places: Sequence[int] = range(len(self.format.names))
         width, first = len(places), self.format.header
-        for records, numbers in _blocks(opened, name, self.format.delimiter):
+        for records, numbers, refused in _blocks(opened, name, self.format.delimiter):
             begin = 0
+            if refused is not None:
+                if first:
+                    raise CorruptError(f'the header of the file "{name}" cannot be read: {refused}')
+                yield refusal(self.columns, records, int(numbers[0]), refused)
+                continue
             if first:
                 found = _header(records[0].as_py(), name, self.format.delimiter)
                 places, width, first, begin = self._places(found, name), len(found), False, 1
@@ -209,22 +214,28 @@ def _header(record: bytes, name: str, delimiter: str) -> tuple[str, ...]:
         raise CorruptError(f'the header of the file "{name}" cannot be read: {error}') from None
 
 
-def _blocks(opened: BinaryIO, name: str, delimiter: str) -> Iterator[tuple[pa.Array, np.ndarray]]:
-    """Whole records of a file, and of each its line."""
+def _blocks(opened: BinaryIO, name: str, delimiter: str) -> Iterator[tuple[pa.Array, np.ndarray, str | None]]:
+    """Whole records of a file, and of each its line; or the beginning of one that is too long, and why it is refused.
+
+    A record without an end is taken to be a line with a quote too many, which then fails alone; if it is one line, what follows
+    the next line break is read.
+    """
     line = 0
     for letters, last, forget in files.pieces(opened, name):
         cut = ends(letters, delimiter, last=last)
-        if not len(cut) and len(letters) > _LONGEST:  # a quote that was not meant as one
-            breaks = files.positions(letters, "\n")
-            cut = ends(letters[: int(breaks[-1]) + 1 if len(breaks) else 0], delimiter, last=True)
-        forget(int(cut[-1]) if len(cut) else 0)
-        if not len(cut):
-            continue
-        if files.holds(letters, '"'):
-            starts = np.concatenate([[0], cut[:-1]])
-            breaks = files.positions(letters[: int(cut[-1])], "\n")
-            yield files.cut_at(letters, cut), line + np.searchsorted(breaks, starts)
-            line += len(breaks)
-        else:  # every line is a record
-            yield files.cut_at(letters, cut), line + np.arange(len(cut))
-            line += len(cut)
+        quoted = files.holds(letters, '"')
+        breaks = files.positions(letters, "\n") if quoted or not len(cut) else cut
+        if not len(cut) and len(letters) > limits().record and len(breaks):
+            cut = ends(letters[: int(breaks[-1]) + 1], delimiter, last=True)
+        endless = not len(cut) and len(letters) > limits().record
+        forget(None if endless else int(cut[-1]) if len(cut) else 0)
+        for records, first, refused in files.runs(letters, cut):
+            begins = (
+                cut[first - 1 : first + len(records) - 1] if first else np.append(0, cut[: len(records) - 1])
+            )
+            lines = np.searchsorted(breaks, begins) if quoted else first + np.arange(len(records))
+            yield records, line + lines, refused
+        line += int(np.searchsorted(breaks, cut[-1])) if quoted and len(cut) else len(cut)
+        if endless:
+            yield files.beginning(letters), np.array([line]), limits().too_long()
+            line += 1

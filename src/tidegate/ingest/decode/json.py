@@ -32,7 +32,7 @@ from tidegate.expr.types import JSONB, TEXT
 from tidegate.ingest.decode.demand import Pace, Staged, stages
 from tidegate.ingest.decode.json_text import read
 from tidegate.ingest.decode.lines import blank, blocks
-from tidegate.ingest.decode.rows import bad, bad_rows, fine, line_of, picked
+from tidegate.ingest.decode.rows import bad, bad_rows, fine, line_of, picked, refusal
 from tidegate.ingest.source import Bad, Columns, Decoded
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.optimise import rebuild
@@ -118,8 +118,11 @@ class JsonDecode:
 
     def file(self, opened: BinaryIO, name: str) -> Iterator[Decoded]:
         """Each line a document."""
-        for lines, start in blocks(opened, name):
-            yield self._decoded(lines, start, blank(lines))
+        for lines, start, refused in blocks(opened, name):
+            if refused is not None:
+                yield refusal(self.columns, lines, start, refused)
+            else:
+                yield self._decoded(lines, start, blank(lines))
 
     def _decoded(self, values: pa.Array, start: int, skipped: np.ndarray) -> Decoded:
         columns, numbers, failures = self._rows(values, skipped)

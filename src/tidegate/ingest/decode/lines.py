@@ -6,6 +6,7 @@ r"""Files of lines: unpacked, cut into blocks, and each block into its lines wit
 
 A block holds whole lines, so the last line of a file need not end with a line break. `.gz` (also of several
 members) and `.zst` (of several frames) are unpacked as they are read; one that ends too early is an error.
+A line that is longer than `limits().record` is passed over, and its beginning stands in a block of its own.
 A mark of byte order before the first line is dropped.
 
 >>> import io
@@ -18,16 +19,21 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import CorruptError
+from tidegate.ingest.limits import limits
 
 BLOCK = 24 << 20
 """Bytes that are decoded together. A call of DuckDB costs 4 ms before it sees a row, as much as 6,000 lines of JSON."""
+MANY = 1 << 20
+"""Lines that are decoded together at most: of empty ones there would be too many."""
+_KEPT = 1 << 16
+"""Bytes of a record that is too long, for people to see which it is."""
 _STRETCH = 1 << 18
 """Bytes that are searched at a time: what fits into a cache is searched five times as fast."""
 MARK = b"\xef\xbb\xbf"
@@ -39,6 +45,8 @@ class Block(NamedTuple):
 
     lines: pa.Array
     start: int
+    refused: str | None = None
+    """Why its one line, of which this is the beginning, is not decoded."""
 
 
 def unpacked(opened: BinaryIO, name: str) -> BinaryIO:
@@ -70,13 +78,14 @@ def filling(file: BinaryIO, name: str) -> Callable[[np.ndarray], int]:
     return fill
 
 
-def pieces(opened: BinaryIO, name: str) -> Iterator[tuple[np.ndarray, bool, Callable[[int], None]]]:
+def pieces(opened: BinaryIO, name: str) -> Iterator[tuple[np.ndarray, bool, Callable[[int | None], None]]]:
     """The bytes of a file, some MB at a time, whether these are the last, and how to say where they were cut.
 
-    What is behind the cut begins the next piece. It is read into place: joining bytes would copy every block once more.
+    What is behind the cut begins the next piece. It is read into place: joining bytes would copy every block once more. A cut at
+    None is behind the next line break, wherever that is.
     """
     fill = filling(unpacked(opened, name), name)
-    rest, begun = np.zeros(0, np.uint8), False
+    rest, begun, skips = np.zeros(0, np.uint8), False, False
     while True:
         buffer = np.empty(len(rest) + BLOCK, np.uint8)
         buffer[: len(rest)] = rest
@@ -85,13 +94,19 @@ def pieces(opened: BinaryIO, name: str) -> Iterator[tuple[np.ndarray, bool, Call
         data = buffer[:filled]
         if not begun and data[: len(MARK)].tobytes() == MARK:
             data = data[len(MARK) :]
-        begun, kept = True, [data]
+        if skips:
+            ends = positions(data, "\n")
+            skips = not len(ends)
+            data = data[int(ends[0]) + 1 if len(ends) else len(data) :]
+        begun = True
+        kept: list[Any] = [data, skips]
 
-        def cut(end: int, data: np.ndarray = data, kept: list[np.ndarray] = kept) -> None:
-            kept[0] = data[end:].copy()
+        def cut(end: int | None, data: np.ndarray = data, kept: list[Any] = kept) -> None:
+            kept[:] = data[len(data) if end is None else end :].copy(), end is None
 
-        yield data, last, cut
-        rest = kept[0]
+        if not skips:
+            yield data, last, cut
+        rest, skips = kept
         if last:
             return
 
@@ -100,13 +115,67 @@ def blocks(opened: BinaryIO, name: str) -> Iterator[Block]:
     """The lines of a file, some MB at a time."""
     start = 0
     for data, last, cut in pieces(opened, name):
-        ends = positions(data, "\n") + 1
-        if last and len(data) and (not len(ends) or ends[-1] != len(data)):
-            ends = np.append(ends, len(data))
-        cut(int(ends[-1]) if len(ends) else 0)
+        end = len(data) if last else _behind_last(data)
+        endless = len(data) - end > limits().record
+        cut(None if endless else end)
+        for some, ends in _windows(data[:end]):
+            for block in runs(some, ends):
+                yield block._replace(start=start)
+                start += len(block.lines)
+        if endless:
+            yield Block(beginning(data[end:]), start, limits().too_long())
+            start += 1
+
+
+def _behind_last(data: np.ndarray) -> int:
+    """Where the last line that has a break ends."""
+    for stop in range(len(data), 0, -_STRETCH):
+        begin = max(stop - _STRETCH, 0)
+        found = positions(data[begin:stop], "\n")
+        if len(found):
+            return begin + int(found[-1]) + 1
+    return 0
+
+
+def _windows(data: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Whole lines and where they end: all at once, unless there are so many that the numbers alone were large."""
+    size = len(data) if _count(data) <= 4 * MANY else 2 * MANY
+    begin = 0
+    for at in range(0, len(data), max(size, 1)):
+        stop = min(at + size, len(data))
+        ends = positions(data[at:stop], "\n") + 1 + (at - begin)
+        if stop == len(data) and (not len(ends) or ends[-1] != stop - begin):
+            ends = np.append(ends, stop - begin)
         if len(ends):
-            yield Block(cut_at(data, ends), start)
-            start += len(ends)
+            yield data[begin : begin + int(ends[-1])], ends
+            begin += int(ends[-1])
+
+
+def _count(letters: np.ndarray) -> int:
+    """How many line breaks there are."""
+    same = np.empty(_STRETCH, bool)
+    stretches = (letters[at : at + _STRETCH] for at in range(0, len(letters), _STRETCH))
+    return sum(int(np.equal(one, ord("\n"), out=same[: len(one)]).sum()) for one in stretches)
+
+
+def runs(data: np.ndarray, ends: np.ndarray) -> Iterator[Block]:
+    """Records that end there, as many at once as can be decoded together; those that are too long alone."""
+    most, begin = limits().record, 0
+    long = np.flatnonzero(np.diff(ends, prepend=0) > most).tolist()
+    for place in (*long, len(ends)):
+        for first in range(begin, place, MANY):
+            some = ends[first : min(first + MANY, place)]
+            at = int(ends[first - 1]) if first else 0
+            yield Block(cut_at(data[at : int(some[-1])], some - at), first)
+        if place < len(ends):
+            at = int(ends[place - 1]) if place else 0
+            yield Block(beginning(data[at : int(ends[place])]), place, limits().too_long())
+        begin = place + 1
+
+
+def beginning(record: np.ndarray) -> pa.Array:
+    """What is kept of a record that is not decoded."""
+    return pa.array([record[:_KEPT].tobytes()], pa.binary())
 
 
 def positions(letters: np.ndarray, letter: str) -> np.ndarray:

@@ -19,7 +19,7 @@ from tidegate.expr.spelling import from_utf8
 from tidegate.expr.types import BYTEA, TEXT
 from tidegate.ingest.decode.demand import Staged, stages
 from tidegate.ingest.decode.lines import blocks, without_breaks
-from tidegate.ingest.decode.rows import bad, bad_rows, fine, picked
+from tidegate.ingest.decode.rows import bad, bad_rows, fine, picked, refusal
 from tidegate.ingest.source import Columns, Decoded
 from tidegate.plan.mfp import MapFilterProject
 
@@ -64,8 +64,11 @@ class PlainDecode:
 
     def file(self, opened: BinaryIO, name: str) -> Iterator[Decoded]:
         """Each line a record."""
-        for lines, start in blocks(opened, name):
-            yield self._decoded(without_breaks(lines, returns=self.is_text), start)
+        for lines, start, refused in blocks(opened, name):
+            if refused is not None:
+                yield refusal(self.columns, lines, start, refused)
+            else:
+                yield self._decoded(without_breaks(lines, returns=self.is_text), start)
 
     def _decoded(self, values: pa.Array, start: int) -> Decoded:
         given, errors = from_utf8(values) if self.is_text else Outcome(values)

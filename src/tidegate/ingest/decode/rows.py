@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.expr.outcome import Errors
-from tidegate.ingest.source import Bad
+from tidegate.ingest.source import Bad, Columns, Decoded
 from tidegate.plan.safe import Rows
 
 
@@ -35,6 +35,12 @@ def bad_rows(rows: Rows, numbers: np.ndarray) -> Iterator[Bad]:
 def picked(values: pa.Array, rows: np.ndarray) -> pa.Array:
     """Some of the values, by rising number."""
     return values if len(rows) == len(values) else values.take(pa.array(rows))
+
+
+def refusal(columns: Columns, record: pa.Array, start: int, why: str) -> Decoded:
+    """A record that is not decoded; `record` is an array of its beginning."""
+    nothing = [pa.array([], type_.arrow) for _, type_ in columns]
+    return Decoded(nothing, np.zeros(0, np.int64), [(0, why)], 1, line_of(record), start, size=record.nbytes)
 
 
 def line_of(values: pa.Array) -> Callable[[int], bytes]:
