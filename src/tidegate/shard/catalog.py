@@ -192,7 +192,8 @@ class Catalog:
         except TidegateError:
             with contextlib.suppress(StoreError):  # likewise
                 for shard in shards:
-                    self.shard_machine(shard).change(lambda state: None if state.dropped else Drop())
+                    if self._claim(_LOOSE + shard):  # no name stands over it
+                        self.shard_machine(shard).change(lambda state: None if state.dropped else Drop())
             raise
 
     def change(self, name: str, was: Item, becomes: Item) -> None:

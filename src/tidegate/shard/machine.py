@@ -12,7 +12,8 @@ compare-and-set answers, the entry of that number is read, and its token says wh
 | done, lost, an error, nothing | another's | it was not, and never will be: the number is taken |
 | done, or lost to another | not there | the answer is wrong: it is proposed again |
 | an error | not there | it is proposed again; in the end the error is raised |
-| an error, or nothing | unreadable | `IndeterminateError` |
+| an error, or nothing | unreadable, or truncated by now | `IndeterminateError` |
+| done, or lost to another | truncated by now | what the store says: others have made more than a hundred entries since, and nothing else is left |
 
 A client library that repeats a request makes all of these from one lost packet: its own first attempt makes the second "lost".
 
@@ -40,6 +41,8 @@ from tidegate.store.consensus import Consensus, Numbered, following
 
 T = TypeVar("T")
 
+TRUNCATED = ""
+"""In place of the token of an entry that is not in the log any more."""
 SETTLE_AT = 1024
 """Fresh parts that are kept as Python values in a process that never rolls up itself."""
 ROLL_EVERY = 128
@@ -133,12 +136,18 @@ class Machine:
         unknown = False
         failure: StoreError | None = None
         for attempt in range(self.retries.times):
-            failure = None
+            failure, won = None, False
             try:
-                self.consensus.compare_and_set(self.key, expected, data)
+                won = self.consensus.compare_and_set(self.key, expected, data)
             except StoreError as error:
                 failure, unknown = error, unknown or isinstance(error, IndeterminateError)
             winner = self._token_at(following(expected))
+            if winner == TRUNCATED:
+                if failure is None and not unknown:
+                    return won
+                raise IndeterminateError(
+                    f"{self.key}: the log was truncated before it could be seen whether the change was made"
+                )
             # One of ours that the store is not sure of may not be durable: it is asked again, which changes nothing.
             if winner is not None and (winner != token or not isinstance(failure, IndeterminateError)):
                 return winner == token
@@ -150,7 +159,7 @@ class Machine:
         raise failure
 
     def _token_at(self, number: int) -> str | None:
-        """The token of the entry of this number; None if there is none yet."""
+        """The token of the entry of this number; None if there is none yet, `TRUNCATED` if there is none any more."""
         try:
             entries = self.attempt(lambda: self.consensus.scan(self.key, number, 1))
         except StoreError as error:
@@ -160,9 +169,7 @@ class Machine:
         if not entries:
             return None
         if entries[0].number != number:
-            raise IndeterminateError(
-                f"{self.key}: the log was truncated before it could be seen whether the change was made"
-            )
+            return TRUNCATED
         return decode(f"{self.key}#{number}", entries[0].data).token
 
     def _open(self) -> State:
