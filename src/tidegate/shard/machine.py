@@ -13,7 +13,7 @@ compare-and-set answers, the entry of that number is read, and its token says wh
 | done, or lost to another | not there | the answer is wrong: it is proposed again |
 | an error | not there | it is proposed again; in the end the error is raised |
 | an error, or nothing | unreadable, or truncated by now | `IndeterminateError` |
-| done, or lost to another | truncated by now | what the store says: others have made more than a hundred entries since, and nothing else is left |
+| done, or lost to another | truncated by now | what the store says: others have made many entries since, and nothing else is left |
 
 A client library that repeats a request makes all of these from one lost packet: its own first attempt makes the second "lost".
 
