@@ -320,13 +320,13 @@ class Staged:
     def _run(self, file: PartFile, step: Step, open_: _Open) -> _Open:
         """A step, of all rows at once."""
         before = file.fetched
-        given = self._given(file, step, open_)
+        given = self._read_columns(file, step, open_)
         return self._done(file, step, open_, given, file.fetched - before)
 
     def _runs(self, file: PartFile, step: Step, open_: _Open) -> Iterator[_Open]:
         """A step: its columns are read, and of the rows no more is made at once than fits."""
         before = file.fetched
-        given = self._given(file, step, open_)
+        given = self._read_columns(file, step, open_)
         fetched = file.fetched - before
         self._widths.see(step.name, open_.rows, given)
         for some in self._widths.slices(step.name, step.plan, len(open_.rows)):
@@ -339,7 +339,7 @@ class Staged:
             yield done
             fetched = 0
 
-    def _given(self, file: PartFile, step: Step, open_: _Open) -> list[pa.Array]:
+    def _read_columns(self, file: PartFile, step: Step, open_: _Open) -> list[pa.Array]:
         """What a step works on: columns that it reads, and what the steps before have made."""
         began = time.perf_counter()
         columns = step.columns

@@ -242,9 +242,9 @@ class Result:
             if self._held is None:
                 self._check_there()
                 self._taken = True
-        return self._given()
+        return self._batches_once()
 
-    def _given(self) -> Iterator[pa.RecordBatch]:
+    def _batches_once(self) -> Iterator[pa.RecordBatch]:
         schema = self.schema
         if self._held is not None:
             batches: Iterator[Batch] = sliced(self._held) if self._held else iter(())

@@ -113,7 +113,7 @@ def _scheme(settings: dict[str, str]) -> str:
     return f"s3a-{hashlib.blake2b(text, key=_KEY, digest_size=8).hexdigest()}"
 
 
-def _given(place: Place) -> dict[str, str]:
+def _s3_options(place: Place) -> dict[str, str]:
     """The options of the URL, each by one name."""
     short = ((key.lower().removeprefix("aws_"), value) for key, value in place.options)
     return {_ALIASES.get(key, key): value for key, value in short}
@@ -123,7 +123,7 @@ def translatable(place: Place) -> bool:
     """Whether Hadoop can be given all that the URL says; if not, tasks of ours open the parts as the database does."""
     if _hadoop_scheme(place) != "s3a":
         return True
-    given = _given(place)
+    given = _s3_options(place)
     # With an endpoint of its own, obstore takes that for the bucket's, and Hadoop would put the bucket before it once more.
     bucket_in_endpoint = "endpoint" in given and _is_true(given.get(_STYLE, ""))
     return not bucket_in_endpoint and given.keys() <= _S3.keys() | _OF_WRITERS | {_STYLE, _UNSIGNED}
@@ -133,7 +133,7 @@ def _s3_settings(place: Place) -> dict[str, str]:
     """What Hadoop's S3 must know; empty: it is told nothing."""
     if place.kind != "objects" or _hadoop_scheme(place) != "s3a":
         return {}
-    given = _given(place)
+    given = _s3_options(place)
     found = {_S3[key]: value for key, value in given.items() if key in _S3}
     if "endpoint" in given:
         found["path.style.access"] = "true"
