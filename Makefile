@@ -11,7 +11,7 @@ export PYTHON
 # Tests start hundreds of processes: each would compile all modules anew, a second of work.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup postgres kafka hadoop chromium demo gates test golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream prove docs clean
+.PHONY: help setup postgres kafka hadoop chromium demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream prove docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -35,13 +35,21 @@ chromium: ## a browser for the tests of the pages (Debian's package, if root)
 	@.ci/chromium
 
 demo: setup ## the main job: raw events through two sources on Spark into a lake, and questions (ROWS=… for more)
-	@$(BIN)/python -m tidegate.demo $(if $(ROWS),--rows $(ROWS))
+	@$(BIN)/python -m tidegate.cli.demo.run $(if $(ROWS),--rows $(ROWS))
 
 gates: setup ## format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy --strict src
 	$(BIN)/lint-imports
+
+QUICK := tests/gates tests/unit tests/golden tests/test_errors.py tests/test_gates.py tests/test_public_names.py
+
+quick: gates ## the gates and the tests that need no server, in under three minutes on two cores: what to run while you work
+	HYPOTHESIS_PROFILE=brief $(BIN)/pytest -W error -q -n 2 --dist worksteal -m "not slow and not long" $(QUICK)
+
+coverage: setup ## the share of src/ that the tests of `make quick` run, with a minimum (report in .coverage)
+	HYPOTHESIS_PROFILE=brief $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not long" --cov=tidegate --cov-report=term:skip-covered $(QUICK)
 
 test: gates postgres kafka hadoop chromium ## every gate, then every test (JOBS=3 at once: some of them wait for servers)
 	$(BIN)/pytest -W error -n $(JOBS) --dist worksteal
@@ -104,10 +112,11 @@ prove: setup postgres kafka ## laws, golden files, reads, sources, simulation an
 	TIDEGATE_CLUSTER_ROWS=20000000 $(BIN)/pytest -W error -p no:xdist tests/spark/test_cluster.py
 	@echo "seed $(SEED)"
 
-docs: setup ## docs/sql.md from the registry of functions, and the pictures of docs/pruning.md from the interpreter
+docs: setup ## docs/sql.md from the registry of functions, the tables of docs/tour.md from docstrings, the pictures of docs/pruning.md
 	@mkdir -p docs
 	PYTHONPATH=. $(BIN)/python docs/generate.py > docs/sql.md.new
 	@mv docs/sql.md.new docs/sql.md
+	$(BIN)/python docs/tour_tables.py
 	PYTHONPATH=. $(BIN)/python docs/pruning_pictures.py
 
 clean: ## removes .venv and every cache

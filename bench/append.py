@@ -2,7 +2,7 @@
 
     make bench-append               # a part of 1,048,576 rows
 
-The part is written by bare `pyarrow.parquet.write_table` with the layout of `shard/part.py` (zstd-1, pages
+The part is written by bare `pyarrow.parquet.write_table` with the layout of `storage/part/encode.py` (zstd-1, pages
 of 8,192 rows with an index and checksums, dictionaries where values repeat), once with 20 columns and once
 with a JSON column of about 300 bytes more. The statistics are all that a writer makes: bounds of each page
 and of the part, histograms, distinct estimates, JSON lanes, trimming to 1 KiB, encoding, and the page map.
@@ -22,13 +22,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr.duck import connection
-from tidegate.expr.exact_json import canonical_text
-from tidegate.expr.types import BOOL, DATE, FLOAT8, INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, UUID, Type, numeric
-from tidegate.shard.part import ROW_GROUP_ROWS, layout, text_bounds
-from tidegate.stats.collect import Column
-from tidegate.stats.summary import summarise
+from tidegate.expr.model.types import (
+    BOOL,
+    DATE,
+    FLOAT8,
+    INT4,
+    INT8,
+    JSONB,
+    TEXT,
+    TIMESTAMPTZ,
+    UUID,
+    Type,
+    numeric,
+)
+from tidegate.expr.primitives.duckdb_kernels import duckdb_connection
+from tidegate.expr.primitives.json.exact import canonical_text
+from tidegate.storage.part.encode import ROW_GROUP_ROWS, layout, text_bounds
+from tidegate.storage.stats.collect import ColumnValues
+from tidegate.storage.stats.part_stats import summarise
 
 ROWS = 1_048_576
 REPEAT = 7
@@ -103,7 +114,7 @@ def write(columns: list[tuple[str, Type, pa.Array]]) -> Callable[[], pa.BufferOu
     return work
 
 
-def describe(columns: list[Column], data: bytes) -> int:
+def describe(columns: list[ColumnValues], data: bytes) -> int:
     """All statistics of the part that was written as `data`."""
     summary = summarise(columns, len(columns[0].values))
     return len(summary.encoded(lambda: text_bounds(data))) + len(summary.pages)
@@ -119,7 +130,7 @@ def timed(work: Callable[[], object]) -> float:
 def main(rows: int) -> None:
     """Prints the table, and keeps it in bench/results/append.md."""
     pa.set_cpu_count(1)
-    connection().execute("SET threads = 1")
+    duckdb_connection().execute("SET threads = 1")
     rng = np.random.default_rng(5)
     plain = plain_columns(rng, rows)
     payload = documents(rng, rows)
@@ -130,7 +141,7 @@ def main(rows: int) -> None:
     ]
     good = True
     for name, columns in cases.items():
-        bare, given = write(columns), [Column(i, *column) for i, column in enumerate(columns)]
+        bare, given = write(columns), [ColumnValues(i, *column) for i, column in enumerate(columns)]
         data = bytes(bare().getvalue())
         both = [(timed(bare), timed(lambda g=given, d=data: describe(g, d))) for _ in range(REPEAT)]
         wrote, told = (min(pair[i] for pair in both) / rows * 1e9 for i in (0, 1))
@@ -138,11 +149,11 @@ def main(rows: int) -> None:
         lines.append(f"| {name} | {wrote:.0f} | {told:.0f} | {told / wrote:.1%} | {ALLOWED[name]:.0%} |")
         print(lines[-1], file=sys.stderr)
     mean = sum(map(len, payload.to_pylist())) / rows
-    text = "\n".join([*lines, "", f"{rows:,} rows; the JSON is {mean:.0f} bytes a row."])
+    text = "\n".join([*lines, "", f"The part has {rows:,} rows; the JSON has {mean:.0f} bytes per row."])
     print(text)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "append.md").write_text(
-        f"# Collecting statistics beside writing\n\n`make bench-append`; CPU time.\n\n{text}\n"
+        f"# The cost of collecting statistics while writing\n\nMeasured by `make bench-append`, in CPU time.\n\n{text}\n"
     )
     if not good:
         sys.exit("statistics cost more than they may")

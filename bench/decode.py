@@ -26,15 +26,14 @@ import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 import pyarrow.json as arrow_json
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr.types import INT8
-from tidegate.ingest.decode.avro import Avro
-from tidegate.ingest.decode.csv import Csv
-from tidegate.ingest.decode.json import Json
-from tidegate.ingest.source import Columns, Format
-from tidegate.plan.safe import SafePlan
-from tidegate.sql import bind
-from tidegate.sql.catalog import Names, Relation
+from tidegate.expr.model.types import INT8
+from tidegate.ingest.formats.avro.format import AvroFormat
+from tidegate.ingest.formats.csv.format import CsvFormat
+from tidegate.ingest.formats.json.format import JsonFormat
+from tidegate.ingest.protocol import Columns, RecordFormat
+from tidegate.plan.run import SafePlan
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.catalog import DictCatalog, Relation
 
 KEPT = ("id", "country", "amount", "user", "at")
 COUNTRIES = ("de", "fr", "us", "uk", "it", "es", "nl", "pl", "se", "br")
@@ -68,10 +67,10 @@ def spent(work: Callable[[], int], turns: int) -> tuple[float, int]:
     return best, got
 
 
-def ours(format_: Format, sql: str, data: bytes, name: str) -> Callable[[], int]:
+def ours(format_: RecordFormat, sql: str, data: bytes, name: str) -> Callable[[], int]:
     """Decoding and the plan, without statistics and parts."""
     columns: Columns = (*format_.columns, ("number", INT8))
-    decode, left = format_.take(bind.query(sql, Names({"s": Relation("s", columns)}), 0).mfp)
+    decode, left = format_.take(bind.bind_query(sql, DictCatalog({"s": Relation("s", columns)}), 0).mfp)
 
     def work() -> int:
         total = 0
@@ -112,7 +111,9 @@ FILTERS = {
 
 def of_json(path: Path, data: bytes) -> dict[str, Callable[[], int]]:
     """JSON lines: ours with some filters, and others."""
-    works = {f"tidegate, {name}": ours(Json(), SELECT + where, data, "x") for name, where in FILTERS.items()}
+    works = {
+        f"tidegate, {name}": ours(JsonFormat(), SELECT + where, data, "x") for name, where in FILTERS.items()
+    }
     works["pyarrow.json, 5 fields, country = 'de'"] = lambda: _arrow_json(data)
     works["duckdb read_json, 5 fields, country = 'de'"] = lambda: _duck_json(path)
     works["json.loads, country = 'de'"] = lambda: _loop(json.loads, data)
@@ -171,7 +172,7 @@ def of_csv(data: bytes, names: tuple[str, ...]) -> dict[str, Callable[[], int]]:
         return len(found.filter(pc.equal(found["country"], "de")))
 
     return {
-        "tidegate, country = 'de'": ours(Csv(names, header=True), sql, data, "x.csv"),
+        "tidegate, country = 'de'": ours(CsvFormat(names, header=True), sql, data, "x.csv"),
         "pyarrow.csv, 5 fields, country = 'de'": arrow,
     }
 
@@ -185,7 +186,7 @@ def of_avro(events: list[dict[str, Any]]) -> dict[str, Callable[[], int]]:
     opened = io.BytesIO()
     fastavro.writer(opened, {"type": "record", "name": "event", "fields": fields}, events, codec="null")
     data = opened.getvalue()
-    format_ = Avro.of_file(io.BytesIO(data), "x.avro")
+    format_ = AvroFormat.of_file(io.BytesIO(data), "x.avro")
 
     def everything() -> int:
         found: list[Any] = list(fastavro.reader(io.BytesIO(data)))

@@ -2,7 +2,7 @@
 
     make bench-evaluate            # a million rows
 
-Each line asks the same question of all three: ours as SQL through `expression` and `evaluate` (errors and nulls included), bare
+Each line asks the same question of all three: ours as SQL by `bind_expression` and `evaluate` (errors and nulls included), bare
 pyarrow by the kernels that a person would write down for it (without caring for overflow or NaN), DuckDB as SQL over the
 Arrow arrays, on one thread. A dash: no such kernel. CPU time of this process, best of several.
 """
@@ -20,11 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.simplify import simplified
-from tidegate.expr.types import BOOL, FLOAT8, INT8, JSONB, NUMERIC, TEXT, TIMESTAMPTZ, Type, numeric
-from tidegate.sql.bind import expression
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.evaluate.simplify import simplify_expression
+from tidegate.expr.model.types import BOOL, FLOAT8, INT8, JSONB, NUMERIC, TEXT, TIMESTAMPTZ, Type, numeric
+from tidegate.sql.bind.query import bind_expression
 
 RESULTS = Path(__file__).parent / "results"
 LIST = ", ".join(str(i * 977) for i in range(1000))
@@ -167,7 +166,7 @@ def measure(rows: int) -> Iterator[tuple[str, float, float | None, float | None]
     con.execute("SET threads = 1; SET TimeZone = 'UTC'")
     con.register("given", pa.table(columns))
     for question in QUESTIONS:
-        expr = simplified(expression(question.ours, typed))
+        expr = simplify_expression(bind_expression(question.ours, typed))
         errors = evaluate(expr, arrays).errors
         assert errors is None, (question.name, errors)
         ours = cpu_seconds(lambda expr=expr: evaluate(expr, arrays))
@@ -196,10 +195,11 @@ def main(rows: int) -> None:
         slow += [name] if ratio < 0.5 else []
         lines.append(f"| {name} | {shown} | {ratio:.2f}× |")
         print(lines[-1], flush=True)
-    lines += ["", f"Slower than half of the best: {', '.join(slow) or 'none'}."]
+    lines += ["", f"Less than half as fast as the best: {', '.join(slow) or 'none'}."]
     print("\n".join(lines[-2:]))
     RESULTS.mkdir(exist_ok=True)
-    text = f"# Rows a second of each class of kernels\n\n`make bench-evaluate`; {rows:,} rows, CPU time, one thread.\n\n"
+    text = "# Rows per second of each class of kernels\n\n"
+    text += f"Measured by `make bench-evaluate` over {rows:,} rows, in CPU time, with one thread.\n\n"
     (RESULTS / "evaluate.md").write_text(text + "\n".join(lines) + "\n")
 
 

@@ -25,9 +25,9 @@ from pathlib import Path
 import pyarrow as pa
 
 import tidegate
-from tidegate.shard.arrange import stretches, unsorted
-from tidegate.shard.compact import neighbours, parts_of
-from tidegate.shard.maintain import lacking
+from tidegate.storage.maintain.compact import parts_of, plan_groups
+from tidegate.storage.maintain.distribute import lacking
+from tidegate.storage.maintain.recluster_plan import time_windows, unsorted
 
 STEEP, NOISE_S = 1.3, 0.1
 ROWS = 8
@@ -120,15 +120,15 @@ def reads(lake: Lake) -> None:
             with lake.timed(what):
                 db.sql(sql).rows()
     with lake.open() as db:
-        shard = db._open.collection("t")
+        shard = db.context.collection("t")
         state = shard.machine.fetch()
         for full in (False, True):
             with lake.timed(f"planning compaction{', full' if full else ''}"):
-                for group in neighbours(shard, state, full=full):
+                for group in plan_groups(shard, state, full=full):
                     parts_of(state, group.ids)
         with lake.timed("planning recluster"):
             unsorted(state, (0,))
-            for stretch in stretches(state, 1 << 16):
+            for stretch in time_windows(state, 1 << 16):
                 parts_of(state, stretch.ids)
         with lake.timed("parts without statistics"):
             lacking(state)
@@ -142,17 +142,18 @@ def reads(lake: Lake) -> None:
 
 def spark_planning(lake: Lake) -> None:
     """What `db.table` and a scan on Spark plan in this process, without a JVM."""
-    from tidegate.spark.relation import _branches, pin
+    from tidegate.spark.read.branches import branches
+    from tidegate.spark.read.relation import pin
 
     with lake.open() as db:
         db.status()
         with lake.timed("db.table: pinning and branches"):
-            relation = pin(db._open, "t")
-            found = list(_branches(relation.pinned.snapshot, False))
+            relation = pin(db.context, "t")
+            found = list(branches(relation.index.snapshot, False))
         with lake.timed("db.table: names and sizes of files"):
             for branch in found:
-                relation.pinned.uris(branch.places)
-                relation.pinned.sizes.sum()
+                relation.index.uris(branch.positions, "file:")
+                relation.index.sizes.sum()
 
 
 def writes(lake: Lake) -> None:

@@ -16,17 +16,18 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
 from bench.decode import rows
 from tests.ingest.broker import Broker, broker
-from tidegate.expr.types import INT8
-from tidegate.ingest.connect import Connection, Given
-from tidegate.ingest.decode.json import Json
-from tidegate.ingest.kafka import Kafka
-from tidegate.ingest.source import Included, Limit, Wanted
-from tidegate.plan.safe import SafePlan
-from tidegate.sql import bind
-from tidegate.sql.catalog import Names, Relation
+from tidegate.expr.model import types
+from tidegate.ingest.connection import ExternalConnection
+from tidegate.ingest.formats.json.format import JsonFormat
+from tidegate.ingest.protocol import BatchLimit, IncludedColumn, ReadRequest
+from tidegate.ingest.upstreams.kafka.upstream import KafkaUpstream
+from tidegate.ingest.upstreams.registry import UpstreamSpec, create_upstream
+from tidegate.plan.run import SafePlan
+from tidegate.sql.bind import Relation
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.catalog import DictCatalog
 
 SQL = """
 SELECT (data->>'id')::int8, data->>'country', (data->>'amount')::numeric, data->>'user', (data->>'at')::timestamptz
@@ -86,15 +87,15 @@ def plain(messages: Iterator[Any], loads: Loads) -> int:
     return len(kept)
 
 
-def ours(source: Kafka) -> int:
+def ours(source: KafkaUpstream) -> int:
     """What a task does before it writes parts."""
-    format_ = Json()
-    names = Names({"s": Relation("s", (*format_.columns, ("offset", INT8)))})
-    decode, left = format_.take(bind.query(SQL, names, 0).mfp)
+    format_ = JsonFormat()
+    names = DictCatalog({"s": Relation("s", (*format_.columns, ("offset", types.INT8)))})
+    decode, left = format_.take(bind.bind_query(SQL, names, 0).mfp)
     plan, kept = SafePlan(left), 0
     start = source.start()
-    for split in source.splits(start, source.latest(start, Limit())):
-        for _, chunk in source.read(split, [Wanted(None, decode)], [Included("offset", "offset")]):
+    for split in source.splits(start, source.latest(start, BatchLimit())):
+        for _, chunk in source.read(split, [ReadRequest(None, decode)], [IncludedColumn("offset", "offset")]):
             assert not chunk.decoded.failures
             kept += len(plan.evaluate(chunk.rows(), len(chunk.decoded.selection)).selection)
     return kept
@@ -110,8 +111,10 @@ def spent(work: Callable[[], int]) -> tuple[float, int]:
 def measure(kafka: Broker, count: int, packing: str, turns: int, loads: Loads, name: str) -> None:
     """Takes turns, and prints the best of each."""
     topic = filled(kafka, count, packing)
-    connection = Connection("k", "kafka", {"broker": kafka.address})
-    source = Kafka.create(Given("s", {"topic": topic}, connection=connection)).for_envelope("none")
+    connection = ExternalConnection("k", "kafka", {"broker": kafka.address})
+    source = create_upstream("kafka", UpstreamSpec("s", {"topic": topic}, connection=connection)).bind(
+        None, "none", ()
+    )
     works: dict[str, Callable[[], int]] = {
         "Tidegate": lambda: ours(source),
         f"consume(10000) + {name}": lambda: plain(consumed(kafka, topic, count), loads),

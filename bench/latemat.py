@@ -19,7 +19,8 @@ must give as many rows.
 
 Asked for: on at least 5 times faster than off for runs at 1e-3 and 60 columns; nowhere slower than 1.1 times off; no slower than
 the best of the other three where matches come in a range or in runs, and within 1.3 times where they are scattered. The first is
-told by `lr`: for `er` the rosters (`stats/roster.py`) leave out the same pages whether it is on or off, which makes off 30 times
+told by `lr`: for `er` the rosters (`storage/stats/page_values.py`) leave out the same pages whether it is on or off, which
+makes off 30 times
 faster than it was without them, and leaves on little to win.
 
 The table is kept (`--dir`, by default tidegate-hits in the folder for temporary files)
@@ -59,8 +60,8 @@ SHORT = 0.005
 
 def made(folder: Path, rows: int) -> Path:
     """The folder with the lake and links to its parts, made if it is not there yet."""
-    from tidegate.shard import part
-    from tidegate.stats import roster
+    from tidegate.storage.part import encode as part
+    from tidegate.storage.stats import page_values as roster
 
     sources = "".join(map(inspect.getsource, (part.encode_part, part.layout, roster, hits)))
     mark = f"1 part a million {part.ROW_GROUP_ROWS} {part.PAGE_ROWS} {sources}"
@@ -273,7 +274,7 @@ def markdown(data: dict[str, Any]) -> str:
     missed = sum(bool(verdicts(line)) for line in data["lines"])
     lines += [
         "",
-        f"{len(data['lines']) - missed} of {len(data['lines'])} questions meet all that was asked for.",
+        f"{len(data['lines']) - missed} of {len(data['lines'])} queries meet all targets.",
     ]
     return "\n".join(lines)
 
@@ -288,9 +289,9 @@ def _row(line: dict[str, Any]) -> str:
 
 PREFACE = """# Reading few rows of wide parts
 
-`python -m bench.latemat --rows {rows}`: rows of 60 columns in parts of a million (made up, shaped like a web analytics log), one
-thread, CPU time (user and system), best of {repeat}, warm page cache, engines in turns on the very same files. `bench/hits.py` has
-the kinds.
+Measured by `python -m bench.latemat --rows {rows}`. Rows have 60 columns and are generated in the shape of a web analytics log,
+in parts of a million rows. Figures are CPU time (user and system) of one thread, best of {repeat}, with a warm page cache. The
+engines take turns on the same files. `bench/hits.py` describes the kinds of filters.
 """
 
 

@@ -29,18 +29,19 @@ import numpy as np
 import pyarrow as pa
 
 from bench.interpret import START, delta_log
-from tidegate.expr.types import INT8, JSONB, TIMESTAMPTZ
-from tidegate.shard.change import Append, Create, Part
-from tidegate.shard.machine import Machine
-from tidegate.shard.parts import SCHEMA, Parts, Segment
-from tidegate.shard.state import FORMAT
-from tidegate.stats import codec
-from tidegate.stats.column import ColumnStats, Form
-from tidegate.stats.facts import WHOLE, name_of
-from tidegate.stats.frame import Frame
-from tidegate.stats.json import MAP, NUMBER, JsonStats
-from tidegate.store.file import FileBlob
-from tidegate.store.sql import SqliteConsensus
+from tidegate.expr.model.types import INT8, JSONB, TIMESTAMPTZ
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.consensus.sql import SqliteConsensus
+from tidegate.storage.part.part import Part
+from tidegate.storage.shard.changes import Append, Create
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.parts import PARTS_SCHEMA, Parts, Segment
+from tidegate.storage.shard.state import FORMAT
+from tidegate.storage.stats import Form, Frame, fact_name
+from tidegate.storage.stats import encode as codec
+from tidegate.storage.stats.columns import WHOLE_BIT
+from tidegate.storage.stats.json.model import MAP, NUMBER, JsonStats
+from tidegate.storage.stats.model import ColumnStats
 
 COLUMNS = [("created_at", TIMESTAMPTZ), ("payload", JSONB), ("customer", INT8)]
 TIERS = (0.8, 0.16, 0.032, 0.008)
@@ -74,7 +75,7 @@ def segment(rng: np.random.Generator, first: int, n: int) -> Segment:
         "stats": b"",
     }
     columns: dict[str, pa.Array] = {
-        name: pa.repeat(pa.scalar(value, SCHEMA.field(name).type), n) for name, value in fixed.items()
+        name: pa.repeat(pa.scalar(value, PARTS_SCHEMA.field(name).type), n) for name, value in fixed.items()
     }
     columns |= {
         "id": pa.array(minute),
@@ -83,8 +84,11 @@ def segment(rng: np.random.Generator, first: int, n: int) -> Segment:
         "written": pa.array(at),
     }
     columns |= {"name": hexadecimal(rng, n, 24, "part/s1/"), "digest": hexadecimal(rng, n, 32)}
-    columns |= {"expires": pa.nulls(n, pa.int64()), "order": pa.array([[]] * n, SCHEMA.field("order").type)}
-    table = pa.table({name: columns[name] for name in SCHEMA.names}, schema=SCHEMA)
+    columns |= {
+        "expires": pa.nulls(n, pa.int64()),
+        "order": pa.array([[]] * n, PARTS_SCHEMA.field("order").type),
+    }
+    table = pa.table({name: columns[name] for name in PARTS_SCHEMA.names}, schema=PARTS_SCHEMA)
     return Segment("", table, known=Frame(np.full(n, 1000), facts(minute)))
 
 
@@ -92,15 +96,15 @@ def facts(minute: np.ndarray) -> dict[str, pa.Array]:
     """The statistics of parts: times and payload.ts rise, customers wander."""
     n, zero = len(minute), pa.repeat(pa.scalar(0, pa.int64()), len(minute))
     begin, wander = (START + minute * 60) * 1_000_000, minute * 7 % 100_000
-    lanes = {(1,): 1 << MAP, (1, "ts"): 1 << NUMBER | 1 << WHOLE}
-    result = {name_of("nulls", node): zero for node in ((0,), (1,), (1, "ts"), (2,))}
+    lanes = {(1,): 1 << MAP, (1, "ts"): 1 << NUMBER | 1 << WHOLE_BIT}
+    result = {fact_name("nulls", node): zero for node in ((0,), (1,), (1, "ts"), (2,))}
     result |= {
-        name_of("lanes", node): pa.repeat(pa.scalar(bits, pa.uint16()), n) for node, bits in lanes.items()
+        fact_name("lanes", node): pa.repeat(pa.scalar(bits, pa.uint16()), n) for node, bits in lanes.items()
     }
     for side, time_, number in (("low", 0, 0), ("high", 59_000_000, 59)):
-        result[name_of(side, (0,))] = pa.array(begin + time_)
-        result[name_of(f"number_{side}", (1, "ts"))] = unscaled(minute * 60 + number)
-        result[name_of(side, (2,))] = pa.array(wander + (50 if number else 0))
+        result[fact_name(side, (0,))] = pa.array(begin + time_)
+        result[fact_name(f"number_{side}", (1, "ts"))] = unscaled(minute * 60 + number)
+        result[fact_name(side, (2,))] = pa.array(wander + (50 if number else 0))
     return result
 
 
@@ -161,13 +165,12 @@ def _status(key: str) -> float:
 
 def ours(root: Path, parts: int) -> dict[str, float]:
     """Opening, appending and pruning."""
-    import tidegate.expr.functions  # noqa: F401  # fills the registry
     from bench.interpret import question
-    from tidegate.expr.interpret import Interpretation
-    from tidegate.sql.bind import expression
+    from tidegate.expr.domain.interpret import Interpretation
+    from tidegate.sql.bind.query import bind_expression
 
     sql, now, _ = question(parts)
-    condition = expression(sql, COLUMNS)
+    condition = bind_expression(sql, COLUMNS)
     base, start = resident(), time.perf_counter()
     shard = machine(root)
     state = shard.fetch()
@@ -192,7 +195,7 @@ def ours(root: Path, parts: int) -> dict[str, float]:
     for i in range(40):
         made = new_part(shard.fetch().upper, parts + i)
         appends.append(
-            timed(lambda p=made: shard.change(lambda s: Append(s.upper, s.upper + 1, (p,), p.name)))[0]
+            timed(lambda p=made: shard.update(lambda s: Append(s.upper, s.upper + 1, (p,), p.name)))[0]
         )
     appends.sort()
     found = {"open": opened, "prune": first, "again": again, "memory": memory, "kept": kept}
@@ -273,7 +276,7 @@ def main(parts: int) -> None:
     print(text)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "metadata.md").write_text(
-        f"# A million parts\n\n`make bench-metadata`; best of three.\n\n{text}\n"
+        f"# A million parts\n\nMeasured by `make bench-metadata`; each figure is the best of three.\n\n{text}\n"
     )
     if other["open"] < 5 * mine["open"] or other["memory"] < 2 * mine["memory"]:
         sys.exit("opening is less than 5× faster, or takes more than half the memory")

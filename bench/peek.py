@@ -47,7 +47,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pyarrow as pa
 
-from tidegate.shard.change import Part
+from tidegate.storage.part.part import Part
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (10, 1_000, 100_000)
@@ -88,7 +88,7 @@ def rows(parts: int) -> pa.Table:
 
 def made(folder: Path, parts: int, metadata: str) -> Path:
     """The folder of a lake of so many parts, made if it is not there."""
-    from tidegate.shard import part
+    from tidegate.storage.part import encode as part
 
     mark = f"{part.PAGE_ROWS} {inspect.getsource(part.layout)} {inspect.getsource(rows)} {inspect.getsource(_make)} {ROWS} {TABLE}"
     root = folder / f"{parts}-{metadata}-{hashlib.sha256(mark.encode()).hexdigest()[:8]}"
@@ -104,20 +104,20 @@ def _make(root: Path, parts: int, metadata: str) -> None:
     """Up to a hundred parts are written; more are the same files once more, under other names."""
     import tidegate
     from tidegate.config import Config
-    from tidegate.shard.batch import conform
-    from tidegate.shard.merge import Block
-    from tidegate.shard.writer import INFLATION, schema_of
+    from tidegate.storage.part.conform import conform
+    from tidegate.storage.part.merge import Block
+    from tidegate.storage.shard.shard import INFLATION
 
     distinct = min(DISTINCT, parts)
     given = rows(distinct)
     size = -(-(given.nbytes + 16 * len(given)) // (INFLATION * distinct))
     with tidegate.open(url_of(root / "lake", metadata), config=Config(part_bytes=size)) as db:
         db.sql(f"CREATE TABLE {TABLE}")
-        shard = db._open.table("orders")
+        shard = db.context.table("orders")
         state = shard.machine.fetch()
-        columns = conform(schema_of(state), given)
+        columns = conform(state.schema, given)
         once = np.ones(len(given), np.int64)
-        seeds = list(shard.write(state, schema_of(state), Block(columns, once, once)))
+        seeds = list(shard.write(state, state.schema, Block(columns, once, once)))
         assert len(seeds) == distinct, f"{len(seeds)} parts instead of {distinct}"
         copied = [_copy(root / "lake", seed, i) for seed in seeds for i in range(parts // distinct)]
         for first in range(0, parts, AT_ONCE):
@@ -144,7 +144,7 @@ def upload(lake: Path, options: dict[str, str], prefix: str) -> str:
     """Puts all objects of a lake on the S3 server; the URL of the lake there."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from tidegate.store.object import ObjectBlob
+    from tidegate.storage.blob.object_store import ObjectBlob
 
     blob = ObjectBlob.open(f"s3://lake/{prefix}", **options)
     files = [path for path in lake.rglob("*") if path.is_file()]
@@ -318,15 +318,16 @@ def markdown(data: dict[str, Any]) -> str:
         [
             *lines,
             "",
-            *([f"Not met: {'; '.join(not_met)}."] if not_met else ["All that was asked for is met."]),
+            *([f"Not met: {'; '.join(not_met)}."] if not_met else ["All targets are met."]),
         ]
     )
 
 
-PREFACE = """# Ten rows, by the number of parts
+PREFACE = """# Reading ten rows, by the number of parts
 
-`make bench-peek`: p50 of {times} queries from SQL to Arrow after {warm} to warm up, the best of {rounds} fresh processes; parts
-of {rows} rows. Spark 4.3 in local mode reads the same files; "again" is with a DataFrame that was made before.
+Measured by `make bench-peek`: the median time from SQL to Arrow of {times} queries after {warm} warm-up queries, in the best of
+{rounds} fresh processes. Parts have {rows} rows. Spark 4.3 in local mode reads the same files; "again" uses an existing
+DataFrame.
 
 """
 

@@ -324,8 +324,8 @@ def markdown(data: dict[str, Any]) -> str:
         sql = line["sql"].replace("|", "\\|")
         lines.append(f"| `{sql}` | {line['needed']} | {' | '.join(cell(line[e]) for e in ENGINES)} |")
     for label, what in (
-        ("filters that spare **reading** files", "read"),
-        ("filters that spare **opening** files", "opened"),
+        ("filters that avoid **reading** files", "read"),
+        ("filters that avoid **opening** files", "opened"),
     ):
         scores = [f"**{score(data, e, what)}** of {len(FILTERS)}" for e in ENGINES]
         lines.append(f"| {label} | | {' | '.join(scores)} |")
@@ -356,11 +356,12 @@ def main() -> None:
         )
 
 
-PREFACE = """# What is read of twenty parts
+PREFACE = """# How many of twenty parts are read
 
-`make bench-prune`. Each cell: files whose rows are read / files opened at all (a footer counts), of 20.
-"needed": parts that do hold a matching row. Times are timestamptz. What is called wrong rows: DataFusion (and deltalake, which
-runs it) compares the difference of two times with an interval by days first, and the difference is all nanoseconds: all rows pass.
+Measured by `make bench-prune`. Each cell shows, of 20 files, how many have rows read / how many are opened at all (reading a
+footer counts). "needed" is the number of parts that contain a matching row. Times are timestamptz. "cannot say it" means that
+the engine cannot express the filter. "wrong rows" means this: DataFusion (and deltalake, which runs it) compares the difference
+of two times with an interval by days first. The difference consists only of nanoseconds, so all rows pass.
 
 """
 

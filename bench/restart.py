@@ -12,7 +12,7 @@ of them are valid at the end.
 |---|---|
 | restart | open the database, and know how far the source has come: what ingestion needs to go on |
 | first read | `SELECT count(*), max(amount) FROM window_30d WHERE customer < 10`: reads rows of all of the 30 days |
-| drop | `expire` of one part that has ended, of so many rows |
+| drop | `expire_parts` of one part that has ended, of so many rows |
 
 What a restart reads is the newest rollup of the log and the entries behind it, of which there are up to 128. So that both databases
 are met at the same point, both have written a rollup three weeks before the end: what follows it is what three weeks bring. Restart
@@ -42,10 +42,10 @@ import pyarrow as pa
 import tidegate
 from tidegate.clock import ManualClock
 from tidegate.config import Config
-from tidegate.expr.types import INT8, MZ_TIMESTAMP, TEXT, TIMESTAMPTZ
-from tidegate.shard.expire import expire
-from tidegate.shard.schema import Schema
-from tidegate.shard.writer import Shard
+from tidegate.expr.model.types import INT8, MZ_TIMESTAMP, TEXT, TIMESTAMPTZ
+from tidegate.storage.maintain.expire import expire_parts
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.shard import Shard
 
 RESULTS = Path(__file__).parent / "results"
 START = 1_600_000_000_000
@@ -89,7 +89,7 @@ def lived(place: Path, days: int, *, keep: bool) -> int:
     clock, rng = ManualClock(START), np.random.default_rng(1)
     with tidegate.open(place, clock=clock, config=Config(audit=0.0)) as db:
         columns = [(name, type_, True) for name, type_ in (*COLUMNS, *BOUNDS)]
-        lake = db._open
+        lake = db.context
         lake.catalog.create_table(NAME, Schema.of(columns), {"validity": [4, 5], "hidden": [4, 5]})
         lake.catalog.create_table(KEPT, Schema.of(columns[: len(COLUMNS)]), {})
         for batch in range(days * BATCHES):
@@ -97,7 +97,7 @@ def lived(place: Path, days: int, *, keep: bool) -> int:
             given = rows(rng, clock.now())
             shard = lake.table(NAME)
             shard.append(bounded(given), positions={POSITION: batch})
-            expire(shard)
+            expire_parts(shard)
             if keep:
                 lake.table(KEPT).append(given)
             if batch % (2 * BATCHES) == 0 or batch % (7 * BATCHES) == 0:
@@ -121,7 +121,7 @@ def restarted(place: Path, now: int, table: str) -> dict[str, Any]:
         db.sql(READ.format(table, where))
     before = time.process_time()
     with tidegate.open(place, clock=ManualClock(now), config=Config(audit=0.0)) as db:
-        state = db._open.table(table).machine.fetch()
+        state = db.context.table(table).machine.fetch()
         reached = state.positions.get(POSITION)
         opened = time.process_time()
         result = db.sql(READ.format(table, where))
@@ -142,8 +142,8 @@ def dropped(size: int) -> float:
     clock = ManualClock(START)
     with tempfile.TemporaryDirectory() as folder, tidegate.open(Path(folder) / "lake", clock=clock) as db:
         schema = Schema.of([("id", INT8, True), *((name, type_, True) for name, type_ in BOUNDS)])
-        db._open.catalog.create_table("t", schema, {"validity": [1, 2], "retention_ms": 0})
-        shard = db._open.table("t")
+        db.context.catalog.create_table("t", schema, {"validity": [1, 2], "retention_ms": 0})
+        shard = db.context.table("t")
         best = float("inf")
         for _ in range(RUNS):
             best = min(best, _dropped(shard, clock, size))
@@ -155,7 +155,7 @@ def _dropped(shard: Shard, clock: ManualClock, size: int) -> float:
     shard.append({"id": np.arange(size), "_lower": pa.nulls(size, pa.int64()), "_upper": ends})
     clock.advance(DAY)
     before = time.process_time()
-    many = expire(shard)
+    many = expire_parts(shard)
     took = time.process_time() - before
     assert many == 1
     return took
@@ -222,7 +222,7 @@ def main(days: list[int], *, keep: bool) -> int:
     print(page)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "restart.md").write_text(
-        f"# bench-restart: {' and '.join(map(str, days))} days of history\n\n{page}\n"
+        f"# Restarting with {' and '.join(map(str, days))} days of history\n\nMeasured by `make bench-restart`.\n\n{page}\n"
     )
     good = all(ratio(found, what) <= 1.3 for what in ("restart", "read"))
     return 0 if good else 1

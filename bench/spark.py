@@ -65,7 +65,7 @@ def rows(day: int, count: int) -> pa.Table:
 
 def made(folder: Path, parts: int, count: int) -> Path:
     """A lake of so many parts, made if it is not there."""
-    from tidegate.shard import part
+    from tidegate.storage.part import encode as part
 
     mark = f"{inspect.getsource(part.layout)} {inspect.getsource(rows)} {TABLE}"
     root = folder / f"{parts}x{count}-{hashlib.sha256(mark.encode()).hexdigest()[:8]}"
@@ -209,15 +209,14 @@ def markdown(data: dict[str, Any]) -> str:
             f" | {line['ratio']:.2f} | ≤ {line['most']:.2f} |"
         )
     not_met = missed(data)
-    return "\n".join(
-        [*lines, "", f"Not met: {'; '.join(not_met)}." if not_met else "All that was asked for is met."]
-    )
+    return "\n".join([*lines, "", f"Not met: {'; '.join(not_met)}." if not_met else "All targets are met."])
 
 
 PREFACE = """# Reading on Spark
 
-`make bench-spark`: the best of {rounds} rounds, taking turns, in one session of Spark 4.3 with two cores; plain Parquet is
-`spark.read.parquet` of the same files. Plans are of {planned:,} parts here and {few} files there.
+Measured by `make bench-spark`: the best of {rounds} rounds in one session of Spark 4.3 with two cores, with both sides taking
+turns. "Plain Parquet" is `spark.read.parquet` of the same files. The rows named "plan" measure planning, with {planned:,} parts
+for Tidegate and {few} files for plain Parquet.
 
 """
 

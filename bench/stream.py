@@ -88,12 +88,12 @@ def python(code: str, *arguments: str) -> list[str]:
 
 def sql(lake: str, *arguments: str) -> list[str]:
     """`tidegate sql`."""
-    return [sys.executable, "-m", "tidegate.serve.cli", "sql", "--lake", lake, *arguments]
+    return [sys.executable, "-m", "tidegate.cli", "sql", "--lake", lake, *arguments]
 
 
 def served(lake: str, client: Callable[[int, int], list[str]]) -> tuple[float, float, float]:
     """The peak of a server in MB, what it had before, and the seconds of its client."""
-    words = [sys.executable, "-m", "tidegate.serve.cli", "serve", "--lake", lake, "--port", "0", "--pg", "0"]
+    words = [sys.executable, "-m", "tidegate.cli", "serve", "--lake", lake, "--port", "0", "--pg", "0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout is not None
         told = ""

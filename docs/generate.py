@@ -1,43 +1,48 @@
-"""Prints docs/sql.md: the registry of functions, the aggregates, the settings, and what is known to differ from PostgreSQL.
+"""Prints docs/sql.md: functions, aggregates, settings, and the known differences from PostgreSQL.
 
-A difference on purpose is a function in tests/differential/differences.py whose docstring says what it is; a row that no
-such function explains fails the test. So the list below the table is complete, as far as the tests look.
+Each intended difference is a function in tests/differential/differences.py, and its docstring describes it. The differential
+tests fail for a row that differs and that none of these functions explains. The list on the page is therefore as complete as
+the tests.
 """
 
 import inspect
 import sys
 
+from docs.reference import document
 from tests.differential.differences import DIFFERENCES
 from tidegate.config import Config
-from tidegate.expr.document import document
-from tidegate.plan import aggregate
-from tidegate.session.settings import spelled
+from tidegate.plan.aggregate import aggregate_reference
+from tidegate.settings import spelled
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     told = [" ".join((inspect.getdoc(explains) or "").split()) for explains in DIFFERENCES]
     scalars, differences = document().split("## Differences", 1)
-    page = f"{scalars}{aggregate.document()}\n{settings()}\n## Differences{differences}"
-    return page + "\nSeen by the tests, and meant:\n\n" + "".join(f"- {one}\n" for one in told)
+    page = f"{scalars}{aggregate_reference()}\n{settings()}\n## Differences{differences}"
+    return (
+        page
+        + "\nIntended differences that the differential tests cover:\n\n"
+        + "".join(f"- {one}\n" for one in told)
+    )
 
 
 def settings() -> str:
-    """Every knob of `config.py`."""
+    """Returns the section with every setting of `config.py`."""
     known, scopes = Config(), Config.scopes()
     rows = (
         f"| `{name}` | {spelled(getattr(known, name))} | {scopes[name].value} | {said} |\n"
         for name, said in Config.meanings().items()
     )
     return (
-        "## Settings\n\nChanged by `SET name = value`, `db.set(name, value)`, for one query by `OPTIONS (name = value)`,"
-        " and for a process by `tidegate.open(url, config=Config(…))`. None of them changes what the right rows are.\n\n"
-        "| scope | who may change it | for whom it counts |\n|---|---|---|\n"
-        "| database | whoever opened the database: `tidegate.open`, `db.set`, `tidegate sql`. A session (`db.session()`), a client"
-        " of a server and `OPTIONS` are refused, with a SettingError | everybody who works with this open database |\n"
-        "| session | everybody | the statements of that session, or that query |\n"
-        "| limit | everybody; but a session or a client of a server can only go below the database's value | the same |\n\n"
-        "RESET in a session goes back to the database's value.\n\n"
+        "## Settings\n\nChange a setting by `SET name = value` or `db.set(name, value)`, for one query by `OPTIONS (name = value)`,"
+        " and for a process by `tidegate.open(url, config=Config(…))`. No setting changes which rows are the right answer.\n\n"
+        "| scope | who may change it | where it applies |\n|---|---|---|\n"
+        "| database | the owner of the database: `tidegate.open`, `db.set`, `tidegate sql`. A session (`db.session()`), a client"
+        " of a server and `OPTIONS` get a SettingError | to everyone who uses this open database |\n"
+        "| session | everyone | to the statements of that session, or to that query |\n"
+        "| limit | everyone, but a session or a client of a server can only lower the database's value | as for session |\n\n"
+        "RESET in a session restores the database's value.\n\n"
         "| setting | default | scope | meaning |\n|---|---|---|---|\n" + "".join(rows)
     )
 

@@ -24,8 +24,8 @@ from playwright.sync_api import sync_playwright
 
 import tidegate
 from tidegate.config import Config
-from tidegate.serve.desk import Desk
-from tidegate.serve.web.app import application
+from tidegate.server.gateway import Gateway
+from tidegate.server.web.app import application
 
 PICTURES = Path(__file__).parent / "pictures"
 START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
@@ -72,8 +72,8 @@ def lake(folder: Path) -> tidegate.Database:
 @contextmanager
 def served(db: tidegate.Database) -> Iterator[str]:
     """The pages of a lake, at a port that is free; their address."""
-    desk = Desk(db)
-    server = uvicorn.Server(uvicorn.Config(application(desk), log_config=None, lifespan="off", ws="none"))
+    gateway = Gateway(db)
+    server = uvicorn.Server(uvicorn.Config(application(gateway), log_config=None, lifespan="off", ws="none"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
@@ -82,7 +82,7 @@ def served(db: tidegate.Database) -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         server.should_exit = True
         thread.join()
-    desk.close()
+    gateway.close()
 
 
 def photograph(url: str, path: Path) -> None:

@@ -28,19 +28,17 @@ import numpy as np
 import pyarrow as pa
 
 import tidegate
-from tidegate.clock import ManualClock
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.reasons import describe, reasons
-from tidegate.expr.show import show
-from tidegate.expr.specs import Specs, Verdict
-from tidegate.expr.tree import Call, Expr, Literal, Now
-from tidegate.expr.types import FLOAT8, Kind
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.scan.prune import Asked
-from tidegate.shard.file import PartFile
-from tidegate.shard.reader import snapshot
-from tidegate.sql.bind import expression
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.reasons import describe, explain_verdict
+from tidegate.expr.domain.specs import Specs, Verdict
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.model.printer import show
+from tidegate.expr.model.tree import Call, Expr, Literal, Now
+from tidegate.expr.model.types import FLOAT8, Kind
+from tidegate.plan import MapFilterProject
+from tidegate.query.prune import PruningPredicate
+from tidegate.sql.bind.query import bind_expression
+from tidegate.storage.shard.snapshot import open_snapshot
 
 FOLDER = Path(__file__).parent / "pictures"
 NOW = dt.datetime(2026, 7, 1, tzinfo=dt.UTC)
@@ -77,17 +75,17 @@ class Lake:
             return [(column.name, column.type) for column in found.schema.columns]
 
     def _snapshot(self) -> Any:
-        return snapshot(self.db._open.collection(self.name))
+        return open_snapshot(self.db.context.collection(self.name))
 
     def bound(self, text: str) -> Expr:
         """An expression over the columns."""
-        return expression(text, self.columns)
+        return bind_expression(text, self.columns)
 
     def parts(self, condition: Expr) -> Interpretation:
         """What is known of all parts, for a condition."""
         with self._snapshot() as found:
             types = [type_ for _, type_ in self.columns]
-            asked = Asked.of(found, MapFilterProject.identity(types).filter(condition), NOW_MS)
+            asked = PruningPredicate.of(found, MapFilterProject.identity(types).filter(condition), NOW_MS)
             specs, _ = asked.of_part(0)
         return Interpretation(specs, (NOW_MS, NOW_MS))
 
@@ -95,7 +93,7 @@ class Lake:
         """The verdicts of the pages of each part."""
         with self._snapshot() as found:
             columns = [(column.id, column.type) for column in found.schema.columns]
-            frames = [PartFile.open(found.shard.machine, part).frame for part in found.parts()]
+            frames = [found.shard.machine.files.open(part).frame for part in found.parts()]
         assert all(frame is not None for frame in frames)
         of = [Interpretation(frame.specs(columns, {}), (NOW_MS, NOW_MS)) for frame in frames if frame]
         return [one.of(condition).verdict() for one in of]
@@ -103,7 +101,7 @@ class Lake:
 
 def orders() -> Lake:
     """Twelve parts of ten days; `n` counts orders, `v` is a number in most payloads and a text in some."""
-    db = tidegate.open("memory://", clock=ManualClock(NOW_MS))
+    db = tidegate.open("memory://", clock=tidegate.ManualClock(NOW_MS))
     db.sql("CREATE TABLE orders (id int8, created_at timestamptz, payload jsonb)")
     for part in range(12):
         ids = range(part * 100, part * 100 + 100)
@@ -116,7 +114,7 @@ def orders() -> Lake:
 
 def readings() -> Lake:
     """Ten parts of ten pages; `k` grows through each part, and the parts overlap."""
-    db = tidegate.open("memory://", clock=ManualClock(NOW_MS))
+    db = tidegate.open("memory://", clock=tidegate.ManualClock(NOW_MS))
     db.sql("CREATE TABLE readings (k int8, noise float8) CLUSTER BY (k)")
     for part in range(10):
         k = np.arange(81_920) + part * 30_000
@@ -225,9 +223,9 @@ def tree_picture(lake: Lake, part: int) -> Iterator[str]:
 
 def _known(node: Expr, known: Interpretation, part: int) -> str:
     """What a node may be; of a text that was JSON, the numbers that it spells."""
-    lanes = known.of(node).lanes
-    if lanes is not None and lanes.number.low is not None and lanes.number.high is not None:
-        low, high = (bound.to_pylist()[part] for bound in (lanes.number.low, lanes.number.high))
+    domain = known.of(node).json
+    if domain is not None and domain.number.low is not None and domain.number.high is not None:
+        low, high = (bound.to_pylist()[part] for bound in (domain.number.low, domain.number.high))
         return f"the text of a number, {low.normalize():f} .. {high.normalize():f}"
     return describe(node, known, part)
 
@@ -257,7 +255,7 @@ def fails_picture() -> Iterator[str]:
         "dim",
     )
     for i, said in enumerate(CURVES):
-        function = expression(said, [("x", FLOAT8)])
+        function = bind_expression(said, [("x", FLOAT8)])
         yield text(10, 96 + i * 110, said, "code")
         for j, (low, high) in enumerate(RANGES):
             yield from _curve(function, low, high, 90 + j * 320, 40 + i * 110)
@@ -296,10 +294,10 @@ def json_picture(lake: Lake) -> Iterator[str]:
     condition = lake.bound("""payload @> '{"v": 170}'""")
     known = lake.parts(condition)
     verdict = known.of(condition).verdict()
-    lanes = known.of(lake.bound("payload -> 'v'")).lanes
-    assert lanes is not None
-    low, high = (bound.to_pylist() for bound in (lanes.number.low, lanes.number.high))  # type: ignore[union-attr]  # it has some
-    texts = lanes.text.low.to_pylist()  # type: ignore[union-attr]  # likewise
+    domain = known.of(lake.bound("payload -> 'v'")).json
+    assert domain is not None
+    low, high = (bound.to_pylist() for bound in (domain.number.low, domain.number.high))  # type: ignore[union-attr]  # it has some
+    texts = domain.text.low.to_pylist()  # type: ignore[union-attr]  # likewise
     yield text(10, 22, show(condition), "code")
     yield from legend(10, 46, (*VERDICTS[:2], ("text", "texts at the same path")))
     for i in range(12):
@@ -352,7 +350,7 @@ def pictures() -> dict[str, str]:
 def why(lake: Lake, part: int, where: str) -> list[str]:
     """The reasons of one part, for who wants to compare."""
     condition = lake.bound(where)
-    return reasons(condition, lake.parts(condition), part)
+    return explain_verdict(condition, lake.parts(condition), part)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The reference of types and functions, printed from their declarations: `python -m tidegate.expr.document > docs/sql.md`.
+"""Generates the reference of types and functions from their declarations, for docs/sql.md (`docs/generate.py`).
 
-Nothing is written twice: a function's row is its signature, the first line of its docstring and its claims. What people
-must know beyond that, where Tidegate differs from PostgreSQL on purpose, is the text at the end.
+The row of a function consists of its signature, the first line of its docstring and its claims, so nothing is written twice.
+Only the differences from PostgreSQL are text of their own, at the end of the page.
 
 | trend | meaning |
 |---|---|
-| ↑ ↓ ↕ | bounds of that argument give bounds of the result: rising, falling, or either way |
-| – | only a constant does |
+| ↑ ↓ ↕ | bounds of that argument give bounds of the result: rising, falling, or one of the two |
+| – | only a constant gives bounds |
 | own rule | the function has a rule of its own |
 """
 
@@ -16,82 +16,100 @@ import inspect
 import sys
 from collections.abc import Iterator
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr.function import REGISTRY, Function, Trend
-from tidegate.expr.types import NAMES, SCALARS, Kind, Type
+from tidegate.expr.model.function import REGISTRY, Function, Trend
+from tidegate.expr.model.types import NAMES, SCALARS, Kind, Type
 
 _ARROWS = {Trend.UP: "↑", Trend.DOWN: "↓", Trend.EITHER: "↕", None: "–"}
 
 INTRO = """\
 # Types and functions
 
-This page is printed from the declarations (`make docs`); do not edit it by hand.
+This page is generated from the declarations of functions (`make docs`); do not edit it by hand.
 
-Every function is declared once: how it computes, how it behaves over ranges, and where it can fail. The column *prunes* says how
-statistics pass through it: ↑ (↓) the result rises (falls) with that argument, so bounds of the argument give bounds of the result;
-↕ it does one or the other; – only a constant lets anything through; *own rule*: it has a rule of its own; *sometimes*: the
-trend depends on the arguments (an interval without months, a constant unit). The column *fails* says where it
-can fail: *never*; *at ends*: where both ends of a range succeed, so does everything between; *anywhere*.
-A filter prunes a part if it is surely false there and nothing in it can fail.
+Each function is declared once: how it computes values, how it behaves over ranges, and when it can fail. A filter prunes a part
+if it is certainly false there and nothing in it can fail.
+
+The column *prunes* says how statistics pass through a function:
+
+| prunes | meaning |
+|---|---|
+| ↑ | the result rises with that argument, so bounds of the argument give bounds of the result |
+| ↓ | the result falls with that argument; bounds pass through as well |
+| ↕ | the result either rises or falls with that argument |
+| – | bounds pass through only if the argument is a constant |
+| own rule | the function has its own rule for bounds |
+| sometimes | the trend depends on the arguments: an interval without months, a constant unit |
+
+The column *fails* says when a function can fail:
+
+| fails | meaning |
+|---|---|
+| never | it never fails |
+| at ends | if both ends of a range succeed, everything between them succeeds |
+| anywhere | any value may fail |
 """
 
 DIFFERENCES = """\
 ## Differences from PostgreSQL
 
-Semantics are PostgreSQL's, except for what is listed here.
+Semantics are those of PostgreSQL, except for the differences listed here.
 
-Decided:
+General:
 
-- AND and OR do not depend on order: for AND, False beats an error, an error beats NULL. CASE, COALESCE are lazy.
+- AND and OR do not depend on the order of their arguments. For AND, False wins over an error, and an error wins over NULL. CASE
+  and COALESCE are lazy.
 - Text is ordered and compared by code point. The session's time zone is UTC.
-- `mz_now()` is milliseconds since 1970, and is compared exactly in the unit of the other side.
+- `mz_now()` is milliseconds since 1970. It is compared exactly, in the unit of the other side.
 
 Numbers:
 
-- `numeric` without precision is `numeric(38,18)`; integers become `numeric(5|10|19, 0)`, and literals keep the digits they have.
-  `+` and `-` keep the greater scale; `*` has the sum of both, cut where more than 38 digits would be needed, but never below the
-  greater one (at most 18); `/` has 18 or more. Overflow is an error.
-- `greatest`, `least`, `coalesce` and CASE over numerics give a numeric with the most digits that any argument has, before and
-  after the point. `round(x, n)` keeps the type of x.
+- `numeric` without precision is `numeric(38,18)`. Integers become `numeric(5|10|19, 0)`, and literals keep their digits. `+`
+  and `-` keep the greater scale. `*` has the sum of both scales; if the result would need more than 38 digits, the scale is
+  reduced, but never below the greater one (at most 18). `/` has a scale of 18 or more. Overflow is an error.
+- `greatest`, `least`, `coalesce` and CASE over numerics return a numeric with as many digits before and after the point as any
+  argument has. `round(x, n)` keeps the type of x.
 - A literal has at most 38 digits; `1e300` is a float8. Casting to mz_timestamp rounds down.
 
 Text:
 
-- Regular expressions run on RE2: no back references, no lookaround; of alternatives the first wins, not the longest; an empty match
-  right behind another match is none; `\\y`, `\\m`, `\\M` see ASCII words. What RE2 cannot do is an error of the row.
-- An optional group of `regexp_match` that took no part, but could match nothing, is '' and not NULL.
-- `concat(true)` is 'true'. `convert_from` and `convert_to` know UTF8 and LATIN1. `upper` and `lower` follow Unicode.
+- Regular expressions run on RE2. There are no back references and no lookaround. The first matching alternative wins, not the
+  longest. An empty match right after another match does not count. `\\y`, `\\m` and `\\M` recognise ASCII words. What RE2 does
+  not support is an error of the row.
+- If an optional group of `regexp_match` takes no part in the match, but could match the empty text, it is '' and not NULL.
+- `concat(true)` is 'true'. `convert_from` and `convert_to` support UTF8 and LATIN1. `upper` and `lower` follow Unicode.
 
 Times:
 
-- `date + 'a string'` reads the string as an interval; `timestamp - 'a string'` as a timestamp, as in PostgreSQL: write
+- `date + 'a string'` reads the string as an interval. `timestamp - 'a string'` reads it as a timestamp, as in PostgreSQL: write
   `INTERVAL '30 days'` there.
-- `now`, `today`, `epoch` and the like are not read from text. Zones are those of the tz database that comes with Tidegate.
-- Only a result can leave the calendar, not a step on the way to it.
+- `now`, `today`, `epoch` and similar words are not read from text. Time zones are those of the tz database that comes with
+  Tidegate.
+- Only the result of an expression can be out of the calendar's range, not an intermediate step.
 
 JSON:
 
-- jsonb is canonical text: keys by length, then bytes; trailing zeros of numbers are dropped; ordered by that text. Nesting goes
-  to 400 levels, and an exponent may stand for 1,000 zeros.
-- There are no casts to jsonb but from text: use `to_jsonb`. An odd number of arguments of `jsonb_build_object` is an error of
+- jsonb is canonical text: keys are sorted by length, then by bytes, and numbers have no trailing zeros. It is ordered by that
+  text. Nesting is limited to 400 levels, and an exponent to 1,000 zeros.
+- Only text can be cast to jsonb: use `to_jsonb` for other types. An odd number of arguments of `jsonb_build_object` is an error of
   the row.
 
 Arrays and records:
 
-- Arrays of arrays are arrays whose elements are arrays: `a[1]` of an `int8[][]` is an `int8[]` (PostgreSQL gives NULL),
-  rows may differ in size, and subscripts always start at 1. `a[:j]` and `a[i:]` count from 1 and to the end.
-- `ROW(1, NULL) = ROW(1, NULL)` compares records as stored ones are compared: NULL fields are equal, and greatest.
-- `cardinality` of an array of arrays counts the innermost elements; `array_position` takes no start.
+- An array of arrays is an array whose elements are arrays: `a[1]` of an `int8[][]` is an `int8[]` (PostgreSQL gives NULL),
+  inner arrays may differ in size, and subscripts always start at 1. `a[:j]` starts at 1, and `a[i:]` goes to the end.
+- `ROW(1, NULL) = ROW(1, NULL)` compares records as stored records are compared: NULL fields are equal, and greater than other
+  values.
+- `cardinality` of an array of arrays counts the innermost elements. `array_position` does not accept a start.
 
 SQL:
 
-- `==` is `=`, a select list may end with a comma, a subquery in FROM needs no alias, and `(r).x` is how a field is read.
+- `==` means `=`, a select list may end with a comma, and a subquery in FROM needs no alias. Write `(r).x` to read a field.
 - Not supported, each with a clear error: `$1`, `U&''`, `x''`, SIMILAR TO, named arguments, collations other than "C".
 """
 
 
 def document() -> str:
-    """The whole page."""
+    """Returns the page without aggregates and settings."""
     return "\n".join([INTRO, *_types(), *_functions(), *_casts(), DIFFERENCES])
 
 

@@ -1,9 +1,9 @@
-"""Filters on paths inside JSON leave out parts.
+"""Filters on paths inside JSON prune parts.
 
     python examples/json_events.py
 
-Statistics are kept for each path of a jsonb column, and for each JSON type at that path apart: a path that holds numbers in most
-rows and a text in some still has bounds for its numbers. Nothing is declared beforehand.
+Statistics are collected for each path of a jsonb column, separately for each JSON type at that path: a path with numbers in most
+rows and text in some still has bounds for its numbers. Nothing is declared in advance.
 """
 
 import json
@@ -17,7 +17,7 @@ with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
     db = tidegate.open(folder)
     db.sql("CREATE TABLE events (id int8, payload jsonb)")
 
-    # Twenty-four batches, one an hour. `ts` counts milliseconds; `v` is a number, but now and then somebody sends a text.
+    # One batch per hour. `ts` is in milliseconds; `v` is a number, but a text in one row of a hundred.
     for hour in range(24):
         ids = range(hour * 1000, hour * 1000 + 1000)
         payloads = [
@@ -28,24 +28,24 @@ with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
             }
             for i in ids
         ]
-        db.append("events", {"id": list(ids), "payload": [json.dumps(one) for one in payloads]})
+        db.append("events", {"id": list(ids), "payload": [json.dumps(payload) for payload in payloads]})
 
-    def ask(sql: str) -> None:
-        """The answer, how it was come by, and what was read for it."""
+    def run(sql: str) -> None:
+        """Prints the answer, the path that found it, and how many parts were read."""
         r = db.sql(sql)
         print(
             f"{sql}\n    {r.rows()[0][0]:,} rows; {r.path}: {r.scan.parts_read} of {r.scan.parts_total} parts"
         )
 
     count = "SELECT count(*) FROM events WHERE"
-    ask(f"{count} (payload->>'ts')::int8 >= {22 * HOUR_MS}")  # a number
-    ask(f"{count} (payload->>'ts')::int8 / {HOUR_MS} = 5")  # arithmetic on it
-    ask(f"{count} payload->'user'->>'country' = 'np' AND id % 2 = 0")  # a text, one level down
-    ask(f"{count} to_timestamp((payload->>'ts')::float8 / 1000) < '1970-01-01 03:00+00'")  # as a time
-    ask(f"""{count} payload @> '{{"v": 235}}'""")  # of mixed types: the bounds of the numbers
-    ask(f"{count} payload->>'v' = 'unknown'")  # and those of the texts
+    run(f"{count} (payload->>'ts')::int8 >= {22 * HOUR_MS}")  # a number
+    run(f"{count} (payload->>'ts')::int8 / {HOUR_MS} = 5")  # arithmetic on it
+    run(f"{count} payload->'user'->>'country' = 'np' AND id % 2 = 0")  # a text, one level down
+    run(f"{count} to_timestamp((payload->>'ts')::float8 / 1000) < '1970-01-01 03:00+00'")  # as a time
+    run(f"""{count} payload @> '{{"v": 235}}'""")  # of mixed types: the bounds of the numbers
+    run(f"{count} payload->>'v' = 'unknown'")  # and the bounds of the texts
 
-    # What a condition can do, and what stands in the way of the other.
+    # What the first condition prunes, and why the second prunes nothing.
     print()
     for condition, can_prune, pruned, _whole, why in db.sql(
         f"EXPLAIN FILTER PUSHDOWN SELECT id FROM events WHERE (payload->>'ts')::int8 < {HOUR_MS}"

@@ -1,9 +1,9 @@
-"""A topic of Kafka as a collection: each key has its last value, and positions are kept with the rows.
+"""A Kafka topic as a collection: each key has its last value, and positions are stored with the rows.
 
     pip install 'tidegate[ingest]'
     TIDEGATE_KAFKA=localhost:9092 python examples/kafka_source.py
 
-It makes a topic of its own on that broker, and deletes it at the end.
+It creates a topic on that broker and deletes it at the end.
 """
 
 import json
@@ -19,7 +19,7 @@ import tidegate
 
 broker = os.environ.get("TIDEGATE_KAFKA")
 if broker is None:
-    sys.exit("TIDEGATE_KAFKA says where the broker is: TIDEGATE_KAFKA=localhost:9092")
+    sys.exit("set TIDEGATE_KAFKA to the address of a broker: TIDEGATE_KAFKA=localhost:9092")
 
 topic = f"tidegate-example-{secrets.token_hex(4)}"
 admin = AdminClient({"bootstrap.servers": broker})
@@ -28,13 +28,13 @@ producer = Producer({"bootstrap.servers": broker})
 
 
 def send(key: str, value: dict[str, object] | None) -> None:
-    """A record; without a value it says that the key is gone."""
+    """Sends a record; without a value it deletes the key."""
     producer.produce(topic, key=key, value=None if value is None else json.dumps(value))
 
 
 with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
     db = tidegate.open(folder)
-    # A secret would be SASL PASSWORD 'env:KAFKA_PASSWORD': only that is stored.
+    # A secret is written as SASL PASSWORD 'env:KAFKA_PASSWORD': only this reference is stored.
     db.sql(f"CREATE CONNECTION k TO KAFKA (BROKER '{broker}')")
     db.sql(f"""
         CREATE SOURCE accounts FROM KAFKA CONNECTION k (TOPIC '{topic}')
@@ -48,28 +48,28 @@ with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
     for i in range(1000):
         send(f"a{i:03}", {"balance": i, "state": "open" if i % 4 else "closed"})
     producer.flush(30)
-    done = db.ingest("accounts", once=True, spark=False).progress()
+    progress = db.ingest("accounts", once=True, spark=False).progress()
     print(
-        f"first: {done.records:,} records, {done.kept} rows kept, {done.filtered} closed accounts not stored"
+        f"first: {progress.records:,} records, {progress.kept} rows kept, {progress.filtered} closed accounts not stored"
     )
 
-    for i in range(1, 100, 2):  # new balances: the old rows are found, and taken away in the same batch
+    for i in range(1, 100, 2):  # new balances: the same batch retracts the old rows
         send(f"a{i:03}", {"balance": 1_000_000 + i, "state": "open"})
     send("a001", None)  # a tombstone
     send(
         "a002", {"balance": "lots", "state": "open"}
-    )  # not a number: the account has no row until it has a value again
+    )  # not a number: the account has no row until its next value
     producer.flush(30)
-    done = db.ingest("accounts", once=True, spark=False).progress()
-    print(f"then: {done.records} records, {done.bad} bad")
+    progress = db.ingest("accounts", once=True, spark=False).progress()
+    print(f"then: {progress.records} records, {progress.bad} bad")
 
     rich, total = db.sql("SELECT count(*) FILTER (WHERE balance > 1000000), count(*) FROM accounts").rows()[0]
     print(f"accounts: {total}, of them {rich} rich")
-    gone = db.sql("SELECT balance FROM accounts WHERE id = 'a001'").rows()
-    print(f"a001: {gone}")
+    deleted = db.sql("SELECT balance FROM accounts WHERE id = 'a001'").rows()
+    print(f"a001: {deleted}")
     print(f"bad: {db.sql('SELECT message FROM accounts_errors').rows()[0][0]}")
 
-    # Where it stands is in the lake, by partition: no group to rebalance, no checkpoint to lose.
+    # Positions are in the lake, by partition: no consumer group to rebalance, no checkpoint to lose.
     status = db.status().sources["accounts"]
     print(
         f"batches: {status.batches}; nothing new: {db.ingest('accounts', once=True, spark=False).progress().records}"

@@ -1,10 +1,10 @@
-"""A lake in a bucket, with no server beside it.
+"""A lake in a bucket, without any server.
 
     AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=… AWS_REGION=… TIDEGATE_S3=s3://bucket/example python examples/object_store.py
 
-Parts are objects; metadata is numbered objects beside them, each created once, so that of two writers one wins and the other
-follows. `?metadata=postgresql://…` puts the metadata into a PostgreSQL instead. AWS_ENDPOINT_URL names
-another server than Amazon's.
+Parts are objects; metadata is numbered objects beside them, each created once, so that of two concurrent writers one wins and the
+other retries. `?metadata=postgresql://…` puts the metadata into PostgreSQL instead. AWS_ENDPOINT_URL names an S3 server other than
+Amazon's.
 """
 
 import os
@@ -17,7 +17,7 @@ import tidegate
 
 bucket = os.environ.get("TIDEGATE_S3")
 if bucket is None:
-    sys.exit("TIDEGATE_S3 says where: TIDEGATE_S3=s3://bucket/prefix")
+    sys.exit("set TIDEGATE_S3 to a bucket: TIDEGATE_S3=s3://bucket/prefix")
 url = f"{bucket.rstrip('/')}/{secrets.token_hex(4)}"
 if endpoint := os.environ.get("AWS_ENDPOINT_URL"):
     url += f"?endpoint={endpoint}"
@@ -30,12 +30,12 @@ with tidegate.open(url) as db:
         db.append("readings", {"id": ids, "sensor": sensors, "value": np.sin(ids)})
     print(f"metadata: {db.status().metadata}; {db.status().collections['readings'].parts} parts")
 
-# Somebody else, somewhere else, opens the same place: there is nothing to share but the bucket.
+# Another process on another machine opens the same lake: they share nothing but the bucket.
 with tidegate.open(url) as db:
     for sql in (
-        "SELECT count(*), min(id), max(id) FROM readings",  # answered by metadata
-        "SELECT * FROM readings LIMIT 10",  # one part, and of that some pages
-        "SELECT avg(value) FROM readings WHERE id / 1000 = 123",  # the parts that can hold it
+        "SELECT count(*), min(id), max(id) FROM readings",  # answered from metadata
+        "SELECT * FROM readings LIMIT 10",  # some pages of one part
+        "SELECT avg(value) FROM readings WHERE id / 1000 = 123",  # the parts that can match
     ):
         r = db.sql(sql)
         scan = r.scan
@@ -43,7 +43,7 @@ with tidegate.open(url) as db:
             f"{sql}\n    {r.path}: {scan.parts_read} of {scan.parts_total} parts, {scan.bytes_read:,} of {scan.bytes_total:,} bytes"
         )
 
-    # Two writers at once: the second finds that it is behind, and follows.
+    # Two concurrent writers: the second finds that it is behind, and retries.
     with tidegate.open(url) as other:
         db.append("readings", {"id": [-1], "sensor": ["new"], "value": [0.0]})
         other.append("readings", {"id": [-2], "sensor": ["new"], "value": [0.0]})

@@ -1,9 +1,9 @@
-"""A table of PostgreSQL, followed change by change.
+"""A PostgreSQL table, followed change by change.
 
     pip install 'tidegate[ingest]'
     TIDEGATE_POSTGRES=postgresql://me@localhost/shop python examples/postgres_cdc.py
 
-The server needs wal_level = logical, and the user REPLICATION. It makes a table and a publication of its own, and drops them at the
+The server needs wal_level = logical, and the user REPLICATION. The example creates a table and a publication, and drops them at the
 end, with the replication slot.
 """
 
@@ -19,17 +19,17 @@ import tidegate
 
 url = os.environ.get("TIDEGATE_POSTGRES")
 if url is None:
-    sys.exit("TIDEGATE_POSTGRES says where it is: TIDEGATE_POSTGRES=postgresql://me@localhost/shop")
-given = conninfo_to_dict(url)
+    sys.exit("set TIDEGATE_POSTGRES to a database: TIDEGATE_POSTGRES=postgresql://me@localhost/shop")
+parts = conninfo_to_dict(url)
 options = [
-    f"HOST '{given.get('host', 'localhost')}'",
-    f"DATABASE '{given['dbname']}'",
-    f"USER '{given['user']}'",
+    f"HOST '{parts.get('host', 'localhost')}'",
+    f"DATABASE '{parts['dbname']}'",
+    f"USER '{parts['user']}'",
 ]
-if "port" in given:
-    options.append(f"PORT {given['port']}")
-if "password" in given:
-    os.environ["EXAMPLE_PASSWORD"] = str(given["password"])
+if "port" in parts:
+    options.append(f"PORT {parts['port']}")
+if "password" in parts:
+    os.environ["EXAMPLE_PASSWORD"] = str(parts["password"])
     options.append("PASSWORD 'env:EXAMPLE_PASSWORD'")  # the lake stores the reference, never the secret
 
 table = f"orders_{secrets.token_hex(4)}"
@@ -38,7 +38,7 @@ with (
     psycopg.connect(url, autocommit=True) as upstream,
 ):
     upstream.execute(f"CREATE TABLE {table} (id int8 PRIMARY KEY, item text, total numeric(10,2))")
-    upstream.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL")  # changes then have the whole old row
+    upstream.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL")  # changes then carry the whole old row
     upstream.execute(f"CREATE PUBLICATION {table} FOR TABLE {table}")
     upstream.execute(
         f"INSERT INTO {table} SELECT i, 'item ' || i % 10, i / 4.0 FROM generate_series(1, 1000) i"
@@ -51,29 +51,29 @@ with (
         FOR TABLES ({table} AS orders TRANSFORM USING (SELECT id, item, total FROM {table} WHERE total > 50))
     """)
 
-    def both() -> str:
-        """Here and there; they must be the same."""
+    def compare() -> str:
+        """Returns the orders of both sides, which must be equal."""
         ours = db.sql("SELECT count(*), sum(total) FROM orders").rows()[0]
         theirs = upstream.execute(f"SELECT count(*), sum(total) FROM {table} WHERE total > 50").fetchone()
         assert theirs is not None
         same = ours[0] == theirs[0] and float(ours[1]) == float(theirs[1])
         return f"{ours[0]} orders above 50, worth {float(ours[1]):.2f}; as PostgreSQL says: {same}"
 
-    db.ingest("shop", once=True, spark=False)  # a snapshot: all rows as of one moment
-    print(f"snapshot: {both()}")
+    db.ingest("shop", once=True, spark=False)  # a snapshot: all rows at one moment
+    print(f"snapshot: {compare()}")
     snapshot = db.status().collections["orders"].upper - 1
 
-    # Transactions arrive whole and in order. An update takes the old row away and adds the new one.
+    # Transactions arrive whole and in order. An update retracts the old row and adds the new one.
     with upstream.transaction():
         upstream.execute(f"UPDATE {table} SET total = total + 1000 WHERE id <= 10")
         upstream.execute(f"DELETE FROM {table} WHERE id > 900")
     db.ingest("shop", once=True, spark=False)
-    print(f"changes: {both()}")
+    print(f"changes: {compare()}")
 
-    # What the table held before is still there to be asked.
+    # Earlier states of the table can still be read.
     print(f"as of the snapshot: {db.sql('SELECT count(*) FROM orders', as_of=snapshot).rows()[0][0]} orders")
 
-    db.sql("DROP SOURCE shop")  # and its slot, so that PostgreSQL keeps no log for it
+    db.sql("DROP SOURCE shop")  # drops the slot too, so that PostgreSQL keeps no log for it
     slots = upstream.execute(
         "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
     ).fetchone()

@@ -1,9 +1,9 @@
-"""Every state of a table can be read, until its retention forgets it.
+"""Every past state of a table can be read, within its retention.
 
     python examples/time_travel.py
 
-A change is a batch of rows that are added and taken away, at a time. Nothing is overwritten, so AS OF any time reads what the table
-held then; two queries AS OF the same time give the same rows, however long apart they are asked.
+A change is a batch of rows that are added and retracted at a time. Nothing is overwritten, so AS OF any time reads what the table
+held then; two queries AS OF the same time return the same rows, whenever they run.
 """
 
 import tempfile
@@ -12,7 +12,7 @@ import tidegate
 
 with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
     db = tidegate.open(folder)
-    # How long the past is kept. Without it, for ever; `db.compact` is what forgets.
+    # RETENTION limits how long the past is kept; without it, for ever. `db.compact` removes what is older.
     db.sql("CREATE TABLE stock (item text, left_over int8) WITH (RETENTION '1 day')")
 
     first = db.append("stock", {"item": ["apple", "pear", "plum"], "left_over": [10, 20, 30]})
@@ -21,7 +21,7 @@ with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
     print(db.sql("DELETE FROM stock WHERE item = 'plum'").text())
 
     def held(at: int | None = None) -> str:
-        """The table, at a time or now."""
+        """Returns the rows of the table, at a time or now."""
         when = "" if at is None else f" AS OF {at}"
         rows = db.sql(f"SELECT item, left_over FROM stock ORDER BY item{when}").rows()
         return ", ".join(f"{item} {n}" for item, n in rows)
@@ -30,24 +30,24 @@ with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
     print(f"second: {held(second)}")
     print(f"now:    {held()}")
 
-    # What changed between two times: a row of the one that the other has not.
+    # What changed between two times: the rows that only one of them has.
     before = set(db.sql("SELECT item, left_over FROM stock", as_of=first).rows())
     after = set(db.sql("SELECT item, left_over FROM stock").rows())
     print(f"gone: {sorted(before - after)}; new: {sorted(after - before)}")
 
-    # Compaction writes fewer and larger parts, and the past stays readable.
+    # Compaction writes fewer, larger parts; the past stays readable.
     parts = db.status().collections["stock"].parts
     db.compact("stock", full=True)
     print(f"parts: {parts} before compaction, {db.status().collections['stock'].parts} after")
     print(f"first:  {held(first)}")
 
-    # A time that is no longer kept, or was never there, is an error that names both times.
+    # A time that is no longer, or was never, available is an error that names both times.
     try:
         held(1)
     except tidegate.TimeError as error:
         print(f"AS OF 1: {error.message.replace(str(first), '<the first change>')}")
 
-    # An append that is done again with the same token changes nothing: for jobs that are retried from outside.
+    # A second append with the same token changes nothing: for jobs that are retried from outside.
     for _ in range(2):
         db.append("stock", {"item": ["fig"], "left_over": [1]}, token="load of 2026-11-16")
     print(f"now:    {held()}")

@@ -2,9 +2,9 @@
 
     python examples/window_30_days.py
 
-Raw events lie in JSON files, and there are more of them every day. A source reads each file once; its TRANSFORM USING picks fields,
-casts them, drops what nobody asks for, and says when a row ends. What it drops is never stored. What has ended is gone for every
-reader at that very millisecond, and its files go away without being read.
+Raw events are in JSON files, and more arrive every day. A source reads each file once; its TRANSFORM USING selects fields, casts
+them, drops rows that nobody needs, and gives each row an end. Dropped rows are never stored. Rows that have ended disappear for
+every reader at that very millisecond, and their files are removed without being read.
 """
 
 import datetime as dt
@@ -13,16 +13,15 @@ import tempfile
 from pathlib import Path
 
 import tidegate
-from tidegate.clock import ManualClock
 
 DAY_MS = 86_400_000
 NOW = dt.datetime.now(dt.UTC)
-# A clock that we can move, to see the lake as it will be. Leave `clock=` away, and it is the machine's.
-clock = ManualClock(int(NOW.timestamp() * 1000))
+# A clock that can be moved, to see the lake in the future. Without `clock=` it is the machine's clock.
+clock = tidegate.ManualClock(int(NOW.timestamp() * 1000))
 
 
 def write_events(folder: Path) -> int:
-    """A file for each of the last 60 days, with 1,000 events; one in ten is a payment."""
+    """Writes a file with 1,000 events for each of the last 60 days; one in ten is a payment."""
     folder.mkdir()
     for day in range(60):
         with (folder / f"{day:02}.json").open("w") as lines:
@@ -41,7 +40,7 @@ def write_events(folder: Path) -> int:
 with tempfile.TemporaryDirectory(prefix="tidegate-") as name:
     folder = Path(name)
     files = write_events(folder / "raw")
-    raw = sum(one.stat().st_size for one in (folder / "raw").iterdir())
+    raw = sum(file.stat().st_size for file in (folder / "raw").iterdir())
 
     db = tidegate.open(folder / "lake", clock=clock)
     db.sql(f"""
@@ -56,40 +55,40 @@ with tempfile.TemporaryDirectory(prefix="tidegate-") as name:
             WHERE kind = 'pay'
               AND mz_now() <= created_at + '30 days'
         )
-        WITH (BATCH FILES 5)  -- so that this small lake has several parts; leave it away
+        WITH (BATCH FILES 5)  -- only so that this small lake has several parts
     """)
 
-    # spark=False: in this process. Without it the files are read by the tasks of a Spark session.
-    done = db.ingest("pays_30d", once=True, spark=False).progress()
+    # spark=False: in this process. Without it, tasks of a Spark session read the files.
+    progress = db.ingest("pays_30d", once=True, spark=False).progress()
     stored = db.status().collections["pays_30d"]
-    print(f"in: {done.records:,} records of {files} files, {raw:,} bytes")
-    print(f"stored: {done.kept:,} rows, {stored.bytes:,} bytes in {stored.parts} parts")
-    print(f"never stored: {done.filtered:,} of another kind, {done.expired:,} already past")
+    print(f"in: {progress.records:,} records of {files} files, {raw:,} bytes")
+    print(f"stored: {progress.kept:,} rows, {stored.bytes:,} bytes in {stored.parts} parts")
+    print(f"never stored: {progress.filtered:,} of another kind, {progress.expired:,} already past")
 
     count = "SELECT count(*), min(created_at) FROM pays_30d"
     now, oldest = db.sql(count).rows()[0]
     print(f"today: {now:,} rows, the oldest is {(NOW - oldest).days} days old")
 
-    # Ten days pass, and nobody touches the lake.
+    # Ten days pass without any change to the lake.
     clock.advance(10 * DAY_MS)
     later, oldest = db.sql(count).rows()[0]
     age = NOW + dt.timedelta(days=10) - oldest
     print(f"in ten days: {later:,} rows, the oldest is {age.days} days old")
 
-    # Maintenance drops parts of which every row has ended. It does not read them: it knows when their last row ends.
+    # Compaction drops parts whose rows have all ended, without reading them: it knows when their last row ends.
     compacted = db.compact("pays_30d")
     left = db.status().collections["pays_30d"]
     print(f"compact: {compacted.expired} of {stored.parts} parts dropped unread; {left.parts} left")
 
-    # A file that comes later is read when the source runs again, and only it is.
+    # A file that arrives later is read by the next run, which reads no other file.
     fresh = [
         {"id": i, "kind": "pay", "created_at": (NOW + dt.timedelta(days=9)).isoformat()} for i in range(5)
     ]
     (folder / "raw" / "new.json").write_text("\n".join(map(json.dumps, fresh)) + "\n{ cut off")
-    done = db.ingest("pays_30d", once=True, spark=False).progress()
-    print(f"one more file: {done.records} records, {done.kept} kept, {done.bad} bad")
+    progress = db.ingest("pays_30d", once=True, spark=False).progress()
+    print(f"one more file: {progress.records} records, {progress.kept} kept, {progress.bad} bad")
 
-    # Bad records stop nothing; they are kept with where they stood, and why.
+    # Bad records stop nothing; they are stored with their position and the reason.
     where, why = db.sql("SELECT position->>'line', message FROM pays_30d_errors").rows()[0]
     print(f"the bad one: line {where}: {why}")
     db.close()

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from tests.limits import share
 from tidegate.errors import StoreError
-from tidegate.store.object import ObjectBlob
+from tidegate.storage.blob.object_store import ObjectBlob
 
 
 class Missing(Exception):  # noqa: N818  # reads as what it is

@@ -16,7 +16,7 @@ import tidegate
 from tests import servers
 from tests.test_database import ROWS, ids, made
 from tidegate.database import Database
-from tidegate.store.object import ObjectBlob
+from tidegate.storage.blob.object_store import ObjectBlob
 
 REFUSED = "its metadata in PostgreSQL belongs to"
 
@@ -66,7 +66,7 @@ def test_a_copy_becomes_a_lake_of_its_own(tmp_path: Path, metadata: str) -> None
     with _lake(f"{one}{metadata}") as db:
         db.sql("CREATE VIEW v AS SELECT id FROM t WHERE id > 1")
         db.sql("UPDATE t SET id = id + 150")
-        machine = db._open.table("t").machine
+        machine = db.context.table("t").machine
         machine.roll(machine.fetch())  # so that there is a rollup too, as after many changes
         shutil.copytree(one, two)
         tidegate.adopt(f"{two}{metadata}", "copy")
@@ -109,7 +109,7 @@ def test_a_lake_that_was_moved(tmp_path: Path, metadata: str) -> None:
         command = [
             sys.executable,
             "-m",
-            "tidegate.serve.cli",
+            "tidegate.cli",
             "adopt",
             "--as",
             "moved",
@@ -199,12 +199,12 @@ def test_metadata_beside_the_parts_moves_and_copies_as_it_did(tmp_path: Path) ->
 
 
 def test_a_lake_from_before_places_were_known(tmp_path: Path, metadata: str) -> None:
-    from tidegate.shard.catalog import PLACES
-    from tidegate.shard.change import Configure
+    from tidegate.storage.catalog.catalog import PLACES
+    from tidegate.storage.shard.changes import Configure
 
     one, two = tmp_path / "one", tmp_path / "two"
     with _lake(f"{one}{metadata}") as db:
-        db._open.catalog.machine.change(lambda _: Configure({PLACES: None}))
+        db.context.catalog.machine.update(lambda _: Configure({PLACES: None}))
         shutil.copytree(one, two)
         with pytest.raises(tidegate.StoreError, match="nobody knows yet where the original is"):
             tidegate.adopt(f"{two}{metadata}", "copy")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tidegate
 from tidegate import BindError, EvaluationError, PlanError, Position, TidegateError, errors
 
 
@@ -106,3 +107,12 @@ def test_errors_travel(error: TidegateError) -> None:
         assert type(other) is type(error)
         assert str(other) == str(error)
         assert vars(other) == vars(error)
+
+
+def test_an_unknown_upstream_is_named_with_those_that_exist() -> None:
+    with (
+        tidegate.open("memory://") as db,
+        pytest.raises(tidegate.BindError, match="no upstream FOO") as caught,
+    ):
+        db.sql("CREATE SOURCE x FROM FOO")
+    assert caught.value.hint == "there are FILES, GENERATOR, KAFKA, POSTGRES"

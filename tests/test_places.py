@@ -14,8 +14,8 @@ import pytest
 import tidegate
 from tests import servers
 from tests.test_database import ROWS, ids, made
-from tidegate.shard.root import Marker
-from tidegate.store.file import FileBlob
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.catalog.root import RootMarker
 
 
 def test_one_root_is_one_database(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_another_postgres_is_another_database(tmp_path: Path) -> None:
         connection.execute(f"CREATE DATABASE {name}")
     root = tmp_path / "lake"
     made(f"{root}?metadata={url}")
-    with pytest.raises(tidegate.StoreError, match="knows nothing"):
+    with pytest.raises(tidegate.StoreError, match="metadata does not have it"):
         tidegate.open(f"{root}?metadata={url.replace('/postgres?', f'/{name}?')}")
     encoded = tidegate.open(f"{root}?metadata={quote(url, safe='')}")
     assert encoded.sql("SHOW TABLES").rows() == [("t",)]
@@ -68,13 +68,13 @@ def test_lost_metadata(tmp_path: Path) -> None:
     made(str(tmp_path)).close()
     for file in tmp_path.glob("metadata.sqlite*"):
         file.unlink()
-    with pytest.raises(tidegate.StoreError, match="knows nothing"):
+    with pytest.raises(tidegate.StoreError, match="metadata does not have it"):
         tidegate.open(tmp_path)
 
 
 def test_a_newer_format(tmp_path: Path) -> None:
     tidegate.open(tmp_path).close()
-    FileBlob(tmp_path).put("root", Marker("x", "sqlite", format=99).encode())
+    FileBlob(tmp_path).put("root", RootMarker("x", "sqlite", format=99).encode())
     with pytest.raises(
         tidegate.TidegateError, match=r"has format 99, and this version of Tidegate knows 1(.|\n)*upgrade"
     ):
@@ -93,8 +93,8 @@ def test_a_damaged_root_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("", "needs a place"),
-        ("ftp://host/lake", "ftp:// is not a place"),
+        ("", "needs a location"),
+        ("ftp://host/lake", "ftp:// is not a location"),
         ("lake?metadata=mysql://x", "metadata cannot be kept in"),
         ("s3://bucket/lake?metadata=sqlite", "SQLite is a file"),
         ("/dev/null/lake", "Not a directory"),

@@ -20,7 +20,7 @@ import pytest
 
 import tidegate
 from tests import servers
-from tidegate.store.object import ObjectBlob
+from tidegate.storage.blob.object_store import ObjectBlob
 
 READER = """
 import json, os, sys

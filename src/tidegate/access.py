@@ -1,8 +1,8 @@
-"""What statements may reach outside of the lake: everything for whoever opened it, little for who asks through a server.
+"""Access control: the files and hosts outside of the lake that statements may use.
 
     ANYWHERE                                          a program, the command line: what its user may read
     Reach(("/data/in", "s3://events/raw/"))           a server's clients: these folders and buckets, and what lies below them
-    NOWHERE                                           a server that was told of none
+    NOWHERE                                           a server without any such folder
 
     reach.file("/data/in/2026/*.json")                 fine
     reach.file("/data/in/../../etc/passwd")            BindError: the path is looked at as the machine would take it
@@ -12,10 +12,10 @@
     reach.connection("kafka", {"broker": "10.0.0.1:22"})   BindError: an address is allowed as it is written, never by what it means
 
 An entry is a name, with or without a port, an address, or the folder of a socket; `*.` before a name stands for whatever is below
-it. What is compared is what was written: nothing is resolved, so 127.1 and 0x7f000001 are not 127.0.0.1. Who allows a name trusts
-whoever says what it means, and who allows a broker trusts it not to name others: librdkafka follows its cluster's own list.
+it. What is compared is what was written: nothing is resolved, so 127.1 and 0x7f000001 are not 127.0.0.1. Allowing a name means
+trusting its name server, and allowing a broker means trusting it not to name others: librdkafka follows its cluster's own list.
 
-It is asked when a statement names something: what the catalog holds was let in by whoever wrote it there.
+It is checked when a statement names a file or host: what the catalog already holds was checked when it was written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from tidegate.errors import BindError
+from tidegate.errors import BindError, TypeMismatch
 
 _MAGIC = "*?["
 _PATHS = ("ssl certificate authority", "ssl certificate", "ssl key")
@@ -54,6 +54,11 @@ class Reach:
     hosts: tuple[str, ...] | None = None
     """Where connections may go. None: none, unless files may be anywhere."""
 
+    def __post_init__(self) -> None:
+        for name, values in (("files", self.files), ("hosts", self.hosts)):
+            if isinstance(values, str):  # its characters would be folders, "/" among them
+                raise TypeMismatch(f"{name} of a Reach must be a tuple of texts, and is a text")
+
     def file(self, pattern: str) -> None:
         """Raises if a path, pattern or URL may name a file that is outside."""
         if self.files is None or any(_below(pattern, allowed) for allowed in self.files):
@@ -65,7 +70,7 @@ class Reach:
         )
 
     def option(self, name: str, value: object) -> None:
-        """Raises if an option of a connection or source makes the server read its own files or variables, or run anything.
+        """Raises if an option would make the server read its files or variables, or run a program.
 
         SETTINGS go to librdkafka, among whose settings are a plug-in to load and a command to run.
         """
@@ -88,7 +93,7 @@ class Reach:
             return
         match kind:
             case "kafka":
-                for one in _listed(options.get("brokers", options.get("broker", ""))):
+                for one in _broker_list(options.get("brokers", options.get("broker", ""))):
                     self._host(*_authority(one.rpartition("://")[2], _KAFKA_PORT))
             case "postgres":
                 self._postgres(options)
@@ -164,7 +169,7 @@ def _below(pattern: str, allowed: str) -> bool:
     return os.path.commonpath((real, root)) == root
 
 
-def _listed(value: Any) -> Iterator[str]:
+def _broker_list(value: Any) -> Iterator[str]:
     """BROKER and BROKERS: a text with commas, or a list of such."""
     for one in value if isinstance(value, list | tuple) else (value,):
         yield from (part.strip() for part in str(one).split(","))

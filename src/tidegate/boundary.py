@@ -1,4 +1,4 @@
-"""The boundary of the public API: what leaves it is a `TidegateError`, and what nobody foresaw is logged under an id.
+"""The API boundary: only a `TidegateError` leaves it; other exceptions are logged under an id.
 
     @public
     class Database: ...                  every public method and property of it, and what its iterators raise
@@ -14,6 +14,8 @@
 
 The log has the classes of the exception and of its causes, and where each was raised: module, line, function. It has no message of
 theirs: `ArrowInvalid: Could not convert 'ann@example.com'` holds a row, `KeyError: 's3cret'` a constant.
+
+Arguments are checked here too: `text(5, "the name")` raises `TypeMismatch: the name must be a text, and is int`.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import operator
 import secrets
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from tidegate.errors import InternalError, LimitError, TidegateError
+from tidegate.errors import InternalError, LimitError, TidegateError, TypeMismatch
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -72,7 +75,7 @@ def outward(error: Exception) -> Exception:
 
 
 def trace(error: BaseException) -> str:
-    """The classes of an exception and of its causes, with where each was raised, and none of their messages."""
+    """The classes of an exception and its causes with their stack frames, without their messages."""
     lines: list[str] = []
     seen: set[int] = set()
     cause: BaseException | None = error
@@ -154,3 +157,31 @@ def public(cls: C) -> C:
         elif inspect.isfunction(found):
             setattr(cls, name, guarded(found))
     return cls
+
+
+def text(argument: Any, what: str) -> str:
+    """Checks that an argument is a text."""
+    if not isinstance(argument, str):
+        raise TypeMismatch(f"{what} must be a text, and is {type(argument).__name__}")
+    return argument
+
+
+def whole_number(argument: Any, what: str, meaning: str = "") -> int:
+    """Checks that an argument is a whole number; `meaning` goes into the message."""
+    try:
+        return operator.index(argument)
+    except TypeError:
+        raise TypeMismatch(f"{what} must be an integer{meaning}, and is {type(argument).__name__}") from None
+
+
+def instance(argument: Any, kind: type[T], what: str, public_name: str | None = None) -> T:
+    """Checks that an argument is an instance of a class, which may have another public name."""
+    if not isinstance(argument, kind):
+        name = public_name or kind.__name__
+        raise TypeMismatch(f"{what} must be a {name}, and is {type(argument).__name__}")
+    return argument
+
+
+def milliseconds(argument: Any, what: str) -> int | None:
+    """Checks that an argument is a time in milliseconds, or None."""
+    return None if argument is None else whole_number(argument, what, ", milliseconds since 1970")

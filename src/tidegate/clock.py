@@ -34,7 +34,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """Stands still until it is told to move, in either direction."""
+    """A clock that moves only when it is set, in either direction."""
 
     def __init__(self, at: int = 0) -> None:
         self._at = at

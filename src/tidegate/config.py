@@ -1,13 +1,13 @@
-"""Every knob of Tidegate, each on one line with its type, meaning and default.
+"""Every setting of Tidegate, each with its type, meaning and default.
 
-A `Config` is a value: it is handed down to whoever needs a knob, and changed by making another.
+A `Config` is a value: it is passed to the code that reads a setting, and changed by making another.
 
     Config().max_nesting   # 400
     dataclasses.replace(Config(), max_nesting=50)
-    Config.meanings()      # {'max_nesting': 'levels of …'}: what SHOW and the docs print
+    Config.meanings()      # {'max_nesting': 'levels of …'}: printed by SHOW and the docs
     Config.scopes()        # {'max_nesting': Scope.DATABASE, …}: who may change it
 
-A knob is here when code reads it, and not before. One whose annotation names no scope is of the database: a client that could
+A setting whose annotation names no scope belongs to the database: a client that could
 shorten everybody's leases could have files deleted that others read.
 """
 
@@ -16,119 +16,125 @@ from enum import Enum
 from typing import Annotated, get_type_hints
 
 
-class Scope(Enum):
-    """Who may change a knob, and for whom the change counts."""
+class SettingScope(Enum):
+    """Who may change a setting, and for whom the change counts."""
 
     DATABASE = "database"
-    """Whoever opened the database, for everybody. A session and a query are refused."""
+    """The owner of the database, for everybody. A session and a query are refused."""
     SESSION = "session"
-    """Everybody, for their own statements: SET in a session, OPTIONS of a query."""
+    """Every session, for its own statements: SET in a session, OPTIONS of a query."""
     LIMIT = "limit"
     """As SESSION, but a session and its queries can only go below the database's value: it bounds memory or threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The knobs. The meaning of each stands in its annotation, so that SHOW and the docs can print it."""
+    """The settings. The meaning of each is in its annotation, so that SHOW and the docs can print it."""
 
     # Well below Python's own limit of 1,000 frames: it is we who refuse, with a message that says where.
-    max_nesting: Annotated[int, "levels of nested SQL or JSON beyond which a LimitError is raised"] = 400
-    part_bytes: Annotated[int, "size that parts aim at; parts of less than half are merged by compaction"] = (
-        128 << 20
-    )
+    max_nesting: Annotated[int, "maximum nesting of SQL or JSON; deeper text is a LimitError"] = 400
+    part_bytes: Annotated[
+        int, "target size of a part in bytes; compaction merges parts of less than half of it"
+    ] = 128 << 20
     batch_rows: Annotated[int, "rows of a part that are in memory at once while it is read"] = 65_536
     # A retraction in memory is the key of its row. With more of them, sorted parts are merged instead.
     retractions_in_memory: Annotated[
-        int, "rows of parts with retractions up to which their keys are kept in memory"
+        int,
+        "maximum rows of parts with retractions whose keys are held in memory; above it, sorted parts are merged",
     ] = 1_000_000
     compact_fanout: Annotated[
-        int, "neighbouring parts of about the same size that compaction merges into one"
+        int, "number of neighbouring parts of similar size that compaction merges into one"
     ] = 8
     recluster_parts: Annotated[
         int,
-        "parts of full size among which recluster sorts rows by key; more: fewer parts for a key, more for a time",
+        "number of full-size parts reclustered together; larger values make key filters read fewer parts and time filters more",
     ] = 16
     spark_compact_bytes: Annotated[
-        int, "bytes to be merged from which on compaction runs on Spark, if a session is active"
+        int, "compaction of at least this many bytes runs on Spark if a session is active"
     ] = 4 << 30
     lease_ms: Annotated[
-        int, "how long a reader that is no longer heard of keeps what it reads from being deleted"
+        int,
+        "time until the lease of a reader that stopped renewing it expires; its parts may then be deleted",
     ] = 900_000
     sweep_grace_ms: Annotated[
-        int, "how long an object that nothing refers to is kept; twice the longest write"
+        int, "age at which sweep deletes an object that nothing refers to; at least twice the longest write"
     ] = 3_600_000
     max_ahead_ms: Annotated[
-        int, "how far ahead of the clock a time may be that rows are written or read at; 0: any time"
+        int, "maximum distance of a write or read time ahead of the clock; 0: no limit"
     ] = 600_000
-    stats_collection: Annotated[bool, "whether statistics of parts are collected as they are written"] = True
+    stats_collection: Annotated[bool, "collect statistics of parts when they are written"] = True
     stats_filter: Annotated[
-        bool, "whether parts are left out that their statistics prove to hold nothing", Scope.SESSION
+        bool, "skip parts whose statistics prove that they hold no matching row", SettingScope.SESSION
     ] = True
     late_materialization: Annotated[
         bool,
-        "whether a part is read in stages: the columns that filter, then of the others what is needed",
-        Scope.SESSION,
+        "read a part in stages: first the columns of the filter, then the needed pages of the others",
+        SettingScope.SESSION,
     ] = True
     read_threads: Annotated[
-        int, "parts that a query reads at the same time; 0: as many as there are cores", Scope.LIMIT
+        int, "parts that one query reads in parallel; 0: the number of cores", SettingScope.LIMIT
     ] = 0
     fast_path: Annotated[
-        bool, "whether answers may come from metadata, and LIMIT from few parts", Scope.SESSION
+        bool, "answer from metadata where possible, and LIMIT from few parts", SettingScope.SESSION
     ] = True
     audit: Annotated[
         float,
-        "share of the parts left out by statistics that is read all the same, to see that they were right",
-        Scope.SESSION,
+        "share of skipped parts that is read anyway to verify that their statistics are right",
+        SettingScope.SESSION,
     ] = 0.01
     max_result_bytes: Annotated[
         int,
-        "bytes of a result, or of what is gathered for one, that are held at once; what is streamed has no bound",
-        Scope.LIMIT,
+        "maximum bytes of a result, or of rows gathered for one, in memory; streamed results have no limit",
+        SettingScope.LIMIT,
     ] = 1 << 30
-    peeks_at_once: Annotated[int, "fast-path reads that run at the same time; others wait for their turn"] = (
-        16
-    )
-    statement_timeout_ms: Annotated[
-        int, "how long a query may take; 0: as long as it likes", Scope.SESSION
-    ] = 0
+    peeks_at_once: Annotated[int, "fast-path reads that run at the same time; further ones wait"] = 16
+    statement_timeout_ms: Annotated[int, "maximum duration of a query; 0: no limit", SettingScope.SESSION] = 0
     join_reduction: Annotated[
-        bool, "whether the keys of a small side of a join leave out parts of the other side", Scope.SESSION
+        bool,
+        "use the keys of the small side of a join to skip parts of the other side",
+        SettingScope.SESSION,
     ] = True
-    stats_budget: Annotated[int, "bytes of statistics that a part may have, but for what must be kept"] = 1024
+    stats_budget: Annotated[
+        int, "maximum bytes of statistics per part, not counting columns marked KEEP STATISTICS"
+    ] = 1024
     ingest_batch_rows: Annotated[
-        int, "records that one batch of a source brings in at most, unless its WITH says otherwise"
+        int, "maximum records in one batch of a source, unless its WITH options set another limit"
     ] = 20_000_000
     ingest_batch_bytes: Annotated[
-        int, "bytes that one batch of a source brings in at most, unless its WITH says otherwise"
+        int, "maximum bytes in one batch of a source, unless its WITH options set another limit"
     ] = 4 << 30
     ingest_record_bytes: Annotated[
-        int, "bytes beyond which a record of a source is not decoded, but noted among its errors"
+        int, "maximum bytes of a record; a larger one is not decoded, and goes to the errors of its source"
     ] = 64 << 20
     ingest_block_bytes: Annotated[
-        int, "bytes that a block of an Avro file, or a page of a Parquet file, may have when it is unpacked"
+        int, "maximum uncompressed bytes of a block of an Avro file or a page of a Parquet file"
     ] = 128 << 20
-    ingest_poll_ms: Annotated[int, "how often a source that has nothing new is asked again"] = 500
+    ingest_poll_ms: Annotated[int, "pause between polls of a source that has nothing new"] = 500
     ingest_retry_ms: Annotated[
-        int, "how long a source that cannot be reached is left alone at most, before it is tried again"
+        int, "longest pause between attempts to reach a source that does not answer"
     ] = 30_000
     as_of_timeout_ms: Annotated[
-        int, "how long a read waits for a time that is not complete yet", Scope.SESSION
+        int,
+        "how long a read AS OF a time in the future waits until that time is complete",
+        SettingScope.SESSION,
     ] = 30_000
 
     @classmethod
     def meanings(cls) -> dict[str, str]:
-        """What each knob means, by name, in the order of declaration."""
+        """The meaning of each setting, by name, in the order of declaration."""
         hints = get_type_hints(cls, include_extras=True)
         return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
     @classmethod
-    def scopes(cls) -> dict[str, Scope]:
-        """Who may change each knob, by name."""
+    def scopes(cls) -> dict[str, SettingScope]:
+        """Who may change each setting, by name."""
         hints = get_type_hints(cls, include_extras=True)
         return {
-            name: next((mark for mark in hint.__metadata__ if isinstance(mark, Scope)), Scope.DATABASE)
+            name: next(
+                (mark for mark in hint.__metadata__ if isinstance(mark, SettingScope)), SettingScope.DATABASE
+            )
             for name, hint in hints.items()
         }
 
 
-MAX_NESTING = Config().max_nesting  # the default, for code that is handed no Config, such as a constructor
+MAX_NESTING = Config().max_nesting  # the default, for code that has no Config, such as a constructor

@@ -3,23 +3,27 @@
     TidegateError                 catch this one to catch them all
     ├── SqlError                  the text of a statement is wrong
     │   ├── ParseError            it does not follow the grammar
-    │   └── BindError             it names what is not there, or is ambiguous
+    │   └── BindError             it names what does not exist, or what is ambiguous
     │       ├── TypeMismatch      no function or cast fits these types
     │       └── SettingError      a setting that cannot be changed here
-    ├── PlanError                 a good query that cannot become the plan that was asked for
-    ├── UnsupportedError          good SQL that Tidegate does not do
+    ├── PlanError                 a valid query that cannot become the kind of plan that is needed
+    ├── UnsupportedError          valid SQL that Tidegate does not support
     ├── LimitError                too deep, too large, too many
     ├── EvaluationError           an expression failed on a row
-    ├── CancelledError            the query was stopped: by whoever asked, or by its time-out
-    ├── ConflictError             someone else changed what a statement was about to change, again and again
+    ├── CancelledError            the query was cancelled, or its time-out passed
+    ├── ConflictError             concurrent changes made every attempt of a statement fail
     ├── InternalError             a fault of Tidegate itself; the log has its trace under the error's `id`
     ├── TimeError                 a time that can no longer, or not yet, be read or written
+    ├── SourceError               an upstream cannot be read
     └── StoreError                bytes could not be stored or fetched; nothing was lost
-        ├── IndeterminateError    it may have been done: ask before doing it again
+        ├── IndeterminateError    a write may or may not have happened: check before you repeat it
         ├── ReadOnlyError         the store lets this process read, and not write
-        └── CorruptError          an object is not what was written: it is named, and none of it is used
+        ├── MissingObject         an object that should exist does not
+        ├── LeaseLost             a reader stalled so long that what it reads may be deleted
+        └── CorruptError          an object does not hold what was written to it; none of it is used
+            └── AuditError        statistics excluded a part that holds matching rows
 
-An error says what happened, where, and what to do. The text, as `str(error)` gives it:
+An error says what happened, where, and what to do. `str(error)` gives:
 
     column "prise" does not exist              the message
     line 1, column 8:                          the position, if it concerns a place in a SQL text
@@ -27,17 +31,21 @@ An error says what happened, where, and what to do. The text, as `str(error)` gi
                ^^^^^
     hint: did you mean "price"?                the hint, if there is one
 
-A position is often known only to a caller of the one that fails: `error.position = …` may be set on the way
-up. Every error can be pickled, since some of them cross from a Spark task to the driver.
+Code that handles an error looks at its class, at `code` (which situation it is) and at `subject` (the name of the option,
+type or construct that it is about), never at its message, which may be reworded:
 
-Each message is one that a user can act on. A Python traceback, or the text of some library's exception, never
-is.
+    except PlanError as error:
+        if error.code is ErrorCode.NOT_ROW_BY_ROW: ...
+
+Often only a caller knows the position: it sets `error.position` on the way up. Every error can be pickled, since some
+cross from a Spark task to the driver. A message never contains a Python traceback or another library's exception text.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Self
 
 EXCERPT = 76  # characters of a SQL line that are shown: fits a terminal of 80 with the indent
@@ -105,7 +113,7 @@ class Position:
         return (before + after).rstrip(), " " * _cells(before) + "^" * max(1, _cells(marked.rstrip()))
 
     def _without_secrets(self, low: int, high: int) -> str:
-        """A stretch of the text, as long as it is: of a statement that may hold secrets, stars in their place."""
+        """A slice of the text, with secrets replaced by stars of the same length."""
         if not _HOLDS_SECRETS.search(self.sql, 0, high):
             return self.sql[low:high]
         begin = max(0, low - SECRET)
@@ -121,14 +129,57 @@ class Position:
         return max(0, self.start)
 
 
-class TidegateError(Exception):
-    """The root: a message, and where they are known a hint (what to do) and a position in a SQL text."""
+class ErrorCode(StrEnum):
+    """The situations that callers tell apart by more than the class of the error."""
 
-    def __init__(self, message: str, *, hint: str | None = None, position: Position | None = None) -> None:
+    NOT_ROW_BY_ROW = "not_row_by_row"
+    """A query is more than map, filter and project; `subject` is the construct."""
+    INVALID_LITERAL = "invalid_literal"
+    """A string constant is not a value of a type; `subject` is the type."""
+    UNDEFINED_COLUMN = "undefined_column"
+    """A column does not exist."""
+    AMBIGUOUS_COLUMN = "ambiguous_column"
+    """A name means several columns."""
+    UNDEFINED_TABLE = "undefined_table"
+    """A table, view or source does not exist."""
+    UNDEFINED_FUNCTION = "undefined_function"
+    """A function or operator does not exist for these arguments."""
+    UNDEFINED_OBJECT = "undefined_object"
+    """A type or a setting does not exist."""
+    DUPLICATE_TABLE = "duplicate_table"
+    """A name is in use."""
+    INVALID_OPTION = "invalid_option"
+    """An option of a statement is unknown, missing or has a wrong value; `subject` is its name in lower case."""
+
+
+class TidegateError(Exception):
+    """The root: a message, and where they apply a hint, a position in a SQL text, a code and a subject."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        position: Position | None = None,
+        code: ErrorCode | None = None,
+        subject: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.position = position
+        self.code = code
+        """The situation, for code that handles the error."""
+        self.subject = subject
+        """The name of the option, type or construct that the error is about."""
+        self.view: str | None = None
+        """The innermost view whose query the error is in."""
+
+    def set_view(self, name: str) -> None:
+        """Names the view in the message; of nested views the innermost, where the position is."""
+        if self.view is None:
+            self.view = name
+            self.message = f'in view "{name}": {self.message}'
 
     @property
     def line(self) -> int | None:
@@ -175,7 +226,7 @@ class TypeMismatch(BindError):  # noqa: N818  # reads as what it is: "a type mis
 
 
 class SettingError(BindError):
-    """A setting that cannot be changed here: it concerns everybody, or goes beyond what the database allows."""
+    """A setting that cannot be changed here: it concerns everybody, or exceeds the database's limit."""
 
 
 class PlanError(TidegateError):
@@ -191,8 +242,10 @@ class PlanError(TidegateError):
         construct: str | None = None,
         hint: str | None = None,
         position: Position | None = None,
+        code: ErrorCode | None = None,
+        subject: str | None = None,
     ) -> None:
-        super().__init__(message, hint=hint, position=position)
+        super().__init__(message, hint=hint, position=position, code=code, subject=subject or construct)
         self.construct = construct
 
     def details(self) -> Iterator[str]:
@@ -214,11 +267,11 @@ class CancelledError(TidegateError):
 
 
 class ConflictError(TidegateError):
-    """A statement lost every race for what it was about to change. It changed nothing, and may be tried again."""
+    """Concurrent changes made every attempt of a statement fail. It changed nothing; try again."""
 
 
 class StoreError(TidegateError):
-    """Bytes could not be stored or fetched. What was being written is not there, and nothing else was harmed."""
+    """Bytes could not be stored or fetched. A failed write left nothing behind."""
 
 
 class IndeterminateError(StoreError):
@@ -226,24 +279,48 @@ class IndeterminateError(StoreError):
 
 
 class ReadOnlyError(StoreError):
-    """The store lets this process read and not write: for want of permission, or as it is read-only for all."""
+    """The store is read-only for this process."""
 
 
 class CorruptError(StoreError):
     """An object does not hold what was written into it; the message names it."""
 
 
+class MissingObject(StoreError):  # noqa: N818  # reads as what it is, beside CorruptError
+    """An object that should exist does not."""
+
+
+class LeaseLost(StoreError):  # noqa: N818  # reads as what it is
+    """A reader did not renew its lease in time: what it reads may be deleted."""
+
+
+class AuditError(CorruptError):
+    """The statistics of a part exclude rows that the part holds; `part` is its name."""
+
+    def __init__(self, message: str, *, part: str = "", hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.part = part
+
+
 class SourceError(TidegateError):
     """An upstream cannot be read: it does not answer, or what was asked for is not there any more."""
 
-    def __init__(self, message: str, *, again: bool = False, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint)
+    def __init__(
+        self,
+        message: str,
+        *,
+        again: bool = False,
+        hint: str | None = None,
+        code: ErrorCode | None = None,
+        subject: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, code=code, subject=subject)
         self.again = again
-        """Whether trying again may help, without anybody doing anything here."""
+        """Whether a later attempt may succeed without any change by the user."""
 
 
 class InternalError(TidegateError):
-    """A fault of Tidegate itself, which the log tells of under the same `id`. What it was changing may have been changed."""
+    """A fault of Tidegate itself; its log has the trace under `id`. A change may have been made."""
 
     def __init__(self, exception: str, id_: str) -> None:
         super().__init__(

@@ -78,7 +78,7 @@ class _Slot(Generic[T]):
 
 
 class PerThread(Generic[T]):
-    """One object for each thread, made when it is first asked for, destroyed with the thread or with this."""
+    """One object per thread, created at first use and destroyed with the thread or with this."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -112,7 +112,7 @@ def undying(value: T) -> T:
 
 
 def lock() -> threading.Lock:
-    """A lock that is free in a forked child, whoever held it in the parent."""
+    """A lock that is free in a forked child even if a thread of the parent held it."""
     made = threading.Lock()
     _process.locks.add(made)
     return made
@@ -131,5 +131,5 @@ def locks() -> list[threading.Lock]:
 
 
 def inherited(library: str) -> bool:
-    """Whether this process is a forked child of one that had loaded a library whose threads the child lacks."""
+    """Whether this is a forked child of a process with a library whose threads the child lacks."""
     return library in _process.inherited

@@ -1,4 +1,4 @@
-"""Logs as data: one record for each statement, with numbers and names of objects, and never a row or a constant.
+"""Logs as data: one record per statement, with numbers and names, never rows or constants.
 
     import logging, tidegate.logs
     tidegate.logs.to_stderr(logging.INFO)          JSON, a line each; or attach any handler to the logger "tidegate"
@@ -7,7 +7,7 @@
      "kind": "select", "outcome": "ok", "statement": "6f1c02a9d3e4b817", "ms": 4.2, "path": "local",
      "parts": 365, "parts_read": 30, "bytes": 41000000, "bytes_read": 1200000, "rows_read": 9000, "rows": 10, …}
 
-Whoever logs puts what there is to say into one mapping, `extra={"tidegate": {…}}`; `Json` prints it beside the message. By default
+Code that logs passes its data in one mapping, `extra={"tidegate": {…}}`; `Json` prints it beside the message. By default
 nothing is printed: the logger `tidegate` has a handler that drops everything, as is the custom of libraries.
 
 `statement` is a fingerprint of the statement's shape: its words and operators, with `?` for every constant. Statements that differ
@@ -28,7 +28,7 @@ LOG.addHandler(logging.NullHandler())
 
 
 class Lines(logging.Formatter):
-    """A record as one line for people: when, what, and the numbers that there are; a trace has more lines."""
+    """Formats a record as one line for people: time, message, numbers; a trace has more lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -59,7 +59,7 @@ class Json(logging.Formatter):
 
 
 def to_stderr(level: int = logging.INFO) -> logging.Handler:
-    """Prints the logs of Tidegate, from this level on, as JSON; the handler, for who wants to take it off again."""
+    """Prints Tidegate's logs from this level on as JSON; returns the handler, to remove it again."""
     return _handled(Json(), level)
 
 

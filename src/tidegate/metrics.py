@@ -1,4 +1,4 @@
-"""What a database has done since it was opened, as numbers for Prometheus: counts in pairs, how many and how many bytes.
+"""Metrics for Prometheus: what an open database has done, as counts and bytes.
 
     db.metrics()                       the text that Prometheus scrapes
     tidegate_parts_total{what="pruned"} 9
@@ -20,7 +20,7 @@
 | `tidegate_join_reductions_total`, `tidegate_join_reduction_parts_total` | | scans narrowed by keys of another; parts left out |
 | `tidegate_translation_failures_total`, `tidegate_prune_failures_total` | | on Spark: our failures with a filter |
 | `tidegate_statistics_unreadable_total` | why | statistics that could not be read, in this process |
-| `tidegate_statistics_trimmed_total` | what | `parts` trimmed to `stats_budget` in this process, and the `bytes` that went |
+| `tidegate_statistics_trimmed_total` | what | `parts` trimmed to `stats_budget`, and the `bytes` that went |
 | `tidegate_…` | | gauges that others watch: `peeks_running`, `peeks_waiting` |
 
 Counting is adding to plain numbers under a lock, so that it costs nothing worth measuring. `prometheus_client`, which takes a tenth
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,13 @@ class Metrics:
         with self._lock:
             self._counts[counter, tuple(sorted(labels.items()))] += many
 
+    def add_all(self, counts: Iterable[tuple[str, int, Mapping[str, str]]]) -> None:
+        """Counts several counters at once: each with an amount and labels."""
+        with self._lock:
+            for counter, amount, labels in counts:
+                assert counter in HELP
+                self._counts[counter, tuple(sorted(labels.items()))] += amount
+
     def took(self, path: str, seconds: float) -> None:
         """A query by this path took so long."""
         with self._lock:
@@ -105,7 +112,7 @@ class Metrics:
 
     @cached_property
     def registry(self) -> CollectorRegistry:
-        """For whoever serves the numbers by means of `prometheus_client`."""
+        """The registry for `prometheus_client`."""
         from prometheus_client import CollectorRegistry
 
         made = CollectorRegistry(auto_describe=False)

@@ -1,9 +1,9 @@
-"""How far a long piece of work is: a value, handed to whoever wants to show it.
+"""Progress of long work: a value for the caller, a bar on a terminal, a log record.
 
 db.compact("orders", spark=spark, progress=print)        each Progress as it comes
-db.compact("orders", spark=spark)                        a bar if stderr is a terminal; and log records
+db.compact("orders", spark=spark)                        a bar if stderr is a terminal, and log records
 
-compact orders  [########............]  40 %  32 of 80 groups  4.1 of 10.2 GiB  1:12
+compact orders  ━━━━━━━━────────────  40 %  32 of 80 groups  4.1 of 10.2 GB  0:01:12
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from __future__ import annotations
 import logging
 import sys
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from typing import Any, TextIO
+
+from tidegate import fork
+from tidegate.text import format_bytes
 
 LOG = logging.getLogger("tidegate.progress")
-BAR = 20
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Done so far, of what there is."""
+    """How much of a piece of work is done."""
 
     what: str
     groups: int = 0
@@ -37,16 +40,16 @@ class Progress:
         """From 0 to 1, by bytes; 1 where there is nothing to do."""
         return min(1.0, self.bytes / self.bytes_total) if self.bytes_total else 1.0
 
+    @property
+    def is_done(self) -> bool:
+        """Whether all groups are done."""
+        return bool(self.groups_total) and self.groups >= self.groups_total
+
     def line(self) -> str:
-        """As one line with a bar."""
-        filled = int(BAR * self.share)
-        scale = max(i for i in range(len(UNITS)) if i == 0 or self.bytes_total >= 1024**i)
-        done, total = (size / 1024**scale for size in (self.bytes, self.bytes_total))
-        minutes, seconds = divmod(int(self.seconds), 60)
+        """The counts in words."""
         return (
-            f"{self.what}  [{'#' * filled}{'.' * (BAR - filled)}]  {100 * self.share:.0f} %"
-            f"  {self.groups} of {self.groups_total} groups"
-            f"  {done:.1f} of {total:.1f} {UNITS[scale]}  {minutes}:{seconds:02d}"
+            f"{self.groups} of {self.groups_total} groups"
+            f"  {format_bytes(self.bytes)} of {format_bytes(self.bytes_total)}"
         )
 
 
@@ -54,17 +57,17 @@ Report = Callable[[Progress], None]
 
 
 class Meter:
-    """Counts, and reports."""
+    """Counts what is done, and reports it."""
 
     def __init__(self, what: str, report: Report | None = None) -> None:
         self.now = Progress(what)
-        self._report = shown if report is None else report
+        self._report = ProgressBars().show if report is None else report
         self._began = time.monotonic()
 
     def expect(self, groups: int, rows: int, size: int) -> None:
-        """There is so much more to do."""
+        """Adds work to be done."""
         now = self.now
-        self._tell(
+        self._publish(
             replace(
                 now,
                 groups_total=now.groups_total + groups,
@@ -74,19 +77,61 @@ class Meter:
         )
 
     def add(self, groups: int, rows: int, size: int) -> None:
-        """So much more is done."""
+        """Adds work that is done."""
         now = self.now
-        self._tell(replace(now, groups=now.groups + groups, rows=now.rows + rows, bytes=now.bytes + size))
+        self._publish(replace(now, groups=now.groups + groups, rows=now.rows + rows, bytes=now.bytes + size))
 
-    def _tell(self, now: Progress) -> None:
+    def _publish(self, now: Progress) -> None:
         self.now = replace(now, seconds=time.monotonic() - self._began)
         self._report(self.now)
 
 
-def shown(now: Progress) -> None:
-    """On a terminal a bar, which the next one overwrites; else a log record."""
-    LOG.info("%s", now.what, extra={"tidegate": asdict(now)})
-    if sys.stderr is not None and sys.stderr.isatty():
-        last = "\n" if now.groups_total and now.groups >= now.groups_total else ""
-        sys.stderr.write(f"\r\x1b[K{now.line()}{last}")
-        sys.stderr.flush()
+class ProgressBars:
+    """Bars on stderr, one for each piece of work, if stderr is a terminal and rich is installed."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        """Draws on `stream` whatever it is; without it on stderr if that is a terminal."""
+        self._stream = stream
+        self._bars: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._running: set[str] = set()
+        self._lock = fork.lock()
+
+    def show(self, now: Progress) -> None:
+        """Logs and draws the progress of a maintenance operation."""
+        LOG.info("%s", now.what, extra={"tidegate": asdict(now)})
+        self.draw(now.what, now.share, now.line(), done=now.is_done)
+
+    def draw(self, what: str, share: float | None, line: str, *, done: bool) -> None:
+        """Draws one bar; `share` is None if the total is unknown. Finished bars stay on the screen."""
+        with self._lock:
+            if self._bars is None and not self._start():
+                return
+            bars = self._bars
+            if what not in self._tasks:
+                self._tasks[what] = bars.add_task(what, total=None, line="")
+            total = None if share is None else 1.0
+            bars.update(self._tasks[what], total=total, completed=share or 0.0, line=line, refresh=True)
+            (self._running.discard if done else self._running.add)(what)
+            if not self._running:
+                bars.stop()
+                self._bars, self._tasks = None, {}
+
+    def _start(self) -> bool:
+        stream = self._stream or sys.stderr
+        if stream is None or (self._stream is None and not stream.isatty()):
+            return False
+        try:
+            from rich.console import Console
+            from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import Progress as RichProgress
+        except ImportError:  # the extra `cli` is not installed
+            return False
+        self._bars = RichProgress(
+            TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn("{task.percentage:.0f} %"),
+            TextColumn("{task.fields[line]}"), TimeElapsedColumn(),
+            console=Console(file=stream), auto_refresh=False,
+        )  # fmt: skip
+        self._bars.start()
+        weakref.finalize(self, self._bars.stop)  # an error must not leave the cursor hidden
+        return True

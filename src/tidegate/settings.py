@@ -8,7 +8,7 @@
     own.set("lease_ms", 1)                      SettingError: it concerns everybody
     own.config                                  the database's settings as they are now, with the session's own
 
-Each knob says in `config.py` who may change it (`Scope`).
+Each knob says in `config.py` who may change it (`SettingScope`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from typing import Any
 
-from tidegate.config import Config, Scope
-from tidegate.errors import BindError, SettingError
-from tidegate.session.arguments import text
+from tidegate.boundary import text
+from tidegate.config import Config, SettingScope
+from tidegate.errors import BindError, ErrorCode, SettingError
 
 _WORDS = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _SCOPES = Config.scopes()
@@ -38,11 +38,19 @@ class DatabaseSettings:
         """Changes a knob for everybody; None: to its default."""
         self.config = changed(self.config, name, value)
 
+    def for_session(self) -> SessionSettings:
+        """Settings for a new session: these, until it sets its own."""
+        return SessionSettings(self)
+
+    def for_query(self) -> SessionSettings:
+        """Settings for one query of the owner of the database, who may exceed its limits."""
+        return SessionSettings(self, limited=False)
+
 
 class SessionSettings:
-    """The settings of one session, or of one query: the database's as they are now, with some of its own.
+    """The settings of one session or query: the database's current ones, with some of its own.
 
-    `limited`: whether it must stay below what the database allows. A query of whoever opened the database need not.
+    `limited`: whether it must stay below what the database allows. A query of the database's owner need not.
     """
 
     def __init__(
@@ -51,9 +59,13 @@ class SessionSettings:
         self._database, self._own, self._limited = database, dict(own or {}), limited
         self._merged: tuple[Config, Config] | None = None
 
-    def copy(self) -> SessionSettings:
-        """The same settings, which can be changed apart from these."""
+    def for_session(self) -> SessionSettings:
+        """A copy, for a session made from this one."""
         return SessionSettings(self._database, self._own, limited=self._limited)
+
+    def for_query(self) -> SessionSettings:
+        """A copy, for one query."""
+        return self.for_session()
 
     @property
     def config(self) -> Config:
@@ -82,20 +94,20 @@ class SessionSettings:
     def _checked(self, name: str, value: object) -> object:
         base = self._database.config
         wanted = getattr(changed(base, name, value), name)
-        if _SCOPES[name] is Scope.DATABASE:
+        if _SCOPES[name] is SettingScope.DATABASE:
             raise SettingError(
-                f"{name} is a setting of the database: it counts for everybody, not for one session or query",
-                hint=f"whoever opens the database sets it: tidegate.open(url, config=Config({name}=…)), or db.set",
+                f"{name} is a setting of the database: it applies to everybody, and cannot be set for one session or query",
+                hint=f"the owner of the database sets it: tidegate.open(url, config=Config({name}=…)), or db.set",
             )
         if self._exceeds(base, name, wanted):
             raise SettingError(
                 f"{name} cannot be more than {_amount(name, getattr(base, name)):.0f} in a session",
-                hint="that is the limit of the database; whoever opens the database can raise it",
+                hint="that is the limit of the database; its owner can raise it",
             )
         return wanted
 
     def _exceeds(self, base: Config, name: str, value: object) -> bool:
-        limited = self._limited and _SCOPES[name] is Scope.LIMIT
+        limited = self._limited and _SCOPES[name] is SettingScope.LIMIT
         return limited and _amount(name, value) > _amount(name, getattr(base, name))
 
 
@@ -125,7 +137,7 @@ def check(name: str) -> None:
     if text(name, "the name of a setting") not in known:
         close = get_close_matches(name, known, n=2)
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
-        raise BindError(f'there is no setting "{name}"', hint=hint)
+        raise BindError(f'there is no setting "{name}"', code=ErrorCode.UNDEFINED_OBJECT, hint=hint)
 
 
 def spelled(value: object) -> str:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests import servers
-from tidegate.store.blob import Blob, MemoryBlob
-from tidegate.store.consensus import Consensus, MemoryConsensus
-from tidegate.store.file import FileBlob
-from tidegate.store.log import LogConsensus
-from tidegate.store.object import ObjectBlob
-from tidegate.store.sql import PostgresConsensus, SqliteConsensus
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.blob.object_store import ObjectBlob
+from tidegate.storage.blob.protocol import Blob, MemoryBlob
+from tidegate.storage.consensus.object_log import LogConsensus
+from tidegate.storage.consensus.protocol import Consensus, MemoryConsensus
+from tidegate.storage.consensus.sql import PostgresConsensus, SqliteConsensus
 
 BLOBS = ("memory", "files", "s3")
 LOGS = ("memory", "sqlite", "postgres", "log on memory", "log on files", "log on s3")

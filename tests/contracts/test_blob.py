@@ -8,8 +8,8 @@ import pytest
 
 from tests.contracts.stores import BLOBS, Recipe, recipe
 from tidegate.errors import StoreError
-from tidegate.store.blob import Blob
-from tidegate.store.file import FileBlob
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.blob.protocol import Blob
 
 
 @pytest.fixture(params=BLOBS)

@@ -9,9 +9,9 @@ import pytest
 from tests.contracts.stores import LOGS, Recipe, recipe
 from tests.simulation.faults import Fault, Faults, FaultyBlob, FaultyConsensus
 from tidegate.errors import StoreError
-from tidegate.store.blob import MemoryBlob
-from tidegate.store.consensus import Consensus, MemoryConsensus, Numbered
-from tidegate.store.sql import PostgresConsensus, SqliteConsensus
+from tidegate.storage.blob.protocol import MemoryBlob
+from tidegate.storage.consensus.protocol import Consensus, MemoryConsensus, NumberedEntry
+from tidegate.storage.consensus.sql import PostgresConsensus, SqliteConsensus
 
 
 @pytest.fixture(params=LOGS)
@@ -30,10 +30,10 @@ def test_a_log_starts_empty_and_grows_by_one(log: Consensus) -> None:
     assert log.head("t") is None
     assert log.scan("t", 0) == []
     assert log.compare_and_set("t", None, b"a")
-    assert log.head("t") == Numbered(0, b"a")
+    assert log.head("t") == NumberedEntry(0, b"a")
     assert log.compare_and_set("t", 0, b"b")
-    assert log.head("t") == Numbered(1, b"b")
-    assert log.scan("t", 0) == [Numbered(0, b"a"), Numbered(1, b"b")]
+    assert log.head("t") == NumberedEntry(1, b"b")
+    assert log.scan("t", 0) == [NumberedEntry(0, b"a"), NumberedEntry(1, b"b")]
 
 
 def test_only_the_newest_may_be_followed(log: Consensus) -> None:
@@ -50,7 +50,7 @@ def test_keys_do_not_disturb_each_other(log: Consensus) -> None:
     assert log.compare_and_set("t/1", None, b"a")
     assert log.compare_and_set("t/10", None, b"b")
     assert log.compare_and_set("t/1", 0, b"c")
-    assert log.head("t/10") == Numbered(0, b"b")
+    assert log.head("t/10") == NumberedEntry(0, b"b")
     assert log.keys() == ["t/1", "t/10"]
 
 
@@ -70,16 +70,16 @@ def test_truncate_never_removes_the_newest(log: Consensus) -> None:
     assert not log.compare_and_set("t", None, b"the log is not new")
     assert not log.compare_and_set("t", 0, b"number 1 was taken before it was truncated")
     log.truncate("t", 99)
-    assert log.head("t") == Numbered(3, b"\x03")
+    assert log.head("t") == NumberedEntry(3, b"\x03")
     assert log.compare_and_set("t", 3, b"\x04")
 
 
 def test_binary_and_large_entries(log: Consensus) -> None:
     data = bytes(range(256)) * 4000
     assert log.compare_and_set("t", None, data)
-    assert log.head("t") == Numbered(0, data)
+    assert log.head("t") == NumberedEntry(0, data)
     assert log.compare_and_set("t", 0, b"")
-    assert log.head("t") == Numbered(1, b"")
+    assert log.head("t") == NumberedEntry(1, b"")
 
 
 def _increment(made: Recipe, times: int, start: object) -> None:
@@ -105,7 +105,7 @@ def test_eight_processes_lose_no_increment(made: Recipe) -> None:
         racer.join()
     assert [racer.exitcode for racer in racers] == [0] * 8
     log = made.consensus()
-    assert log.head("counter") == Numbered(8 * times - 1, str(8 * times).encode())
+    assert log.head("counter") == NumberedEntry(8 * times - 1, str(8 * times).encode())
     log.close()
 
 

@@ -19,11 +19,11 @@ from tests.contracts.stores import BLOBS, recipe
 from tests.test_database import ROWS, ids, made
 from tests.unconditional import unconditional
 from tidegate.errors import IndeterminateError, StoreError
-from tidegate.store import file
-from tidegate.store.blob import Blob, MemoryBlob
-from tidegate.store.file import FileBlob
-from tidegate.store.object import ObjectBlob
-from tidegate.store.probe import check_create
+from tidegate.storage.blob import files as file
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.blob.object_store import ObjectBlob
+from tidegate.storage.blob.probe import check_create
+from tidegate.storage.blob.protocol import Blob, MemoryBlob
 
 PREFIX = "mark/catalog/"
 

@@ -14,15 +14,15 @@ from typing import Literal
 import pytest
 
 from tests import servers
-from tests.unit.shards import CONFIG, QUICK, SCHEMA, ids, rows
+from tests.unit.storage.shards import CONFIG, QUICK, SCHEMA, ids, rows
 from tidegate.clock import ManualClock
 from tidegate.errors import IndeterminateError
-from tidegate.shard.compact import compact
-from tidegate.shard.machine import Machine
-from tidegate.shard.writer import Shard
-from tidegate.store import sql
-from tidegate.store.blob import MemoryBlob
-from tidegate.store.sql import PostgresConsensus
+from tidegate.storage.blob.protocol import MemoryBlob
+from tidegate.storage.consensus import sql
+from tidegate.storage.consensus.sql import PostgresConsensus
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.shard import Shard
 
 Spoil = Literal["silence", "drop"]
 
@@ -117,7 +117,7 @@ def test_a_commit_whose_answer_is_lost(proxy: Swallowing, spoil: Spoil, what: st
     if what == "append":
         shard.append(rows(3))
     else:
-        compact(shard, full=True)
+        compact_shard(shard, full=True)
         shard.append(rows(3))
     assert proxy.swallowed
     direct = PostgresConsensus(servers.postgres(), lake)

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.differential.postgres import parsed
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.model.types import Kind, Type
 
 
 @dataclass(frozen=True)

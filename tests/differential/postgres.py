@@ -19,8 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.expr import order
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.model import order
+from tidegate.expr.model.types import Kind, Type
 
 EPOCH_2000_DAYS = 10_957
 EPOCH_2000_MICROS = EPOCH_2000_DAYS * 86_400_000_000

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tests.differential.postgres import written
 from tests.laws.instances import Instance
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.model.types import Kind, Type
 
 OURS = {
     "mz_now", "try_parse_monotonic_iso8601_timestamp", "may pass", "in", "field", "row", "array", "is true",

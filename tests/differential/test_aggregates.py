@@ -15,7 +15,7 @@ import pytest
 
 import tidegate
 from tests.differential.postgres import NotThere, Postgres, ours, same
-from tidegate.expr.types import (
+from tidegate.expr.model.types import (
     BOOL,
     BYTEA,
     DATE,

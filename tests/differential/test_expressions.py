@@ -25,7 +25,7 @@ from tests.laws.grow import OFTEN, by_kind
 from tests.laws.instances import Instance
 from tests.laws.poison import with_nulls
 from tidegate.errors import TidegateError
-from tidegate.expr.types import (
+from tidegate.expr.model.types import (
     BOOL,
     DATE,
     FLOAT8,

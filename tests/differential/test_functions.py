@@ -15,9 +15,9 @@ from tests.laws.boxes import pool
 from tests.laws.cases import cases
 from tests.laws.instances import Instance, callable_by_users, instances
 from tests.laws.poison import with_nulls
-from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.types import Type
-from tidegate.sql.bind import expression
+from tidegate.expr.evaluate.evaluator import Evaluation
+from tidegate.expr.model.types import Type
+from tidegate.sql.bind.query import bind_expression
 
 pytestmark = pytest.mark.postgres
 ROWS = 150
@@ -43,7 +43,7 @@ def differences(
     sql: str, exact: bool, columns: list[tuple[str, Type]], arrays: list[pa.Array], postgres: Postgres
 ) -> list[str]:
     """The rows in which both sides differ, but for what differs on purpose."""
-    bound = expression(sql, columns)
+    bound = bind_expression(sql, columns)
     values, errors = Evaluation(arrays, len(arrays[0])).of(bound)[0]
     mine = ours(bound.type, values)
     messages = [None] * len(mine) if errors is None else errors.to_pylist()

@@ -132,16 +132,16 @@ class Page:
     # ------------------------------------------------------------ SQL
 
     def _sql(self, text: str) -> None:
-        from tidegate.serve.output import show
-        from tidegate.sql.lex import pieces
+        from tidegate.cli.output import print_result
+        from tidegate.sql.parse.lexer import split_statements
 
         db = self._database()
-        for one in pieces(self.servers.filled(text)):
+        for one in split_statements(self.servers.filled(text)):
             result = db.sql(one)
             if one.strip().upper().startswith("EXPLAIN") and "FILTER PUSHDOWN" not in one.upper():
                 print(result.text())
             else:
-                show(result, "table")
+                print_result(result, "table")
 
     def _database(self) -> Any:
         if "db" not in self.names:
@@ -219,14 +219,14 @@ def _short(path: Path) -> str:
 
 def _look(block: Block) -> None:
     """A block that is not run still has to be what it says."""
-    from tidegate.sql import grammar
+    from tidegate.sql.parse.grammar import statements as grammar
 
     if block.why_not in ("a sketch", "another database"):
         return
     if block.language == "python":
         compile(block.text, block.at, "exec")
     elif block.language == "sql" and block.word == "":
-        grammar.statements(block.text)
+        grammar.parse_statements(block.text)
 
 
 def _captured(work: Callable[[], object]) -> str:
@@ -238,7 +238,7 @@ def _captured(work: Callable[[], object]) -> str:
 
 def _tidegate(arguments: list[str]) -> str:
     """The command line, in this process: starting one for each costs a second."""
-    from tidegate.serve.cli import main
+    from tidegate.cli.main import main
 
     errors = io.StringIO()
     codes: list[int] = []

@@ -38,9 +38,9 @@ class Servers:
 
     def postgres(self, text: str) -> None:
         """Runs statements there."""
-        from tidegate.sql.lex import pieces
+        from tidegate.sql.parse.lexer import split_statements
 
-        self._postgres().run(*pieces(text))
+        self._postgres().run(*split_statements(text))
 
     def filled(self, text: str) -> str:
         """SQL of ours, with the server of the tests for the one that the page names."""

@@ -68,6 +68,7 @@ def test_page(page: Path, tmp_path: Path) -> None:
     run(tmp_path, [page])
 
 
+@pytest.mark.long
 def test_pages_with_spark(tmp_path: Path) -> None:
     assert WITH_SPARK
     run(tmp_path, WITH_SPARK)

@@ -90,6 +90,7 @@ def test_explain_and_audit() -> None:
     assert "tidegate_audit_failures_total 0.0" in said
 
 
+@pytest.mark.long
 def test_spark_dataframes() -> None:
     settings = f"--conf spark.sql.shuffle.partitions=2 --driver-java-options '{JAVA}' pyspark-shell"
     said = run("spark_dataframes", PYSPARK_SUBMIT_ARGS=settings)

@@ -10,7 +10,8 @@ behind the old ones, which must go on working:
 
     python -m tests.golden.corpus              adds queries that have no file, and plans that are new
 
-`rows` are the values as `expr/stored.py` writes them: floats to their last bit, numerics with their scale, times in microseconds.
+`rows` are the values as `expr/model/serialize.py` writes them: floats to their last bit, numerics with their scale, times in
+microseconds.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.expr.stored import type_from_json, value_from_json, value_to_json
-from tidegate.ingest.source import Columns
-from tidegate.plan import stored
+from tidegate.expr.model.serialize import type_from_json, value_from_json, value_to_json
+from tidegate.ingest.define.transform import TransformInput, TransformPlan, plan_transform
+from tidegate.ingest.protocol import Columns
+from tidegate.plan import serialize as stored
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.safe import SafePlan
-from tidegate.session.source_plan import Planned, Reading, planned
-from tidegate.sql import grammar
+from tidegate.plan.run.safe_plan import SafePlan
+from tidegate.sql.parse.grammar import statements as grammar
 
 HERE = Path(__file__).parent / "transforms"
 
@@ -56,9 +57,9 @@ def inputs() -> tuple[Columns, list[pa.Array]]:
     return columns, arrays
 
 
-def bound(sql: str) -> Planned:
+def bound(sql: str) -> TransformPlan:
     """What CREATE SOURCE makes of a transform today."""
-    return planned(grammar.select(sql), Reading(("s",), inputs()[0]), exact=False)
+    return plan_transform(grammar.parse_query(sql), TransformInput(("s",), inputs()[0]), exact=False)
 
 
 def given(plan: MapFilterProject) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.golden import corpus
-from tidegate.plan import stored
+from tidegate.plan import serialize as stored
 
 FILES = corpus.files()
 

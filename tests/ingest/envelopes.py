@@ -10,73 +10,79 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tests.unit.shards import World
-from tidegate.expr.types import BYTEA, INT8, JSONB, TIMESTAMPTZ, Type
-from tidegate.ingest import envelope
-from tidegate.ingest.decode.json import Json
-from tidegate.ingest.definition import Envelope, Output, Source
-from tidegate.ingest.made import INGESTED, Counts, Failed, Made, Step
-from tidegate.ingest.source import Chunk, Format, Included
+from tests.unit.storage.shards import World
+from tidegate.expr.model.types import BYTEA, INT8, JSONB, TIMESTAMPTZ, Type
+from tidegate.ingest.batch.upsert_lookup import SnapshotRowLookup
+from tidegate.ingest.define.transform import ShardShape, TransformPlan, shard_shape
+from tidegate.ingest.definition import Envelope, SourceDefinition, SourceOutput
+from tidegate.ingest.envelopes import step as envelope
+from tidegate.ingest.envelopes.inputs import key_type
+from tidegate.ingest.envelopes.output import (
+    INGESTION_TIMESTAMP,
+    EnvelopeOutput,
+    EnvelopeStep,
+    FailedRecord,
+    RecordCounts,
+    upstream_columns,
+)
+from tidegate.ingest.formats.json.format import JsonFormat
+from tidegate.ingest.protocol import IncludedColumn, RecordChunk, RecordFormat
 from tidegate.plan.temporal import decompose
-from tidegate.session.source_plan import Planned, Shape, shape
-from tidegate.session.stored import StoredRows
-from tidegate.shard.merge import Block
-from tidegate.shard.reader import snapshot
-from tidegate.shard.writer import schema_of
-from tidegate.sql import bind
-from tidegate.sql.catalog import Names, Relation
-from tidegate.store.place import parse
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.catalog import DictCatalog, Relation
+from tidegate.storage.location import parse_location
+from tidegate.storage.part.merge import Block
+from tidegate.storage.shard.snapshot import open_snapshot
 
 NOW = 1_700_000_000_000
 Record = tuple[bytes | None, bytes | None]
 """A key and a value; no value: a tombstone."""
-_TYPES = {"offset": INT8, "key": BYTEA, INGESTED: TIMESTAMPTZ}
+_TYPES = {"offset": INT8, "key": BYTEA, INGESTION_TIMESTAMP: TIMESTAMPTZ}
 
 
-def bound(sql: str, columns: Sequence[tuple[str, Type]]) -> Planned:
+def bound(sql: str, columns: Sequence[tuple[str, Type]]) -> TransformPlan:
     """A transform of `s`."""
-    found = bind.transform(sql, Names({"s": Relation("s", tuple(columns))}))
-    return Planned(found.names, decompose(found.mfp.optimise()).safe)
+    found = bind.bind_transform(sql, DictCatalog({"s": Relation("s", tuple(columns))}))
+    return TransformPlan(found.names, decompose(found.mfp.optimise()).safe)
 
 
 @dataclass
 class Case:
     """A source of one output."""
 
-    source: Source
-    shape: Shape
+    source: SourceDefinition
+    shape: ShardShape
 
     @property
-    def output(self) -> Output:
+    def output(self) -> SourceOutput:
         return self.source.outputs[0]
 
 
 def made(
     kind: Envelope,
     sql: str,
-    format_: Format | None = None,
+    format_: RecordFormat | None = None,
     included: tuple[str, ...] = (),
     before: str | None = None,
-    key_format: Format | None = None,
+    key_format: RecordFormat | None = None,
 ) -> Case:
     """A source with this envelope and transform."""
-    format_ = format_ or Json()
+    format_ = format_ or JsonFormat()
     extra = [(what.replace(" ", "_"), _TYPES[what]) for what in included]
     if key_format is not None:
-        extra = [(name, envelope.key_type(key_format) if name == "key" else type_) for name, type_ in extra]
-    columns, first = [*envelope.given(kind, format_), *extra], None
+        extra = [(name, key_type(key_format) if name == "key" else type_) for name, type_ in extra]
+    columns, first = [*envelope.envelope_columns(kind, format_), *extra], None
     if before is not None:
         prior = bound(before, [*format_.columns, *extra])
         first, columns = prior.plan, list(prior.columns)
         if kind == "debezium":
             taken = 1 if columns[0][1] == JSONB else 3
-            columns = [*envelope.given(kind, format_), *columns[taken:]]
+            columns = [*envelope.envelope_columns(kind, format_), *columns[taken:]]
     done = bound(sql, columns)
-    layout = shape(done, keyed=kind == "upsert")
-    output = Output("s", "s1", format_, done.plan, before=first, hidden=layout.hidden)
-    listed = tuple(Included(what, what.replace(" ", "_")) for what in included)
-    source = Source(
+    layout = shard_shape(done, keyed=kind == "upsert")
+    output = SourceOutput("s", "s1", format_, done.plan, before=first, hidden=layout.hidden)
+    listed = tuple(IncludedColumn(what, what.replace(" ", "_")) for what in included)
+    source = SourceDefinition(
         "s",
         "kafka",
         None,
@@ -89,14 +95,16 @@ def made(
     return Case(source, layout)
 
 
-def chunk(step: Step, source: Source, records: Sequence[Record], first: int = 0, diffs: Any = None) -> Chunk:
+def chunk(
+    step: EnvelopeStep, source: SourceDefinition, records: Sequence[Record], first: int = 0, diffs: Any = None
+) -> RecordChunk:
     """Records as an upstream with keys and offsets gives them."""
     values = pa.array([value for _, value in records], pa.binary())
     keys = pa.array([key for key, _ in records], pa.binary())
     offsets = pa.array(range(first, first + len(records)), pa.int64())
-    asked = [keys if one.what == "key" else offsets for one in envelope.asked(source)]
+    asked = [keys if one.what == "key" else offsets for one in upstream_columns(source)]
     gone = values.is_null().to_numpy(zero_copy_only=False)
-    return Chunk(
+    return RecordChunk(
         step.decode.records(values),
         asked,
         lambda i: {"offset": first + i},
@@ -112,19 +120,19 @@ class Filled:
 
     of: Case
     world: World = field(default_factory=World)
-    failures: list[Failed] = field(default_factory=list)
-    counts: Counts = field(default_factory=Counts)
+    failures: list[FailedRecord] = field(default_factory=list)
+    counts: RecordCounts = field(default_factory=RecordCounts)
     read: int = 0
 
     def __post_init__(self) -> None:
         self.world.clock.set(NOW)
         self.shard = self.world.create(self.of.shape.schema, self.of.shape.options)
 
-    def split(self, chunks: Iterable[Sequence[Record]], now: int = NOW) -> list[Made]:
+    def split(self, chunks: Iterable[Sequence[Record]], now: int = NOW) -> list[EnvelopeOutput]:
         """One batch of one split."""
-        with snapshot(self.shard) as found:
-            stored = StoredRows(found, parse("memory://"), now)
-            step = envelope.step(self.of.source, self.of.output, now, stored)
+        with open_snapshot(self.shard) as found:
+            stored = SnapshotRowLookup(found, parse_location("memory://"), now)
+            step = envelope.envelope_step(self.of.source, self.of.output, now, stored)
             gave = []
             for records in chunks:
                 gave.append(step.chunk(chunk(step, self.of.source, records, self.read)))
@@ -133,10 +141,10 @@ class Filled:
         self.append(gave)
         return gave
 
-    def append(self, gave: Sequence[Made]) -> None:
+    def append(self, gave: Sequence[EnvelopeOutput]) -> None:
         """What was made, as one batch."""
         state = self.shard.machine.fetch()
-        schema = schema_of(state)
+        schema = state.schema
         parts = []
         for one in gave:
             self.failures += one.failures
@@ -151,7 +159,7 @@ class Filled:
 
     def rows(self, hidden: int = 0) -> list[tuple[Any, ...]]:
         """What the shard holds, without its last `hidden` columns."""
-        with snapshot(self.shard) as found:
+        with open_snapshot(self.shard) as found:
             names = [column.name for column in found.schema.columns]
             names = names[: len(names) - hidden]
             return sorted(

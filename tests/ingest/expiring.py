@@ -19,15 +19,15 @@ import pyarrow as pa
 import tidegate
 from tidegate.clock import ManualClock
 from tidegate.config import Config
-from tidegate.expr.types import FLOAT8, INT8, MZ_TIMESTAMP
-from tidegate.plan.safe import SafePlan
+from tidegate.expr.model.types import FLOAT8, INT8, MZ_TIMESTAMP
+from tidegate.plan.run.safe_plan import SafePlan
 from tidegate.plan.temporal import decompose
-from tidegate.shard.expire import expire
-from tidegate.shard.reader import updates
-from tidegate.shard.schema import Schema
-from tidegate.shard.writer import Shard
-from tidegate.sql import bind
-from tidegate.sql.catalog import Names, Relation
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.catalog import DictCatalog, Relation
+from tidegate.storage.maintain.expire import expire_parts
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.snapshot import open_changes
 
 MIN, MAX = -(2**63), 2**63 - 1
 CONFIG = Config(audit=1.0, lease_ms=20_000, sweep_grace_ms=40_000, as_of_timeout_ms=0, compact_fanout=3)
@@ -112,8 +112,10 @@ class World:
     """Rows with the times and diffs by which they came."""
 
     def __post_init__(self) -> None:
-        catalog = Names({"raw": Relation("raw", tuple((name, INT8) for name in Row._fields))})
-        bound = bind.transform(f"SELECT id, x::float8 AS x FROM raw WHERE {self.transform.where}", catalog)
+        catalog = DictCatalog({"raw": Relation("raw", tuple((name, INT8) for name in Row._fields))})
+        bound = bind.bind_transform(
+            f"SELECT id, x::float8 AS x FROM raw WHERE {self.transform.where}", catalog
+        )
         safe, expiration, self.final = decompose(bound.mfp.optimise())
         self.safe, self.expiration = SafePlan(safe), SafePlan(expiration)
         self.bounded = len(safe.types) == 4
@@ -126,7 +128,7 @@ class World:
         options |= {"validity": [2, 3], "hidden": [2, 3]} if self.bounded else {}
         self.open()
         schema = Schema.of([(name, type_, True) for name, type_ in names])
-        self.db._open.catalog.create_table("c", schema, options)
+        self.db.context.catalog.create_table("c", schema, options)
         self.db.sql("CREATE VIEW v AS SELECT id + 1 AS next, x FROM c")
 
     def open(self) -> None:
@@ -134,7 +136,7 @@ class World:
 
     @property
     def shard(self) -> Shard:
-        return self.db._open.table("c")
+        return self.db.context.table("c")
 
     # ---------------------------------------------------------------- what happens
 
@@ -145,7 +147,7 @@ class World:
             "wait": (self.wait, 8),
             "compact": (lambda: self.db.compact("c"), 2),
             "compact all": (lambda: self.db.compact("c", full=True), 2),
-            "expire": (lambda: expire(self.shard), 3),
+            "expire": (lambda: expire_parts(self.shard), 3),
             "sweep": (self.db.sweep, 1),
             "restart": (self.restart, 2),
             "delete": (self.delete, 2 if self.retracts else 0),
@@ -282,7 +284,7 @@ class World:
         if state.since >= state.upper:
             return
         first = state.since + 1 if state.since else 0
-        with updates(self.shard, first) as changes:
+        with open_changes(self.shard, first) as changes:
             batches = list(changes.batches())
         assert all(batch.schema.names == ["id", "x", "_time", "_diff"] for batch in batches)
         rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]

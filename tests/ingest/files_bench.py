@@ -16,16 +16,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
 from tests import servers
-from tidegate.ingest.connect import Given
-from tidegate.ingest.files import Files
-from tidegate.ingest.source import Columns, Format, Included, Limit, Position, Upstream, Wanted
+from tidegate.ingest.protocol import (
+    BatchLimit,
+    Columns,
+    IncludedColumn,
+    ReadRequest,
+    RecordFormat,
+    Upstream,
+    UpstreamPosition,
+)
+from tidegate.ingest.upstreams.files.upstream import FilesUpstream
+from tidegate.ingest.upstreams.registry import UpstreamSpec, create_upstream
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.safe import SafePlan
-from tidegate.sql import bind
-from tidegate.sql.catalog import Names, Relation
-from tidegate.store.object import connected
+from tidegate.plan.run.safe_plan import SafePlan
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.catalog import DictCatalog, Relation
+from tidegate.storage.blob.object_store import open_object_store
 
 PLACES = ("folder", "bucket")
 
@@ -66,11 +73,15 @@ class Bench:
         else:
             Path(self.root, name).unlink()
 
-    def files(self, pattern: str, format_: Format | None = None, *included: str, **more: Any) -> Files:
+    def files(
+        self, pattern: str, format_: RecordFormat | None = None, *included: str, **more: Any
+    ) -> FilesUpstream:
         """A source of them."""
         options = {name.replace("_", " "): value for name, value in self.options.items()}
-        made = Files.create(Given("s", options, of=f"{self.root}/{pattern}", more=more))
-        return made if format_ is None else made.for_format(format_, asked(*included))
+        made = create_upstream(
+            "files", UpstreamSpec("s", options, target=f"{self.root}/{pattern}", with_options=more)
+        )
+        return made if format_ is None else made.bind(format_, "none", asked(*included))
 
     @property
     def _store(self) -> Any:
@@ -82,17 +93,19 @@ class Bench:
 
 @cache
 def _store(options: tuple[tuple[str, str], ...]) -> Any:
-    return connected("s3://lake", **dict(options))
+    return open_object_store("s3://lake", **dict(options))
 
 
-def asked(*names: str) -> tuple[Included, ...]:
+def asked(*names: str) -> tuple[IncludedColumn, ...]:
     """INCLUDE these."""
-    return tuple(Included(name, name) for name in names)
+    return tuple(IncludedColumn(name, name) for name in names)
 
 
 def planned(sql: str, columns: Columns, included: Columns = ()) -> MapFilterProject:
     """The plan of a query over `s`."""
-    return bind.query(sql, Names({"s": Relation("s", (*columns, *included))}), 1_700_000_000_000).mfp
+    return bind.bind_query(
+        sql, DictCatalog({"s": Relation("s", (*columns, *included))}), 1_700_000_000_000
+    ).mfp
 
 
 @dataclass
@@ -100,20 +113,20 @@ class Got:
     """What a source has given so far."""
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    errors: list[tuple[Position, str, bytes]] = field(default_factory=list)
+    errors: list[tuple[UpstreamPosition, str, bytes]] = field(default_factory=list)
     splits: int = 0
     batches: int = 0
     records: int = 0
 
 
 def drain(
-    upstream: Upstream, format_: Format, *included: str, at: Position | None = None,
-    sql: str = "SELECT * FROM s", limit: Limit | None = None, table: str | None = None,
-) -> tuple[Got, Position]:  # fmt: skip
+    upstream: Upstream, format_: RecordFormat, *included: str, at: UpstreamPosition | None = None,
+    sql: str = "SELECT * FROM s", limit: BatchLimit | None = None, table: str | None = None,
+) -> tuple[Got, UpstreamPosition]:  # fmt: skip
     """Everything behind a position, by batches, as the pipeline does; whatever travels, travels."""
     got = Got()
     position = upstream.start() if at is None else at
-    while (upto := _json(upstream.latest(position, limit or Limit()))) != position:
+    while (upto := _json(upstream.latest(position, limit or BatchLimit()))) != position:
         read(upstream, format_, included, sql, table, (position, upto), got)
         position = upto
         got.batches += 1
@@ -121,11 +134,11 @@ def drain(
 
 
 def read(
-    upstream: Upstream, format_: Format, included: tuple[str, ...], sql: str, table: str | None,
-    between: tuple[Position, Position], got: Got,
+    upstream: Upstream, format_: RecordFormat, included: tuple[str, ...], sql: str, table: str | None,
+    between: tuple[UpstreamPosition, UpstreamPosition], got: Got,
 ) -> None:  # fmt: skip
     """One batch."""
-    columns = tuple((name, upstream.includes(Included(name, name))) for name in included)
+    columns = tuple((name, upstream.includes(IncludedColumn(name, name))) for name in included)
     decode, left = format_.take(planned(sql, format_.columns, columns))
     plan = SafePlan(left)
     for split in upstream.splits(*between):
@@ -133,7 +146,7 @@ def read(
         there = pickle.loads(pickle.dumps(upstream))
         got.splits += 1
         for number, chunk in there.read(
-            replace(split, details=kept[3]), [Wanted(table, decode)], asked(*included)
+            replace(split, details=kept[3]), [ReadRequest(table, decode)], asked(*included)
         ):
             assert number == 0
             assert all(len(column) == chunk.decoded.count for column in chunk.included)
@@ -172,6 +185,6 @@ def parquet(rows: list[dict[str, Any]]) -> bytes:
     return out.getvalue()
 
 
-def everything(format_: Format) -> MapFilterProject:
+def everything(format_: RecordFormat) -> MapFilterProject:
     """A plan that leaves the format's columns as they are."""
     return planned("SELECT * FROM s", format_.columns)

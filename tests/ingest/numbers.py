@@ -12,27 +12,36 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
 from tidegate.clock import ManualClock
 from tidegate.config import Config
-from tidegate.expr.build import call, cast, literal
-from tidegate.expr.tree import Column
-from tidegate.expr.types import BYTEA, INT8, JSONB, TEXT, Type
-from tidegate.ingest.decode.json import Json
-from tidegate.ingest.definition import ERRORS_COLUMNS, UPSERT_KEY, Output, Source
-from tidegate.ingest.source import Chunk, Columns, Format, Included, Lag, Limit, Position, Split, Wanted
+from tidegate.expr.model.build import call, cast, literal
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import BYTEA, INT8, JSONB, TEXT, Type
+from tidegate.ingest.batch.planning import BatchPlanner
+from tidegate.ingest.definition import ERRORS_COLUMNS, UPSERT_KEY, SourceDefinition, SourceOutput
+from tidegate.ingest.formats.json.format import JsonFormat
+from tidegate.ingest.protocol import (
+    BatchLimit,
+    Columns,
+    IncludedColumn,
+    InputSplit,
+    Lag,
+    ReadRequest,
+    RecordChunk,
+    RecordFormat,
+    Upstream,
+    UpstreamPosition,
+)
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.session.planning import Planning
-from tidegate.shard.reader import snapshot
-from tidegate.shard.root import open_root
-from tidegate.shard.schema import Schema
-from tidegate.shard.statistics import describing
-from tidegate.shard.writer import Shard
-from tidegate.store.place import Place, parse
+from tidegate.storage.catalog.root import open_root
+from tidegate.storage.location import Location, parse_location
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.snapshot import open_snapshot
 
 
 @dataclass
-class Numbers:
+class Numbers(Upstream):
     """Partitions of records; a split is at most `step` of one. What was asked of it is noted."""
 
     partitions: dict[str, list[bytes]]
@@ -40,17 +49,17 @@ class Numbers:
     first: int = 0
     asked: list[tuple[str, Any]] = field(default_factory=list)
 
-    def tables(self) -> dict[str, Format]:
+    def tables(self) -> dict[str, RecordFormat]:
         return {}
 
-    def includes(self, included: Included) -> Type:
+    def includes(self, included: IncludedColumn) -> Type:
         return INT8
 
-    def start(self) -> Position:
+    def start(self) -> UpstreamPosition:
         self.asked.append(("start", None))
         return dict.fromkeys(self.partitions, self.first)
 
-    def latest(self, after: Position, limit: Limit) -> Position:
+    def latest(self, after: UpstreamPosition, limit: BatchLimit) -> UpstreamPosition:
         most = limit.rows or 10**9
         found = {}
         for key, records in self.partitions.items():
@@ -58,32 +67,32 @@ class Numbers:
             most -= found[key] - after.get(key, 0)
         return found
 
-    def splits(self, after: Position, upto: Position) -> list[Split]:
+    def splits(self, after: UpstreamPosition, upto: UpstreamPosition) -> list[InputSplit]:
         return [
-            Split(key, begin, min(begin + self.step, end))
+            InputSplit(key, begin, min(begin + self.step, end))
             for key, end in upto.items()
             for begin in range(after.get(key, 0), end, self.step)
         ]
 
     def read(
-        self, split: Split, wanted: Sequence[Wanted], included: Sequence[Included]
-    ) -> Iterator[tuple[int, Chunk]]:
+        self, split: InputSplit, wanted: Sequence[ReadRequest], included: Sequence[IncludedColumn]
+    ) -> Iterator[tuple[int, RecordChunk]]:
         self.asked.append(("read", (split.key, split.start, split.end, len(wanted))))
         some = self.partitions[split.key][split.start : split.end]
         offsets = pa.array(np.arange(split.start, split.end))
         keys = pa.array([json.loads(one).get("key", "").encode() for one in some], pa.binary())
 
-        def position(record: int) -> Position:
+        def position(record: int) -> UpstreamPosition:
             return {"partition": split.key, "offset": split.start + record}
 
         for number, one in enumerate(wanted):
             decoded = one.decode.records(pa.array(some, pa.binary()))
-            yield number, Chunk(decoded, [offsets for _ in included], position, keys=keys)
+            yield number, RecordChunk(decoded, [offsets for _ in included], position, keys=keys)
 
-    def acknowledge(self, upto: Position) -> None:
+    def acknowledge(self, upto: UpstreamPosition) -> None:
         self.asked.append(("acknowledge", dict(upto)))
 
-    def lag(self, at: Position) -> Lag:
+    def lag(self, at: UpstreamPosition) -> Lag:
         return Lag(records=sum(len(r) - at.get(k, 0) for k, r in self.partitions.items()))
 
     def drop(self) -> None:
@@ -99,23 +108,23 @@ def records(first: int, last: int, bad: Sequence[int] = (), **more: str) -> list
 class Lab:
     """A database that holds the shards of one source, and nothing else."""
 
-    place: Place
+    place: Location
     clock: ManualClock
-    source: Source
+    source: SourceDefinition
     upstream: Numbers
     config: Config = field(default_factory=Config)
 
     def shards(self, name: str) -> Shard:
         """As a process does that has just been started."""
         machine = open_root(self.place, self.clock).catalog.shard_machine(name)
-        return Shard(machine, self.config, describing(machine, self.config))
+        return Shard.open(machine, self.config)
 
-    def planning(self, *, once: bool = False) -> Planning:
-        return Planning(self.source, self.shards, self.place, self.config, self.clock, once=once)
+    def planning(self, *, once: bool = False) -> BatchPlanner:
+        return BatchPlanner(self.source, self.shards, self.place, self.config, self.clock, once=once)
 
     def rows(self, shard: str) -> list[tuple[Any, ...]]:
         """All rows of a shard, each as often as it is there, sorted."""
-        with snapshot(self.shards(shard)) as found:
+        with open_snapshot(self.shards(shard)) as found:
             pieces = [batch.to_pydict() for batch in found.batches()]
         return sorted(row for piece in pieces for row in zip(*piece.values(), strict=True))
 
@@ -136,7 +145,7 @@ def lab(folder: Path, partitions: dict[str, list[bytes]], **more: Any) -> Lab:
         "all": (every, (("n", INT8), ("at", INT8))),
         "even": (even, (("n", INT8),)),
     }
-    return _made(folder, partitions, shapes, (Included("offset", "offset"),), {}, more)
+    return _made(folder, partitions, shapes, (IncludedColumn("offset", "offset"),), {}, more)
 
 
 def upserting(folder: Path, partitions: dict[str, list[bytes]]) -> Lab:
@@ -150,11 +159,11 @@ def _made(
     folder: Path,
     partitions: dict[str, list[bytes]],
     shapes: dict[str, tuple[MapFilterProject, Columns]],
-    included: tuple[Included, ...],
+    included: tuple[IncludedColumn, ...],
     options: dict[str, Any],
     more: dict[str, Any],
 ) -> Lab:
-    place, clock = parse(folder / "lake"), ManualClock(1_000_000)
+    place, clock = parse_location(folder / "lake"), ManualClock(1_000_000)
     catalog = open_root(place, clock).catalog
 
     def created(columns: Columns, given: dict[str, Any]) -> str:
@@ -164,9 +173,9 @@ def _made(
 
     hidden = len(options)
     outputs = tuple(
-        Output(name, created(columns, options), Json(), plan, hidden=hidden)
+        SourceOutput(name, created(columns, options), JsonFormat(), plan, hidden=hidden)
         for name, (plan, columns) in shapes.items()
     )
     upstream = Numbers(partitions)
-    source = Source("s", "kafka", upstream, outputs, created(ERRORS_COLUMNS, {}), included, **more)
+    source = SourceDefinition("s", "kafka", upstream, outputs, created(ERRORS_COLUMNS, {}), included, **more)
     return Lab(place, clock, source, upstream)

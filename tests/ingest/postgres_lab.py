@@ -24,14 +24,14 @@ import psycopg
 import pytest
 
 from tests import servers
-from tidegate.expr.types import Kind
-from tidegate.ingest import postgres_snapshot as snapshot
-from tidegate.ingest.connect import Connection, Given
-from tidegate.ingest.postgres import Postgres
-from tidegate.ingest.postgres_table import Table
-from tidegate.ingest.source import Limit, Position, Split, Wanted
+from tidegate.expr.model.types import Kind
+from tidegate.ingest.connection import ExternalConnection
+from tidegate.ingest.protocol import BatchLimit, InputSplit, ReadRequest, UpstreamPosition
+from tidegate.ingest.upstreams.postgres.table import PostgresTable
+from tidegate.ingest.upstreams.postgres.upstream import PostgresUpstream
+from tidegate.ingest.upstreams.registry import UpstreamSpec, create_upstream
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.safe import SafePlan
+from tidegate.plan.run.safe_plan import SafePlan
 
 
 @dataclass
@@ -40,8 +40,8 @@ class Database:
 
     name: str
     url: str
-    connection: Connection
-    slots: list[str] = field(default_factory=list)
+    connection: ExternalConnection
+    upstreams: list[PostgresUpstream] = field(default_factory=list)
 
     def run(self, *statements: str) -> None:
         """Runs statements, each by itself."""
@@ -55,13 +55,19 @@ class Database:
             c.execute("SET timezone = 'UTC'")
             return c.execute(query).fetchall()
 
-    def source(self, publication: str = "p", tables: tuple[str, ...] | None = None, **more: Any) -> Postgres:
+    def source(
+        self, publication: str = "p", tables: tuple[str, ...] | None = None, **more: Any
+    ) -> PostgresUpstream:
         """What CREATE SOURCE makes, out of the catalog again."""
         slot = f"tidegate_{uuid.uuid4().hex[:12]}"
         options = {"publication": publication, "slot": slot}
-        made = Postgres.create(Given("s", options, connection=self.connection, tables=tables, more=more))
-        self.slots.append(slot)
-        return Postgres.from_json(json.loads(json.dumps(made.to_json())), self.connection)
+        made = create_upstream(
+            "postgres",
+            UpstreamSpec("s", options, connection=self.connection, tables=tables, with_options=more),
+        )
+        upstream = PostgresUpstream.from_json(json.loads(json.dumps(made.to_json())), self.connection)
+        self.upstreams.append(upstream)
+        return upstream
 
 
 @contextmanager
@@ -73,13 +79,13 @@ def database() -> Iterator[Database]:
         pytest.skip(f"not here: {missing}")
     name = f"t{uuid.uuid4().hex[:12]}"
     folder = parse_qs(urlsplit(server).query)["host"][0]
-    connection = Connection("pg", "postgres", {"host": folder, "database": name, "user": "tidegate"})
+    connection = ExternalConnection("pg", "postgres", {"host": folder, "database": name, "user": "tidegate"})
     made = Database(name, server.replace("/postgres?", f"/{name}?"), connection)
     with psycopg.connect(server, autocommit=True) as c:
         c.execute(f"CREATE DATABASE {name}")
     yield made
-    for slot in made.slots:
-        snapshot.release(slot)
+    for upstream in made.upstreams:
+        upstream.close()
     with psycopg.connect(server, autocommit=True) as c:
         _dropped(c, name)
 
@@ -118,7 +124,7 @@ def same(db: Database, follower: Follower, table: str = "orders") -> None:
     assert follower.contents(table) == Counter(db.rows(f"SELECT * FROM {table}"))
 
 
-def as_driver(table: Table, values: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
+def as_driver(table: PostgresTable, values: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
     """Rows as psycopg gives them."""
     kinds = [type_.kind for _, type_ in table.columns]
     for row in zip(*values, strict=True):
@@ -143,7 +149,7 @@ def _value(kind: Kind, value: Any) -> Any:
 class Output:
     """What a collection holds, and how far it has come."""
 
-    position: Position
+    position: UpstreamPosition
     rows: Counter[tuple[Any, ...]] = field(default_factory=Counter)
 
 
@@ -154,18 +160,20 @@ class Killed(Exception):  # noqa: N818  # it is what happened
 class Follower:
     """Ingests every table of a source."""
 
-    def __init__(self, upstream: Postgres) -> None:
+    def __init__(self, upstream: PostgresUpstream) -> None:
         self.upstream = upstream
-        self.tables = {name: table for name, table in upstream.tables().items() if isinstance(table, Table)}
+        self.tables = {
+            name: table for name, table in upstream.tables().items() if isinstance(table, PostgresTable)
+        }
         self.outputs = {name: Output(upstream.start()) for name in self.tables}
-        self.failures: list[tuple[bytes, Position, str]] = []
+        self.failures: list[tuple[bytes, UpstreamPosition, str]] = []
 
     def contents(self, table: str) -> Counter[tuple[Any, ...]]:
         """The rows of a table, and how often each is there."""
         return self.outputs[table].rows
 
     @property
-    def position(self) -> Position:
+    def position(self) -> UpstreamPosition:
         """The least of all."""
         return min((output.position for output in self.outputs.values()), key=lambda p: int(p["lsn"]))
 
@@ -174,13 +182,15 @@ class Follower:
         """Whether all have come equally far."""
         return len({output.position["lsn"] for output in self.outputs.values()}) == 1
 
-    def batch(self, limit: Limit | None = None, upto: Position | None = None, die: str = "") -> bool:
+    def batch(
+        self, limit: BatchLimit | None = None, upto: UpstreamPosition | None = None, die: str = ""
+    ) -> bool:
         """One batch; whether there was any. `die` says where: `read`, `between` the commits, `committed`."""
         after = self.position
         if not self.even:
             upto = max((o.position for o in self.outputs.values()), key=lambda p: int(p["lsn"]))
         if upto is None:
-            upto = self.upstream.latest(after, limit or Limit())
+            upto = self.upstream.latest(after, limit or BatchLimit())
         if upto == after:
             return False
         behind = [name for name, output in self.outputs.items() if output.position == after]
@@ -196,33 +206,37 @@ class Follower:
         self.upstream.acknowledge(self.position)
         return True
 
-    def drain(self, limit: Limit | None = None) -> None:
+    def drain(self, limit: BatchLimit | None = None) -> None:
         """All there is."""
         while self.batch(limit):
             pass
 
     def reborn(self) -> None:
         """A new process: nothing is left of the old one but what was committed."""
-        snapshot.release(self.upstream.slot)
+        self.upstream.close()
         kept = json.loads(json.dumps(self.upstream.to_json()))
-        self.upstream = Postgres.from_json(kept, self.upstream.connection)
+        self.upstream = PostgresUpstream.from_json(kept, self.upstream.connection)
 
-    def read(self, after: Position, upto: Position, names: list[str]) -> Mapping[str, Counter[Any]]:
+    def read(
+        self, after: UpstreamPosition, upto: UpstreamPosition, names: list[str]
+    ) -> Mapping[str, Counter[Any]]:
         """What happened to tables between two positions."""
         changed: dict[str, Counter[Any]] = {name: Counter() for name in names}
         splits = self.upstream.splits(after, upto)
         check_tiles(splits, after, upto)
         for split in splits:
-            sent = Split(**json.loads(json.dumps(split.__dict__)))
+            sent = InputSplit(**json.loads(json.dumps(split.__dict__)))
             self._read(pickle.loads(pickle.dumps(self.upstream)), sent, changed)
         return changed
 
-    def _read(self, upstream: Postgres, split: Split, changed: Mapping[str, Counter[Any]]) -> None:
+    def _read(
+        self, upstream: PostgresUpstream, split: InputSplit, changed: Mapping[str, Counter[Any]]
+    ) -> None:
         plans = []
         for name in changed:
             types = [type_ for _, type_ in self.tables[name].columns]
             plans.append((name, *self.tables[name].take(MapFilterProject.identity(types))))
-        wanted = [Wanted(name, decode) for name, decode, _ in plans]
+        wanted = [ReadRequest(name, decode) for name, decode, _ in plans]
         for number, chunk in upstream.read(split, wanted, []):
             name, _, left = plans[number]
             made = SafePlan(left).evaluate(chunk.rows(), len(chunk.decoded.selection))
@@ -234,7 +248,7 @@ class Follower:
             for record, message in chunk.decoded.failures:
                 self.failures.append((chunk.decoded.raw(record), chunk.position(record), message))
 
-    def _commit(self, name: str, changed: Counter[Any], upto: Position) -> None:
+    def _commit(self, name: str, changed: Counter[Any], upto: UpstreamPosition) -> None:
         output = self.outputs[name]
         for row, diff in changed.items():
             output.rows[row] += diff
@@ -243,7 +257,7 @@ class Follower:
         output.position = upto
 
 
-def check_tiles(splits: list[Split], after: Position, upto: Position) -> None:
+def check_tiles(splits: list[InputSplit], after: UpstreamPosition, upto: UpstreamPosition) -> None:
     """Splits cover what is between two positions, each key without gaps or overlaps."""
     at = dict(after)
     for split in splits:

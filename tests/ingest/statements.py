@@ -23,7 +23,7 @@ def rows(db: Database, sql: str) -> list[tuple[Any, ...]]:
 
 def options(db: Database, name: str) -> dict[str, Any]:
     """The options of a collection's shard."""
-    return db._open.collection(name).machine.fetch().options
+    return db.context.collection(name).machine.fetch().options
 
 
 def ingest(db: Database, name: str) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 import tidegate
 from tests.ingest.envelopes import NOW, Case, Filled, Record, made
-from tidegate.expr.types import INT8, TEXT
-from tidegate.ingest import envelope
-from tidegate.ingest.decode.avro import Avro
-from tidegate.ingest.made import Counts
+from tidegate.expr.model.types import INT8, TEXT
+from tidegate.ingest.envelopes import step as envelope
+from tidegate.ingest.envelopes.output import RecordCounts
+from tidegate.ingest.formats.avro.format import AvroFormat
 
 HISTORIES = int(os.environ.get("TIDEGATE_CHANGES", "4"))
 """For each of the four ways to write them, 150 changes each."""
@@ -34,7 +34,7 @@ SCHEMA = {
         {"name": "op", "type": "string"},
     ],
 }
-AVRO = Avro(json.dumps(SCHEMA))
+AVRO = AvroFormat(json.dumps(SCHEMA))
 PARSED = fastavro.parse_schema(SCHEMA)
 OVER_JSON = "SELECT (data->>'id')::int8 AS id, (data->>'n')::int8 AS n FROM s WHERE data->>'n' <> '13'"
 OVER_AVRO = "SELECT id, n::int8 AS n FROM s WHERE n <> '13'"
@@ -116,12 +116,12 @@ def test_changes_that_cannot_be_followed(how: str) -> None:
     assert filled.rows() == [(1, 1)]
     assert [(one.position["offset"], one.message) for one in filled.failures] == [
         (1, "the change does not say what the row was before: set REPLICA IDENTITY FULL upstream"),
-        (2, "the table was emptied (op t), and the record does not say which rows it had"),
+        (2, "the table was truncated (op t), and the record does not say which rows it had"),
         (3, "the change does not say what the row was before: set REPLICA IDENTITY FULL upstream"),
         (4, "the change does not say what the row is now"),
         (6, 'op "z" is not known'),
     ]
-    assert filled.counts[2:] == Counts(kept=1, filtered=2, bad=5)[2:]
+    assert filled.counts[2:] == RecordCounts(kept=1, filtered=2, bad=5)[2:]
 
 
 def test_documents_that_are_no_changes() -> None:
@@ -163,7 +163,7 @@ def test_rows_that_end_by_themselves() -> None:
     change = {"before": rows[3], "after": rows[0], "op": "u"}
     filled.split([[(None, written(change, "plain"))]])
     assert filled.rows(2) == [(1,)]
-    assert filled.counts[2:] == Counts(kept=3, expired=2)[2:]
+    assert filled.counts[2:] == RecordCounts(kept=3, expired=2)[2:]
 
 
 def test_a_transform_before_the_envelope_gives_changes() -> None:
@@ -187,7 +187,7 @@ def test_avro_before_the_envelope() -> None:
 
 
 def test_the_columns_of_a_row() -> None:
-    assert envelope.given("debezium", AVRO) == (("id", INT8), ("n", TEXT))
+    assert envelope.envelope_columns("debezium", AVRO) == (("id", INT8), ("n", TEXT))
 
 
 def test_files_of_changes_end_to_end(tmp_path: Path) -> None:
@@ -211,4 +211,4 @@ def test_files_of_changes_end_to_end(tmp_path: Path) -> None:
             db.ingest("people", once=True, spark=False)
             found = db.sql("SELECT id, city FROM people ORDER BY id").rows()
             assert found == ([(1, "Ulm"), (2, None)] if number == 0 else [(1, "Jena")])
-        assert "emptied" in db.sql("SELECT message FROM people_errors").rows()[0][0]
+        assert "truncated" in db.sql("SELECT message FROM people_errors").rows()[0][0]

@@ -7,12 +7,13 @@ import pytest
 
 from tests.ingest.envelopes import NOW, Filled, chunk, made
 from tidegate.errors import BindError
-from tidegate.expr.types import BYTEA, TEXT
-from tidegate.ingest import envelope
-from tidegate.ingest.decode.csv import Csv
-from tidegate.ingest.decode.json import Json
-from tidegate.ingest.decode.plain import Plain
-from tidegate.ingest.made import Counts
+from tidegate.expr.model.types import BYTEA, TEXT
+from tidegate.ingest.envelopes import step as envelope
+from tidegate.ingest.envelopes.inputs import key_type
+from tidegate.ingest.envelopes.output import RecordCounts
+from tidegate.ingest.formats.csv.format import CsvFormat
+from tidegate.ingest.formats.json.format import JsonFormat
+from tidegate.ingest.formats.plain import PlainFormat
 
 SQL = """SELECT (data->>'n')::int8 AS n FROM s WHERE data->>'kind' = 'pay'"""
 RECORDS = [
@@ -34,7 +35,7 @@ def test_rows_failures_and_counts() -> None:
     ]
     size = sum(len(value) for _, value in RECORDS)
     assert size <= filled.counts.bytes <= size + 4 * len(RECORDS)
-    assert filled.counts._replace(bytes=0) == Counts(5, 0, 2, 1, 0, 2)
+    assert filled.counts._replace(bytes=0) == RecordCounts(5, 0, 2, 1, 0, 2)
 
 
 def test_what_include_adds_stands_in_its_order() -> None:
@@ -50,7 +51,9 @@ def test_what_include_adds_stands_in_its_order() -> None:
 
 
 def test_a_key_is_decoded_by_its_format() -> None:
-    case = made("none", "SELECT key FROM s WHERE data->>'n' > '0'", included=("key",), key_format=Plain(True))
+    case = made(
+        "none", "SELECT key FROM s WHERE data->>'n' > '0'", included=("key",), key_format=PlainFormat(True)
+    )
     filled = Filled(case)
     filled.split([[(b"a", b'{"n": 1}'), (b"\xff", b'{"n": 1}'), (None, b'{"n": 1}'), (b"\xfe", b'{"n": 0}')]])
     assert filled.rows() == [("a",), (None,)]
@@ -58,13 +61,13 @@ def test_a_key_is_decoded_by_its_format() -> None:
         ({"offset": 1}, "the key:"),
         ({"offset": 3}, "the key:"),
     ]
-    several = Csv.numbered(2, ",")
+    several = CsvFormat.numbered(2, ",")
     case = made("none", "SELECT (key).column2 AS c FROM s", included=("key",), key_format=several)
     filled = Filled(case)
     filled.split([[(b"a,b", b"{}"), (b"a", b"{}"), (None, b"{}")]])
     assert filled.rows() == [("b",), (None,)]
     assert len(filled.failures) == 1
-    assert (envelope.key_type(None), envelope.key_type(Plain(True))) == (BYTEA, TEXT)
+    assert (key_type(None), key_type(PlainFormat(True))) == (BYTEA, TEXT)
 
 
 def test_what_has_ended_is_never_stored() -> None:
@@ -73,12 +76,12 @@ def test_what_has_ended_is_never_stored() -> None:
     filled = Filled(case)
     filled.split([[(None, b'{"n": %d}' % (NOW + i)) for i in (-1, 0, 1, 2)] + [(None, b"{}")]])
     assert filled.rows(2) == [(NOW + 1,), (NOW + 2,)]
-    assert filled.counts[2:] == Counts(kept=2, filtered=1, expired=2)[2:]
+    assert filled.counts[2:] == RecordCounts(kept=2, filtered=1, expired=2)[2:]
 
 
 def test_a_retraction_that_fails_was_never_there() -> None:
     case = made("none", SQL)
-    step = envelope.step(case.source, case.output, NOW, None)
+    step = envelope.envelope_step(case.source, case.output, NOW, None)
     records = [RECORDS[0], RECORDS[2], RECORDS[0], RECORDS[2], RECORDS[3]]
     gave = step.chunk(chunk(step, case.source, records, diffs=np.array([1, 1, -1, -1, -1])))
     assert gave.columns[0].to_pylist() == [1, 1]
@@ -101,8 +104,10 @@ def test_a_transform_before_the_envelope_is_the_first_of_two() -> None:
 
 
 def test_formats_without_changes_are_refused_for_debezium() -> None:
-    assert envelope.given("debezium", Json()) == Json().columns
+    assert envelope.envelope_columns("debezium", JsonFormat()) == JsonFormat().columns
     with pytest.raises(BindError, match="before, after and op"):
-        envelope.given("debezium", Plain(True))
+        envelope.envelope_columns("debezium", PlainFormat(True))
     with pytest.raises(BindError, match="before, after and op"):
-        envelope.given("debezium", Csv(("before", "after", "op"), header=True, delimiter=","))
+        envelope.envelope_columns(
+            "debezium", CsvFormat(("before", "after", "op"), header=True, delimiter=",")
+        )

@@ -6,7 +6,8 @@ After each step plain reads, reads AS OF, and the change feed are compared with 
 
 Every transform has a run without and one with retractions, of 15 steps each with two reads, some 1,300 queries of 15 ms: about
 20 s. A round of them finds a bound that is off by one, a part or a row that is dropped a millisecond early, a feed that forgets a
-lower bound, a reader that takes another time than it should; `tests/unit/test_expire.py` has what it takes luck to meet. More
+lower bound, a reader that takes another time than it should; `tests/unit/storage/maintain/test_expire.py` has what it takes
+luck to meet. More
 rounds, from other seeds:
 
     TIDEGATE_EXPIRY=20 pytest tests/ingest/test_expiry.py

@@ -19,15 +19,15 @@ from tests.ingest.files_bench import (
     parquet,
     zst,
 )
-from tidegate.ingest import files as files_room
-from tidegate.ingest import files_read
-from tidegate.ingest.decode.choose import chosen
-from tidegate.ingest.decode.json import Json
-from tidegate.ingest.decode.lines import MARK
-from tidegate.ingest.decode.plain import Plain
-from tidegate.ingest.source import Chunk, Limit, Wanted
+from tidegate.ingest.formats.json.format import JsonFormat
+from tidegate.ingest.formats.lines import MARK
+from tidegate.ingest.formats.plain import PlainFormat
+from tidegate.ingest.formats.registry import create_format
+from tidegate.ingest.protocol import BatchLimit, ReadRequest, RecordChunk
+from tidegate.ingest.upstreams.files import read as files_read
+from tidegate.ingest.upstreams.files import upstream as files_room
 
-TEXT, JSON = Plain(is_text=True), Json()
+TEXT, JSON = PlainFormat(is_text=True), JsonFormat()
 
 
 @pytest.fixture(params=PLACES)
@@ -93,13 +93,13 @@ def test_what_is_still_being_written_is_passed_over(bench: Bench) -> None:
 def test_limits(bench: Bench) -> None:
     for i in range(5):
         bench.put(f"in/{i}.csv", b"x,y\n" * 10, written=1_000 + i)
-    format_ = chosen("csv", {"columns": 2})
+    format_ = create_format("csv", {"columns": 2})
     source = bench.files("in/*.csv", format_)
-    got, _ = drain(source, format_, limit=Limit(files=2))
+    got, _ = drain(source, format_, limit=BatchLimit(files=2))
     assert (got.batches, len(got.rows)) == (3, 50)
-    got, _ = drain(source, format_, limit=Limit(bytes=100))
+    got, _ = drain(source, format_, limit=BatchLimit(bytes=100))
     assert (got.batches, len(got.rows)) == (3, 50)
-    got, _ = drain(source, format_, limit=Limit(bytes=1))
+    got, _ = drain(source, format_, limit=BatchLimit(bytes=1))
     assert (got.batches, len(got.rows)) == (5, 50)
 
 
@@ -116,13 +116,13 @@ def test_rows_are_limited_by_a_guess(bench: Bench) -> None:
         for i in range(8):
             bench.put(f"{kind}/{i}.{kind}", data, written=1_000 + i)
         source = bench.files(f"{kind}/*")
-        format_ = JSON if "json" in kind else chosen(kind, {}, source.first)
-        got, _ = drain(source.for_format(format_), format_, limit=Limit(rows=1_100))
+        format_ = JSON if "json" in kind else create_format(kind, {}, source.open_sample)
+        got, _ = drain(source.bind(format_, "none", ()), format_, limit=BatchLimit(rows=1_100))
         assert len(got.rows) == 4_000
         assert got.batches == 4
     bench.put("bad/a.gz", b"\x1f\x8bno")
     bench.put("bad/b.gz", b"1\n2")
-    got, _ = drain(bench.files("bad/*", TEXT), TEXT, limit=Limit(rows=1))
+    got, _ = drain(bench.files("bad/*", TEXT), TEXT, limit=BatchLimit(rows=1))
     assert len(got.errors) == 2
 
 
@@ -150,12 +150,12 @@ def test_formats(
         bench.put("in/x.gz", gzip.compress(data[:20]) + gzip.compress(data[20:]))
         bench.put("in/x.zst", zst(data))
     source = bench.files("in/*")
-    format_ = chosen(kind, options, source.first)
-    source = source.for_format(format_)
+    format_ = create_format(kind, options, source.open_sample)
+    source = source.bind(format_, "none", ())
     expected = [(row["id"], row["name"]) for row in ROWS]
     count = 1 if kind in ("avro", "parquet") else 3
-    for small in (files_read.SMALL, -1):  # joined or fetched whole; opened one by one
-        monkeypatch.setattr(files_read, "SMALL", small)
+    for small in (files_read.SMALL_FILE_BYTES, -1):  # joined or fetched whole; opened one by one
+        monkeypatch.setattr(files_read, "SMALL_FILE_BYTES", small)
         got, _ = drain(source, format_, sql=f"SELECT {number}, {name} FROM s")
         assert (sorted(got.rows), got.errors) == (sorted(expected * count), [])
         got, _ = drain(source, format_, "line", sql=f"SELECT line FROM s WHERE {number} >= 5")
@@ -164,15 +164,15 @@ def test_formats(
 
 
 def test_large_objects_are_read_by_ranges(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.ingest.files_place._RANGE", 1 << 16)
+    monkeypatch.setattr("tidegate.ingest.upstreams.files.location._RANGE_BYTES", 1 << 16)
     rows = [{"id": i, "name": f"{i:x}" * 30} for i in range(30_000)]
     for name, data in (("a.avro", container(rows)), ("a.parquet", parquet(rows))):
-        assert len(data) > files_read.SMALL / 4
+        assert len(data) > files_read.SMALL_FILE_BYTES / 4
         bench.put(f"in/{name}", data)
-        monkeypatch.setattr(files_read, "SMALL", 0)
+        monkeypatch.setattr(files_read, "SMALL_FILE_BYTES", 0)
         source = bench.files(f"in/{name}")
-        format_ = chosen(name[2:], {}, source.first)
-        got, _ = drain(source.for_format(format_), format_)
+        format_ = create_format(name[2:], {}, source.open_sample)
+        got, _ = drain(source.bind(format_, "none", ()), format_)
         assert got.rows == [(row["id"], row["name"]) for row in rows]
 
 
@@ -238,11 +238,11 @@ def test_joining_small_files_changes_nothing(tmp_path: Path, monkeypatch: pytest
                     bench.put(f"{i:02}.zst", zst(data), written=i)
                 case _:
                     bench.put(f"{i:02}.txt", data, written=i)
-        for format_ in (TEXT, Plain(is_text=False)):
+        for format_ in (TEXT, PlainFormat(is_text=False)):
             source = bench.files("*", format_, "line")
             joined, at = drain(source, format_, "file", "line", "timestamp")
             with monkeypatch.context() as patch:
-                patch.setattr(files_read, "SMALL", -1)
+                patch.setattr(files_read, "SMALL_FILE_BYTES", -1)
                 alone, same = drain(source, format_, "file", "line", "timestamp")
             assert at == same
             assert fates(joined) == fates(alone)
@@ -259,10 +259,10 @@ def test_stretches_tile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: i
         source = bench.files("*", TEXT)
         whole, _ = drain(source, TEXT, "file")
         with monkeypatch.context() as patch:
-            patch.setattr(files_room, "STRETCH", size)
+            patch.setattr(files_room, "SPLIT_BYTES", size)
             cut, at = drain(source, TEXT, "file")
             assert cut.splits >= len(data) // size
-            few, same = drain(source, TEXT, "file", limit=Limit(bytes=size * 3))
+            few, same = drain(source, TEXT, "file", limit=BatchLimit(bytes=size * 3))
             assert few.batches >= len(data) // (size * 3)
             counted, _ = drain(source, TEXT, "file", "line")
             numbered, _ = drain(bench.files("*", TEXT, "line"), TEXT, "file", "line")
@@ -279,7 +279,7 @@ def test_stretches_tile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: i
 
 
 def test_stretches_of_an_object(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files_room, "STRETCH", 50_000)
+    monkeypatch.setattr(files_room, "SPLIT_BYTES", 50_000)
     lines = [f"{i} {'x' * (i % 90)}" for i in range(9_000)]
     bench.put("in/a.txt", "\n".join(lines).encode())
     bench.put("in/b.txt.gz", gzip.compress("\n".join(lines).encode()))
@@ -308,15 +308,15 @@ def test_many_small_objects(tmp_path: Path) -> None:
 
 
 def test_several_collections_of_the_same_files(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files_room, "STRETCH", 40)
+    monkeypatch.setattr(files_room, "SPLIT_BYTES", 40)
     bench.put("in/a.txt", b"1\n2\n3\n" * 20)
     bench.put("in/b.txt", b"9\n")
     bench.put("in/c.gz", gzip.compress(b"7\n")[:-3])
     source = bench.files("in/*", TEXT)
     decode, _ = TEXT.take(everything(TEXT))
-    found: list[Chunk] = []
-    for split in source.splits({}, source.latest({}, Limit())):
-        chunks = list(source.read(split, [Wanted(None, decode), Wanted(None, decode)], ()))
+    found: list[RecordChunk] = []
+    for split in source.splits({}, source.latest({}, BatchLimit())):
+        chunks = list(source.read(split, [ReadRequest(None, decode), ReadRequest(None, decode)], ()))
         one, two = ([chunk for number, chunk in chunks if number == k] for k in (0, 1))
         assert [chunk.decoded.columns for chunk in one] == [chunk.decoded.columns for chunk in two]
         assert [chunk.decoded.failures for chunk in one] == [chunk.decoded.failures for chunk in two]

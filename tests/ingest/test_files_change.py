@@ -20,14 +20,14 @@ from tests.ingest.files_bench import (
 )
 from tidegate.clock import ManualClock
 from tidegate.errors import SourceError
-from tidegate.ingest import files_read
-from tidegate.ingest.decode.choose import chosen
-from tidegate.ingest.decode.json import Json
-from tidegate.ingest.decode.plain import Plain
-from tidegate.ingest.files import Files
-from tidegate.ingest.source import Limit, Wanted
+from tidegate.ingest.formats.json.format import JsonFormat
+from tidegate.ingest.formats.plain import PlainFormat
+from tidegate.ingest.formats.registry import create_format
+from tidegate.ingest.protocol import BatchLimit, ReadRequest
+from tidegate.ingest.upstreams.files import read as files_read
+from tidegate.ingest.upstreams.files.upstream import FilesUpstream
 
-TEXT, JSON = Plain(is_text=True), Json()
+TEXT, JSON = PlainFormat(is_text=True), JsonFormat()
 
 
 @pytest.fixture(params=PLACES)
@@ -68,8 +68,8 @@ def test_a_damaged_container(bench: Bench, kind: str) -> None:
     short = bench.put("in/3", data[:3], written=3)
     bench.put("in/4", data, written=4)
     source = bench.files("in/*")
-    format_ = chosen(kind, {}, bench.files("in/1").first)
-    got, at = drain(source.for_format(format_), format_, "file", "line")
+    format_ = create_format(kind, {}, bench.files("in/1").open_sample)
+    got, at = drain(source.bind(format_, "none", ()), format_, "file", "line")
     assert len(at) == 4
     assert len(got.rows) == 14
     assert [row[3] for row in got.rows] == [*range(1, 8)] * 2
@@ -81,14 +81,14 @@ def test_a_file_that_changes_before_it_is_read(bench: Bench, monkeypatch: pytest
     bench.put("in/a.txt", b"1\n")
     bench.put("in/b.txt", b"2\n")
     source = bench.files("in/*", TEXT)
-    for small in (files_read.SMALL, 0):
-        monkeypatch.setattr(files_read, "SMALL", small)
-        upto = source.latest({}, Limit())
+    for small in (files_read.SMALL_FILE_BYTES, 0):
+        monkeypatch.setattr(files_read, "SMALL_FILE_BYTES", small)
+        upto = source.latest({}, BatchLimit())
         bench.put("in/a.txt", b"1\n" * (small % 7 + 3))
         with pytest.raises(SourceError, match=r"in/a\.txt.*about to be read") as raised:
             read(source, TEXT, (), "SELECT * FROM s", None, ({}, upto), Got())
         assert raised.value.again
-        upto = source.latest({}, Limit())
+        upto = source.latest({}, BatchLimit())
         bench.remove("in/b.txt")
         with pytest.raises(SourceError, match=r"in/b\.txt"):
             read(source, TEXT, (), "SELECT * FROM s", None, ({}, upto), Got())
@@ -98,15 +98,15 @@ def test_a_file_that_changes_before_it_is_read(bench: Bench, monkeypatch: pytest
 
 
 def test_an_object_that_changes_within_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files_read, "SMALL", 0)
+    monkeypatch.setattr(files_read, "SMALL_FILE_BYTES", 0)
     bench = Bench.at("bucket", tmp_path)
     source = bench.files("in/*", TEXT)
     decode, _ = TEXT.take(everything(TEXT))
     changes = 0
     for i in range(5):
         bench.put("in/a.txt", b"%d\n" % i)
-        (split,) = source.splits({}, source.latest({}, Limit()))
-        chunks = source.read(split, [Wanted(None, decode)], ())
+        (split,) = source.splits({}, source.latest({}, BatchLimit()))
+        chunks = source.read(split, [ReadRequest(None, decode)], ())
         next(chunks)
         bench.put("in/a.txt", b"%d\n" % (i + 5))  # as many bytes, and mostly the same second
         with pytest.raises(SourceError, match="about to be read"):
@@ -116,13 +116,13 @@ def test_an_object_that_changes_within_a_second(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_file_that_grows_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files_read, "SMALL", 0)
+    monkeypatch.setattr(files_read, "SMALL_FILE_BYTES", 0)
     bench = Bench("folder", str(tmp_path))
     name = bench.put("a.txt", b"1\n" * 100)
     source = bench.files("*", TEXT)
     decode, _ = TEXT.take(everything(TEXT))
-    (split,) = source.splits({}, source.latest({}, Limit()))
-    chunks = source.read(split, [Wanted(None, decode)], ())
+    (split,) = source.splits({}, source.latest({}, BatchLimit()))
+    chunks = source.read(split, [ReadRequest(None, decode)], ())
     _, first = next(chunks)
     assert first.decoded.count == 100
     with open(name, "ab") as more:
@@ -146,25 +146,25 @@ def test_a_file_that_changes_after_it_was_read(bench: Bench) -> None:
 def test_a_large_file_that_changes_when_half_of_it_was_read(bench: Bench) -> None:
     bench.put("in/a.txt", b"1\n" * 50)
     source = bench.files("in/*", TEXT)
-    half = source.latest({}, Limit(bytes=50))
+    half = source.latest({}, BatchLimit(bytes=50))
     assert [value[2] for value in half.values()] == [50]
     assert source.lag(half).bytes == 50
     bench.put("in/a.txt", b"1\n" * 60)
-    assert source.latest(half, Limit()) == half
+    assert source.latest(half, BatchLimit()) == half
     assert len(source.lag(half).notes) == 1
 
 
 def test_settle(tmp_path: Path) -> None:
     bench = Bench("folder", str(tmp_path))
     clock = ManualClock(at=10_000)
-    source = Files(f"{tmp_path}/*.txt", settle_ms=2_000, lines=True, clock=clock)
+    source = FilesUpstream(f"{tmp_path}/*.txt", settle_ms=2_000, lines=True, clock=clock)
     bench.put("a.txt", b"1\n", written=8.5)
     old = bench.put("b.txt", b"2\n", written=8.0)
-    assert list(source.latest({}, Limit())) == [old]
+    assert list(source.latest({}, BatchLimit())) == [old]
     assert source.lag({}).milliseconds == 2_000
     assert source.lag({}).bytes == 4
     clock.advance(500)
-    assert len(source.latest({}, Limit())) == 2
+    assert len(source.latest({}, BatchLimit())) == 2
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
@@ -191,5 +191,5 @@ def test_links_and_folders(tmp_path: Path) -> None:
     assert drain(bench.files("in/**/*.txt", TEXT), TEXT)[0].rows == [("1",)]
     Path(tmp_path, "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(SourceError, match="loop") as raised:
-        bench.files("loop/*.txt", TEXT).latest({}, Limit())
+        bench.files("loop/*.txt", TEXT).latest({}, BatchLimit())
     assert raised.value.again

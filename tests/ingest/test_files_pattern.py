@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.ingest import files_pattern
-from tidegate.ingest.files_pattern import Pattern
-from tidegate.ingest.files_place import Folder
+from tidegate.ingest.upstreams.files import pattern as files_pattern
+from tidegate.ingest.upstreams.files.location import LocalFolder
+from tidegate.ingest.upstreams.files.pattern import Pattern
 
 CASES = [
     ("/in/*.json", ["/in/a.json", "/in/é.json"], ["/in/a.csv", "/in/x/a.json", "/a.json", "/in/.json", "/in/a.jsonx"]),
@@ -60,7 +60,7 @@ def test_walking_a_folder_finds_what_matches(tmp_path: Path) -> None:
     for _ in range(300):
         text = "/".join(random_.choices(segments, k=random_.randint(1, 4)))
         pattern = Pattern.of(f"{tmp_path}/{text}")
-        found = sorted(file.path for file in Folder(pattern).list())
+        found = sorted(file.path for file in LocalFolder(pattern).list())
         assert found == sorted(
             f"{tmp_path}/{file}" for file in files if pattern.matches(f"{tmp_path}/{file}")
         )

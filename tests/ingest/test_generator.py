@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pickle
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,26 +14,35 @@ import pytest
 from tests.ingest.files_bench import Got, asked, drain, planned
 from tidegate.clock import ManualClock
 from tidegate.errors import BindError, SourceError, UnsupportedError
-from tidegate.expr.exact_json import canonical_text
-from tidegate.expr.types import JSONB
-from tidegate.ingest import generator as generator_room
-from tidegate.ingest.connect import Given
-from tidegate.ingest.decode.plain import Plain
-from tidegate.ingest.generator import Generator, Made, MadeDecode, format_from_json
-from tidegate.ingest.generator_tables import TABLES
-from tidegate.ingest.source import Format, Included, Limit, Wanted
-from tidegate.plan.safe import SafePlan
+from tidegate.expr.model.types import JSONB
+from tidegate.expr.primitives.json.exact import canonical_text
+from tidegate.ingest.formats.plain import PlainFormat
+from tidegate.ingest.options import check_options
+from tidegate.ingest.protocol import BatchLimit, IncludedColumn, ReadRequest, RecordFormat
+from tidegate.ingest.upstreams.generator import upstream as generator_room
+from tidegate.ingest.upstreams.generator.tables import TABLES
+from tidegate.ingest.upstreams.generator.upstream import (
+    GENERATOR,
+    GeneratorDecoder,
+    GeneratorFormat,
+    GeneratorUpstream,
+    format_from_json,
+)
+from tidegate.ingest.upstreams.registry import UpstreamSpec, create_upstream
+from tidegate.plan.run.safe_plan import SafePlan
 
 ALL = [(name, table) for name, tables in TABLES.items() for table in tables]
 
 
-def made(name: str, clock: ManualClock | None = None, **options: Any) -> Generator:
-    given = Given("s", {key.replace("_", " "): value for key, value in options.items()}, of=name)
-    return Generator.create(given, clock)
+def made(name: str, clock: ManualClock | None = None, **options: Any) -> GeneratorUpstream:
+    given = UpstreamSpec("s", {key.replace("_", " "): value for key, value in options.items()}, target=name)
+    checked = check_options("FROM GENERATOR", GENERATOR.options, given.options)
+    nothing = check_options("FROM GENERATOR", GENERATOR.with_options, {})
+    return GeneratorUpstream.create(replace(given, options=checked, with_options=nothing), clock)
 
 
 def rows(
-    name: str, table: str, sql: str = "SELECT * FROM s", limit: Limit | None = None, **options: Any
+    name: str, table: str, sql: str = "SELECT * FROM s", limit: BatchLimit | None = None, **options: Any
 ) -> Got:
     source = made(name, **options)
     return drain(source, source.tables()[table], sql=sql, table=table, limit=limit)[0]
@@ -65,11 +75,11 @@ def test_records_are_for_ever(name: str, table: str) -> None:
 @pytest.mark.parametrize(("name", "table"), ALL)
 def test_however_they_are_cut(name: str, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rows(name, table, rows=600)
-    assert whole.rows == rows(name, table, rows=600, limit=Limit(rows=77)).rows
-    assert whole.rows == rows(name, table, rows=600, limit=Limit(bytes=3_000)).rows
+    assert whole.rows == rows(name, table, rows=600, limit=BatchLimit(rows=77)).rows
+    assert whole.rows == rows(name, table, rows=600, limit=BatchLimit(bytes=3_000)).rows
     assert whole.rows == rows(name, table, rows=1_000).rows[: len(whole.rows)]
-    monkeypatch.setattr(generator_room, "STRETCH", 13)
-    monkeypatch.setattr(generator_room, "_BATCH", 5)
+    monkeypatch.setattr(generator_room, "SPLIT_ROWS", 13)
+    monkeypatch.setattr(generator_room, "_BATCH_ROWS", 5)
     cut = rows(name, table, rows=600)
     assert (cut.rows, cut.splits) == (whole.rows, 47)
 
@@ -88,13 +98,13 @@ def test_columns(name: str, table: str) -> None:
 
 def test_only_what_is_demanded_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_for: list[tuple[str, int]] = []
-    columns = MadeDecode._columns
+    columns = GeneratorDecoder._columns
 
-    def counting(self: MadeDecode, wanted: Any, numbers: np.ndarray) -> list[pa.Array]:
+    def counting(self: GeneratorDecoder, wanted: Any, numbers: np.ndarray) -> list[pa.Array]:
         asked_for.extend((self.format.columns[i][0], len(numbers)) for i in wanted)
         return columns(self, wanted, numbers)
 
-    monkeypatch.setattr(MadeDecode, "_columns", counting)
+    monkeypatch.setattr(GeneratorDecoder, "_columns", counting)
     got = rows("orders", "orders", "SELECT id, payload->>'ts' FROM s WHERE status = 'cancelled'", rows=10_000)
     assert 100 < len(got.rows) < 300
     assert asked_for == [("status", 10_000), ("id", len(got.rows)), ("payload", len(got.rows))]
@@ -129,16 +139,16 @@ def test_an_auction_is_sound_at_any_moment(count: int) -> None:
 def test_tables_are_made_together() -> None:
     source = made("auction", rows=100)
     formats = source.tables()
-    wanted = [Wanted(table, _decode(format_)) for table, format_ in formats.items()]
+    wanted = [ReadRequest(table, _decode(format_)) for table, format_ in formats.items()]
     found: list[list[Any]] = [[] for _ in wanted]
-    for split in source.splits(source.start(), source.latest(source.start(), Limit())):
+    for split in source.splits(source.start(), source.latest(source.start(), BatchLimit())):
         for number, chunk in source.read(split, wanted, asked("offset")):
             found[number] += chunk.included[0].to_pylist()
             assert chunk.position(0) == {"row": chunk.included[0][0].as_py()}
     assert sorted(number for some in found for number in some) == list(range(100))
 
 
-def _decode(format_: Format) -> Any:
+def _decode(format_: RecordFormat) -> Any:
     return format_.take(planned("SELECT * FROM s", format_.columns))[0]
 
 
@@ -148,33 +158,35 @@ def _decode(format_: Format) -> Any:
 def test_rate_follows_the_clock() -> None:
     clock = ManualClock(at=1_000_000)
     source = made("events", clock, rate=10, rows=25)
-    assert source.latest({"row": 0}, Limit()) == {"row": 1}
+    assert source.latest({"row": 0}, BatchLimit()) == {"row": 1}
     clock.advance(1_050)
-    assert source.latest({"row": 1}, Limit()) == {"row": 11}
-    assert source.latest({"row": 1}, Limit(rows=3)) == {"row": 4}
+    assert source.latest({"row": 1}, BatchLimit()) == {"row": 11}
+    assert source.latest({"row": 1}, BatchLimit(rows=3)) == {"row": 4}
     assert source.lag({}).records == 11, "it is asked before the first batch too"
     assert source.lag({"row": 4}).records == 7
     assert source.lag({"row": 4}).milliseconds == 650
     clock.advance(60_000)
-    assert source.latest({"row": 11}, Limit()) == {"row": 25}
-    assert source.latest({"row": 25}, Limit()) == {"row": 25}
+    assert source.latest({"row": 11}, BatchLimit()) == {"row": 25}
+    assert source.latest({"row": 25}, BatchLimit()) == {"row": 25}
     assert source.lag({"row": 25}).records == 0
     got, _ = drain(source, source.tables()["events"], sql="SELECT at FROM s")
     assert [row[0].timestamp() for row in got.rows] == [1_000 + i / 10 for i in range(25)]
     clock.set(0)  # clocks go backwards
-    assert source.latest({"row": 11}, Limit()) == {"row": 11}
+    assert source.latest({"row": 11}, BatchLimit()) == {"row": 11}
 
 
 def test_rates_and_starts() -> None:
     clock = ManualClock(at=1_000_000)
-    assert made("counter", clock).latest({"row": 0}, Limit()) == {"row": 1}
+    assert made("counter", clock).latest({"row": 0}, BatchLimit()) == {"row": 1}
     clock.advance(5_000)
-    assert made("counter", clock, start_at="1970-01-01 00:16:40").latest({"row": 0}, Limit()) == {"row": 6}
+    assert made("counter", clock, start_at="1970-01-01 00:16:40").latest({"row": 0}, BatchLimit()) == {
+        "row": 6
+    }
     assert made("counter", clock, start_at="1970-01-01T01:16:40+01:00", rate=0.5).latest(
-        {"row": 0}, Limit()
+        {"row": 0}, BatchLimit()
     ) == {"row": 3}
-    assert made("counter", clock, start_at="2100-01-01").latest({"row": 0}, Limit()) == {"row": 0}
-    assert made("counter", rows=0).latest({"row": 0}, Limit()) == {"row": 0}
+    assert made("counter", clock, start_at="2100-01-01").latest({"row": 0}, BatchLimit()) == {"row": 0}
+    assert made("counter", rows=0).latest({"row": 0}, BatchLimit()) == {"row": 0}
 
 
 # ---------------------------------------------------------------- kept, replayed, refused
@@ -184,9 +196,9 @@ def test_rates_and_starts() -> None:
 def test_kept_as_json(name: str) -> None:
     source = made(name, rate=3, seed=4, start_at="2026-01-01")
     kept = json.loads(json.dumps(source.to_json()))
-    assert Generator.from_json(kept, None) == source == pickle.loads(pickle.dumps(source))
+    assert GeneratorUpstream.from_json(kept, None) == source == pickle.loads(pickle.dumps(source))
     for format_ in source.tables().values():
-        assert isinstance(format_, Made)
+        assert isinstance(format_, GeneratorFormat)
         assert format_from_json(json.loads(json.dumps(format_.to_json()))) == format_
 
 
@@ -226,13 +238,13 @@ def test_a_record_that_failed_can_be_made_again() -> None:
 )
 def test_refused(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(BindError, match=message):
-        Generator.create(Given("s", options, of=name))
+        create_upstream("generator", UpstreamSpec("s", options, target=name))
 
 
 def test_refused_later() -> None:
     source = made("counter", rows=1)
     with pytest.raises(BindError, match="generators have no LINE"):
-        source.includes(Included("line", "l"))
+        source.includes(IncludedColumn("line", "l"))
     (split,) = source.splits({"row": 0}, {"row": 1})
     with pytest.raises(SourceError, match="format of their own"):
-        list(source.read(split, [Wanted(None, _decode(Plain(is_text=True)))], ()))
+        list(source.read(split, [ReadRequest(None, _decode(PlainFormat(is_text=True)))], ()))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,10 +17,11 @@ import tidegate
 from tidegate import Database
 from tidegate.config import Config
 from tidegate.errors import BindError, SourceError
-from tidegate.ingest.files import Files
-from tidegate.ingest.source import Limit, Position
-from tidegate.session.ingest import Ingestion
-from tidegate.session.ingest_progress import Bars, Progress
+from tidegate.ingest.protocol import BatchLimit, UpstreamPosition
+from tidegate.ingest.runtime.ingestion import Ingestion
+from tidegate.ingest.runtime.progress import IngestionProgress, show_progress
+from tidegate.ingest.upstreams.files.upstream import FilesUpstream
+from tidegate.progress import ProgressBars
 
 QUICK = replace(Config(), ingest_poll_ms=20, ingest_retry_ms=50)
 MADE = """CREATE SOURCE s FROM FILES '{}/*.json' FORMAT JSON TRANSFORM USING (
@@ -75,7 +76,7 @@ def test_once_and_what_it_says(db: Database, folder: Path, caplog: pytest.LogCap
         q = db.ingest("s", once=True, spark=False)
     assert ids(db) == list(range(10))
     now = q.progress()
-    assert isinstance(now, Progress)
+    assert isinstance(now, IngestionProgress)
     assert (now.state, now.batches, now.records, now.kept, now.filtered, now.bad) == (
         "done",
         1,
@@ -160,16 +161,16 @@ def test_an_upstream_that_is_down_is_tried_again(
     db.sql(MADE.format(folder))
     put(folder, "a", 0, 5)
     down = [3]
-    latest = Files.latest
+    latest = FilesUpstream.latest
 
-    def sometimes(self: Files, after: Position, limit: Limit) -> Position:
+    def sometimes(self: FilesUpstream, after: UpstreamPosition, limit: BatchLimit) -> UpstreamPosition:
         if down[0]:
             down[0] -= 1
             raise SourceError("the disk does not answer", again=True)
         return latest(self, after, limit)
 
-    monkeypatch.setattr(Files, "latest", sometimes)
-    said: list[Progress] = []
+    monkeypatch.setattr(FilesUpstream, "latest", sometimes)
+    said: list[IngestionProgress] = []
     db.ingest("s", once=True, spark=False, progress=said.append)
     assert ids(db) == list(range(5))
     assert [one.state for one in said[:3]] == ["retrying"] * 3
@@ -190,10 +191,10 @@ def test_what_is_gone_ends_it(db: Database, folder: Path, monkeypatch: pytest.Mo
     db.sql(MADE.format(folder))
     put(folder, "a", 0, 5)
 
-    def gone(*_: Any) -> Position:
+    def gone(*_: Any) -> UpstreamPosition:
         raise SourceError("offsets 3 to 7 are gone", again=False, hint="recreate the source")
 
-    monkeypatch.setattr(Files, "latest", gone)
+    monkeypatch.setattr(FilesUpstream, "latest", gone)
     q = started(db)
     until(lambda: not q.running, "it ends")
     assert isinstance(q.error, SourceError)
@@ -244,43 +245,20 @@ def test_a_source_that_is_dropped_or_changed(db: Database, folder: Path) -> None
 
 
 def test_bars_of_several_sources_stand_below_each_other() -> None:
-    bars, screen = Bars(), Screen()
+    stream = io.StringIO()
+    bars = ProgressBars(stream)
     for now in (
-        Progress("a", "running", records=1),
-        Progress("b", "running", records=2),
-        Progress("a", "running", records=30),
-        Progress("b", "done", records=4),
-        Progress("a", "done", records=50),
+        IngestionProgress("a", "running", records=1),
+        IngestionProgress("b", "running", records=2),
+        IngestionProgress("a", "running", records=30),
+        IngestionProgress("b", "done", records=4),
+        IngestionProgress("a", "done", records=50),
     ):
-        screen.write(bars.text(now, 60))
-    assert [line.split("  ")[0] for line in screen.lines[:2]] == ["ingest a", "ingest b"]
-    assert "  50 in  " in screen.lines[0]
-    assert "  4 in  " in screen.lines[1]
-    assert screen.at == 2, "what comes next is printed below them"
-    assert max(map(len, screen.lines)) < 60
-
-
-class Screen:
-    """A terminal that knows the four things that bars do."""
-
-    def __init__(self) -> None:
-        self.lines, self.at, self.column = [""], 0, 0
-
-    def write(self, text: str) -> None:
-        for piece in re.findall("\r|\n|\x1b\\[\\d*[AK]|[^\r\n\x1b]+", text):
-            if piece == "\r":
-                self.column = 0
-            elif piece == "\n":
-                self.at, self.column = self.at + 1, 0
-                self.lines += [""] * (self.at + 1 - len(self.lines))
-            elif piece.endswith("A") and piece.startswith("\x1b"):
-                self.at -= int(piece[2:-1])
-            elif piece.startswith("\x1b"):
-                self.lines[self.at] = self.lines[self.at][: self.column]
-            else:
-                line = self.lines[self.at]
-                self.lines[self.at] = line[: self.column] + piece + line[self.column + len(piece) :]
-                self.column += len(piece)
+        show_progress(bars, now)
+    last = stream.getvalue().rstrip().splitlines()[-2:]
+    assert [line.split("  ")[0].split(" ━")[0].strip() for line in last] == ["ingest a", "ingest b"]
+    assert "50 in" in last[0]
+    assert "4 in" in last[1]
 
 
 def test_a_trickle_does_not_make_a_part_of_each_drop(tmp_path: Path) -> None:

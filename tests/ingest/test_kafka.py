@@ -13,11 +13,11 @@ import pytest
 
 from tests.ingest.broker import Broker, wait
 from tests.ingest.kafka_reading import batches, chunks, drained, rows, source, values
-from tidegate.ingest import kafka_read
-from tidegate.ingest.connect import again
-from tidegate.ingest.kafka import Kafka
-from tidegate.ingest.kafka_topic import TOPIC_ID, shared
-from tidegate.ingest.source import Lag, Limit, Position, Split
+from tidegate.ingest.protocol import BatchLimit, InputSplit, Lag, UpstreamPosition
+from tidegate.ingest.upstreams.kafka import read as kafka_read
+from tidegate.ingest.upstreams.kafka.topic import TOPIC_ID, share_records
+from tidegate.ingest.upstreams.kafka.upstream import KafkaUpstream
+from tidegate.ingest.upstreams.registry import load_upstream
 
 
 def numbered(count: int, partitions: int = 1) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def test_every_record_once_in_batches_that_are_shared_fairly(kafka: Broker) -> N
     assert found.lag(after) == Lag(records=13_000)
     seen: list[Any] = []
     sizes = []
-    for upto, splits in batches(found, after, Limit(rows=4_000)):
+    for upto, splits in batches(found, after, BatchLimit(rows=4_000)):
         assert [s.end for s in splits] == [upto[s.key] for s in splits]
         sizes.append([s.end - s.start for s in splits])
         seen += values(found, splits)
@@ -42,7 +42,7 @@ def test_every_record_once_in_batches_that_are_shared_fairly(kafka: Broker) -> N
     assert sizes == [[1000] * 4, [1000] * 4, [500, 500, 500, 2500], [1000]]
     assert sorted(seen) == sorted([b"%d" % i for i in range(10_000)] + [b"more"] * 3_000)
     assert found.lag(after) == Lag(records=0, milliseconds=0)
-    assert found.latest(after, Limit()) == after
+    assert found.latest(after, BatchLimit()) == after
 
 
 def test_shares_are_whole_and_fair() -> None:
@@ -50,7 +50,7 @@ def test_shares_are_whole_and_fair() -> None:
     for _ in range(200):
         waiting = {p: chance.choice([0, 1, 5, 1000]) for p in range(chance.randrange(1, 6))}
         most = min(chance.randrange(1, 2000), sum(waiting.values()))
-        granted = shared(waiting, most)
+        granted = share_records(waiting, most)
         assert sum(granted.values()) == most
         assert all(0 <= granted[p] <= waiting[p] for p in waiting)
         held_back = [granted[p] for p in waiting if granted[p] < waiting[p]]
@@ -67,7 +67,7 @@ def test_included_columns_tombstones_and_positions(kafka: Broker) -> None:
     ])  # fmt: skip
     found = source(kafka, topic)
     asked = ("key", "partition", "offset", "timestamp", "headers", "header=h", "header bytes=x")
-    (chunk,) = chunks(found, Split("1", 0, 3), *asked)
+    (chunk,) = chunks(found, InputSplit("1", 0, 3), *asked)
     when = datetime(2026, 1, 1, 0, 0, 0, 123_000, tzinfo=UTC)
     got = list(zip(*(column.to_pylist() for column in chunk.rows()), strict=True))
     assert [row[:4] for row in got] == [(b"a\n", b"k", 1, 0), (None, b"k", 1, 1), (b"", None, 1, 2)]
@@ -86,7 +86,7 @@ def test_included_columns_tombstones_and_positions(kafka: Broker) -> None:
     assert chunk.keys.to_pylist() == [b"k", b"k", None]
     assert chunk.gone is not None
     assert chunk.gone.tolist() == [False, True, False]
-    assert [c.keys for c in chunks(found.for_envelope("none"), Split("1", 0, 3))] == [None]
+    assert [c.keys for c in chunks(found.bind(None, "none", ()), InputSplit("1", 0, 3))] == [None]
     assert chunk.position(2) == {"partition": 1, "offset": 2}
     assert chunk.decoded.raw(0) == b"a\n"
     types = [found.includes(included) for included in map(_asked, asked)]
@@ -104,7 +104,7 @@ def test_a_header_that_is_no_text_is_a_bad_record(kafka: Broker) -> None:
     kafka.produce(
         topic, [{"value": b"%d" % i, "headers": [("h", b"\xff" if i == 1 else b"y")]} for i in range(3)]
     )
-    (chunk,) = chunks(source(kafka, topic), Split("0", 0, 3), "header=h")
+    (chunk,) = chunks(source(kafka, topic), InputSplit("0", 0, 3), "header=h")
     assert chunk.decoded.selection.tolist() == [0, 2]
     assert [column.to_pylist() for column in chunk.rows()] == [[b"0", b"2"], ["y", "y"]]
     ((record, message),) = chunk.decoded.failures
@@ -137,14 +137,14 @@ def test_transactions_are_seen_when_they_are_committed(kafka: Broker) -> None:
     expected = transactions(kafka, topic, 12, seed=3)
     found = source(kafka, topic)
     start = found.start()
-    upto = found.latest(start, Limit())
+    upto = found.latest(start, BatchLimit())
     assert values(found, found.splits(start, upto)) == expected
     # A stretch may end anywhere: in a gap, at a mark, between records that were aborted.
     end = upto["0"]
     chance = random.Random(5)
     for _ in range(3):
         cuts = sorted({0, end, *(chance.randrange(end) for _ in range(6))})
-        splits = [Split("0", a, b) for a, b in pairwise(cuts)]
+        splits = [InputSplit("0", a, b) for a, b in pairwise(cuts)]
         assert values(found, splits) == expected
     producer = kafka.producer(transactional_id=f"y-{topic}")
     producer.init_transactions(30)
@@ -152,9 +152,9 @@ def test_transactions_are_seen_when_they_are_committed(kafka: Broker) -> None:
     producer.produce(topic, b"open", partition=0)
     producer.flush(30)
     kafka.produce(topic, [{"value": b"behind", "partition": 0}])
-    assert found.latest(upto, Limit()) == upto
+    assert found.latest(upto, BatchLimit()) == upto
     producer.commit_transaction(30)
-    wait(lambda: found.latest(upto, Limit()) != upto, "the committed transaction")
+    wait(lambda: found.latest(upto, BatchLimit()) != upto, "the committed transaction")
     assert drained(found, upto) == [b"open", b"behind"]
 
 
@@ -170,8 +170,8 @@ def test_compacted_topics_have_gaps(kafka: Broker) -> None:
     wait(lambda: len(values(found, found.splits(found.start(), upto))) == 201, "compaction")
     got = rows(found, found.splits(found.start(), upto), "offset")
     assert got == [(b"2-%d" % i, 400 + i) for i in range(200)] + [(b"last", 600)]
-    assert values(found, [Split("0", 0, 300)]) == []
-    assert values(found, [Split("0", 300, 402), Split("0", 402, 403)]) == [b"2-0", b"2-1", b"2-2"]
+    assert values(found, [InputSplit("0", 0, 300)]) == []
+    assert values(found, [InputSplit("0", 300, 402), InputSplit("0", 402, 403)]) == [b"2-0", b"2-1", b"2-2"]
 
 
 def test_a_new_partition_is_read_from_its_beginning(kafka: Broker) -> None:
@@ -179,10 +179,10 @@ def test_a_new_partition_is_read_from_its_beginning(kafka: Broker) -> None:
     kafka.produce(topic, numbered(5))
     found = source(kafka, topic)
     start = found.start()
-    at = found.latest(start, Limit())
+    at = found.latest(start, BatchLimit())
     kafka.add_partitions(topic, 3)
     kafka.produce(topic, [{"value": b"new", "partition": 2}, {"value": b"more", "partition": 0}])
-    noted = found.latest(at, Limit())
+    noted = found.latest(at, BatchLimit())
     assert (noted["0"], noted["1"], noted["2"]) == (6, 0, 0)
     assert values(found, found.splits(at, noted)) == [b"more"]
     assert drained(found, noted) == [b"new"]
@@ -218,8 +218,8 @@ def test_large_records_do_not_wait_for_a_thousand(kafka: Broker, monkeypatch: py
     sizes = [300_000 if i % 7 == 0 else 100 for i in range(500)]
     kafka.produce(topic, [{"value": bytes(size)} for size in sizes])
     monkeypatch.setattr(kafka_read, "CHUNK_BYTES", 4_000_000)
-    monkeypatch.setattr(kafka_read, "_AT_ONCE_BYTES", 1_000_000)
-    found = list(chunks(source(kafka, topic), Split("0", 0, 500)))
+    monkeypatch.setattr(kafka_read, "_MAX_MESSAGE_BYTES", 1_000_000)
+    found = list(chunks(source(kafka, topic), InputSplit("0", 0, 500)))
     assert max(chunk.decoded.size for chunk in found) < 8_000_000
     assert [len(v) for chunk in found for v in chunk.rows()[0].to_pylist()] == sizes
 
@@ -228,9 +228,9 @@ def test_a_limit_of_bytes_is_kept_about(kafka: Broker) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, [{"value": bytes(1000), "partition": i % 2} for i in range(8_000)])
     found = source(kafka, topic)
-    upto = found.latest(found.start(), Limit(bytes=2_000_000))
+    upto = found.latest(found.start(), BatchLimit(bytes=2_000_000))
     assert 1_900 < upto["0"] + upto["1"] < 2_100
-    assert found.latest(found.start(), Limit(rows=100, bytes=1)) == {**found.start(), "0": 50, "1": 50}
+    assert found.latest(found.start(), BatchLimit(rows=100, bytes=1)) == {**found.start(), "0": 50, "1": 50}
 
 
 def test_positions_are_told_to_the_group(kafka: Broker) -> None:
@@ -240,7 +240,7 @@ def test_positions_are_told_to_the_group(kafka: Broker) -> None:
     kafka.produce(topic, numbered(10, 2))
     found = source(kafka, topic, group_id=f"watched-{topic}")
 
-    def committed() -> Position:
+    def committed() -> UpstreamPosition:
         asked = kafka.admin().list_consumer_group_offsets([ConsumerGroupTopicPartitions(found.group)])
         told = asked[found.group].result(30).topic_partitions
         return {str(at.partition): at.offset for at in told}
@@ -256,8 +256,8 @@ def test_positions_are_told_to_the_group(kafka: Broker) -> None:
 def test_a_large_partition_is_cut_unless_keys_count(kafka: Broker) -> None:
     found = source(kafka, "orders")
     after, upto = {"0": 5, "1": 0, "2": 9}, {"0": 3_500_005, "1": 1_999_999, "2": 9, "3": 0}
-    assert found.splits(after, upto) == [Split("0", 5, 3_500_005), Split("1", 0, 1_999_999)]
-    cut = found.for_envelope("none").splits(after, upto)
+    assert found.splits(after, upto) == [InputSplit("0", 5, 3_500_005), InputSplit("1", 0, 1_999_999)]
+    cut = found.bind(None, "none", ()).splits(after, upto)
     assert [(s.key, s.end - s.start) for s in cut] == [
         ("0", 1_166_666),
         ("0", 1_166_667),
@@ -272,9 +272,9 @@ def test_a_source_is_kept_and_pickled(kafka: Broker) -> None:
     kept = found.to_json()
     assert kept["connection"] == "k"
     assert kafka.address not in str(kept)
-    assert again("kafka", kept, found.connection) == found
-    appending = found.for_envelope(None)
+    assert load_upstream("kafka", kept, found.connection) == found
+    appending = found.bind(None, "none", ())
     assert not appending.keyed
-    assert again("kafka", appending.to_json(), found.connection) == appending
+    assert load_upstream("kafka", appending.to_json(), found.connection) == appending
     assert pickle.loads(pickle.dumps(found)) == found
-    assert isinstance(found, Kafka)
+    assert isinstance(found, KafkaUpstream)

@@ -150,7 +150,7 @@ def test_lost_offsets_end_the_source(db: Database, kafka: Broker) -> None:
     ("words", "message"),
     [
         ("FROM KAFKA CONNECTION k (TOPIC 't', PARTITIONS 3) FORMAT TEXT", "no option PARTITIONS"),
-        ("FROM KAFKA CONNECTION k FORMAT TEXT", "needs the name of a topic"),
+        ("FROM KAFKA CONNECTION k FORMAT TEXT", "FROM KAFKA needs TOPIC"),
         ("FROM KAFKA CONNECTION k (TOPIC 't') FORMAT TEXT INCLUDE LINE", "have no LINE"),
     ],
 )

@@ -14,10 +14,10 @@ import pytest
 from tests.ingest.broker import PASSWORD, USER, Broker, gate
 from tests.ingest.kafka_reading import chunks, drained, source, values
 from tidegate.errors import BindError, SourceError
-from tidegate.ingest.connect import Connection, Given
-from tidegate.ingest.kafka import Kafka
-from tidegate.ingest.kafka_options import check, settings
-from tidegate.ingest.source import Included, Limit, Split
+from tidegate.ingest.connection import ExternalConnection
+from tidegate.ingest.protocol import BatchLimit, IncludedColumn, InputSplit
+from tidegate.ingest.upstreams.kafka.options import settings
+from tidegate.ingest.upstreams.registry import UpstreamSpec, check_connection, create_upstream
 
 NOWHERE = "127.0.0.1:1"
 
@@ -28,19 +28,19 @@ def test_lost_offsets_are_named(kafka: Broker) -> None:
     found = source(kafka, topic)
     after = {**found.start(), "0": 2, "1": 5}
     kafka.forget(topic, 1, 5)
-    assert values(found, found.splits(after, found.latest(after, Limit()))) == [
+    assert values(found, found.splits(after, found.latest(after, BatchLimit()))) == [
         b"%d" % i for p in range(2) for i in range(20) if i % 2 == p and i // 2 >= (2, 5)[p]
     ]
     kafka.forget(topic, 1, 8)
     with pytest.raises(
         SourceError, match=rf"partition 1 of topic {topic} .* 3 offsets, 5 to 7, are gone"
     ) as raised:
-        found.latest(after, Limit())
+        found.latest(after, BatchLimit())
     assert not raised.value.again
     with pytest.raises(
         SourceError, match=rf"partition 1 of topic {topic}: records from offset 5 on, up to 10, are not"
     ) as raised:
-        list(chunks(found, Split("1", 5, 10)))
+        list(chunks(found, InputSplit("1", 5, 10)))
     assert not raised.value.again
 
 
@@ -48,20 +48,20 @@ def test_a_topic_that_was_made_anew_is_another_one(kafka: Broker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [{"value": b"old"}] * 5)
     found = source(kafka, topic)
-    after = found.latest(found.start(), Limit())
+    after = found.latest(found.start(), BatchLimit())
     kafka.delete(topic)
     with pytest.raises(SourceError, match="is not there any more") as raised:
-        found.latest(after, Limit())
+        found.latest(after, BatchLimit())
     assert not raised.value.again
     kafka.make(topic)
     kafka.produce(topic, [{"value": b"new"}] * 9)  # more than before: offsets alone would not tell
     with pytest.raises(SourceError, match="was deleted and made anew") as raised:
-        found.latest(after, Limit())
+        found.latest(after, BatchLimit())
     assert not raised.value.again
     assert drained(found) == [b"new"] * 9
     # A broker that tells no ids: offsets that are not there yet.
     with pytest.raises(SourceError, match=r"ends at offset 9, and was read up to 11") as raised:
-        found.latest({"0": 11}, Limit())
+        found.latest({"0": 11}, BatchLimit())
     assert not raised.value.again
 
 
@@ -77,7 +77,7 @@ def test_a_split_beyond_the_end_is_not_read_in_part(kafka: Broker) -> None:
     kafka.produce(topic, [{"value": b"x"}] * 3)
     found = source(kafka, topic, {"timeout ms": 2_000})
     with pytest.raises(SourceError, match="ends at offset 3, and was to be read up to 9") as raised:
-        list(chunks(found, Split("0", 0, 9)))
+        list(chunks(found, InputSplit("0", 0, 9)))
     assert raised.value.again
 
 
@@ -94,9 +94,9 @@ def test_a_broker_that_is_down(asked: str) -> None:
     found = source(NOWHERE, "orders", {"timeout ms": 1_200})
     questions: dict[str, Any] = {
         "start": found.start,
-        "latest": lambda: found.latest({"0": 0}, Limit()),
+        "latest": lambda: found.latest({"0": 0}, BatchLimit()),
         "lag": lambda: found.lag({"0": 0}),
-        "read": lambda: list(chunks(found, Split("0", 0, 1))),
+        "read": lambda: list(chunks(found, InputSplit("0", 0, 1))),
     }
     with pytest.raises(SourceError, match=r"(?i)connection refused") as raised:
         questions[asked]()
@@ -113,17 +113,17 @@ def test_a_connection_that_is_cut_and_comes_back(kafka: Broker) -> None:
     with gate(kafka) as door:
         found = source(f"127.0.0.1:{kafka.front}", topic, {"timeout ms": 20_000})
         start = found.start()
-        upto = found.latest(start, Limit())
+        upto = found.latest(start, BatchLimit())
         door.close()
         impatient = source(f"127.0.0.1:{kafka.front}", topic, {"timeout ms": 1_000})
         with pytest.raises(SourceError) as raised:
-            impatient.latest(start, Limit())
+            impatient.latest(start, BatchLimit())
         assert raised.value.again
         reopened = threading.Timer(0.5, door.open)
         reopened.start()
         assert values(found, found.splits(start, upto)) == [b"%d" % i for i in range(50)]
         reopened.join()
-        assert found.latest(upto, Limit()) == upto
+        assert found.latest(upto, BatchLimit()) == upto
 
 
 def test_a_bad_connection_never_ends_a_source(kafka: Broker) -> None:
@@ -139,7 +139,7 @@ def test_a_bad_connection_never_ends_a_source(kafka: Broker) -> None:
         while time.monotonic() < end:
             try:
                 start = found.start()
-                upto = found.latest(start, Limit())
+                upto = found.latest(start, BatchLimit())
                 assert len(values(found, found.splits(start, upto))) == 2_000
                 found.acknowledge(upto)
                 outcomes["whole"] += 1
@@ -169,7 +169,7 @@ def test_name_and_password(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> No
     assert PASSWORD not in repr(found)
     assert PASSWORD not in str(found.to_json())
     bad = source(kafka.sasl, topic, {**words, "sasl password": "guess"})
-    for question in (bad.start, lambda: list(chunks(bad, Split("0", 0, 1)))):
+    for question in (bad.start, lambda: list(chunks(bad, InputSplit("0", 0, 1)))):
         with pytest.raises(SourceError, match=r"(?i)authentication failed") as raised:
             question()
         assert not raised.value.again
@@ -183,9 +183,9 @@ def test_name_and_password(kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> No
 # ---------------------------------------------------------------- words
 
 
-def connected(**options: Any) -> Connection:
+def connected(**options: Any) -> ExternalConnection:
     words = {name.replace("_", " "): value for name, value in options.items()}
-    return Connection("k", "kafka", words)
+    return ExternalConnection("k", "kafka", words)
 
 
 def test_settings() -> None:
@@ -211,26 +211,26 @@ def test_settings() -> None:
     ("options", "message"),
     [
         ({}, "needs a broker"),
-        ({"broker": ""}, "needs a broker"),
-        ({"brokers": ()}, "needs a broker"),
+        ({"broker": ""}, "BROKER is the address of a broker"),
+        ({"brokers": ()}, "BROKERS is the address of a broker"),
         ({"broker": "a", "port": 5}, "no option PORT"),
-        ({"broker": "a", "security_protocol": "TLS"}, "TLS is no security protocol"),
-        ({"broker": "a", "timeout_ms": "soon"}, "TIMEOUT MS is a number"),
-        ({"broker": "a", "settings": ("fetch",)}, "'fetch' is no setting"),
+        ({"broker": "a", "security_protocol": "TLS"}, "TLS is not a security protocol"),
+        ({"broker": "a", "timeout_ms": "soon"}, "TIMEOUT MS is a whole number"),
+        ({"broker": "a", "settings": ("fetch",)}, "'fetch' is not a setting"),
         ({"broker": "a", "settings": "isolation.level=read_uncommitted"}, "cannot change isolation.level"),
         ({"broker": "a", "settings": "no.such=1"}, 'No such configuration property: "no.such"'),
     ],
 )
 def test_bad_connections(options: dict[str, Any], message: str) -> None:
     with pytest.raises(BindError, match=message):
-        check(connected(**options).options)
+        check_connection(connected(**options))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "needs the name of a topic"),
-        ({"topic": 5}, "needs the name of a topic"),
+        ({}, "FROM KAFKA needs TOPIC"),
+        ({"topic": 5}, "TOPIC is the name of a topic"),
         ({"topic": "t", "topics": "u"}, "no option TOPICS"),
         ({"topic": "t", "start offset": -1}, "START OFFSET is an offset"),
         ({"topic": "t", "start offset": ()}, "START OFFSET is an offset"),
@@ -241,9 +241,9 @@ def test_bad_connections(options: dict[str, Any], message: str) -> None:
 )
 def test_bad_sources(options: dict[str, Any], message: str) -> None:
     with pytest.raises(BindError, match=message):
-        Kafka.create(Given("s", options, connection=connected(broker="a")))
+        create_upstream("kafka", UpstreamSpec("s", options, connection=connected(broker="a")))
 
 
 def test_what_records_do_not_have() -> None:
     with pytest.raises(BindError, match="have no LINE"):
-        source("a:1", "t").includes(Included("line", "line"))
+        source("a:1", "t").includes(IncludedColumn("line", "line"))

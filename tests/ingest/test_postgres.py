@@ -12,12 +12,15 @@ import pytest
 
 from tests.ingest.postgres_lab import Database, Follower, Killed, database, orders, same
 from tidegate.errors import BindError, SourceError
-from tidegate.expr import build
-from tidegate.expr.tree import Column
-from tidegate.expr.types import INT8, TEXT
-from tidegate.ingest import postgres, postgres_connect, postgres_read, postgres_snapshot
-from tidegate.ingest.postgres_connect import opened
-from tidegate.ingest.source import Limit, Wanted
+from tidegate.expr.model import build
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import INT8, TEXT
+from tidegate.ingest.protocol import BatchLimit, ReadRequest
+from tidegate.ingest.upstreams.postgres import connect as postgres_connect
+from tidegate.ingest.upstreams.postgres import read as postgres_read
+from tidegate.ingest.upstreams.postgres import snapshot as postgres_snapshot
+from tidegate.ingest.upstreams.postgres import upstream as postgres
+from tidegate.ingest.upstreams.postgres.connect import open_connection
 from tidegate.plan.mfp import MapFilterProject
 
 
@@ -39,13 +42,13 @@ def test_only_what_is_demanded_is_read(db: Database, monkeypatch: pytest.MonkeyP
     whole = MapFilterProject.identity(types)
     one = whole.filter(build.call(">", Column(0, INT8), build.literal(15, INT8))).project((1,))
     two = whole.project((3,))
-    wanted = [Wanted("orders", table.take(plan)[0]) for plan in (one, two)]
+    wanted = [ReadRequest("orders", table.take(plan)[0]) for plan in (one, two)]
     asked = []
-    copied = postgres_snapshot.copied
-    monkeypatch.setattr(postgres_snapshot, "copied", lambda c, s: asked.append(s) or copied(c, s))
+    copied = postgres_snapshot.copy_blocks
+    monkeypatch.setattr(postgres_snapshot, "copy_blocks", lambda c, s: asked.append(s) or copied(c, s))
     db.run("ALTER TABLE orders DROP secret")
     start = upstream.start()
-    upto = upstream.latest(start, Limit())
+    upto = upstream.latest(start, BatchLimit())
     found = [got for split in upstream.splits(start, upto) for got in upstream.read(split, wanted, [])]
     assert [b'"id", "item", "kind"' in statement for statement in asked] == [True]
     first, second = [next(chunk.decoded for i, chunk in found if i == number) for number in (0, 1)]
@@ -56,7 +59,7 @@ def test_only_what_is_demanded_is_read(db: Database, monkeypatch: pytest.MonkeyP
         "INSERT INTO orders VALUES (30, 'thirty', 'b'), (1000, 'x', NULL)", "ALTER TABLE orders ADD more int8"
     )
     db.run("DELETE FROM orders WHERE id = 1000")
-    after, upto = upto, upstream.latest(upto, Limit())
+    after, upto = upto, upstream.latest(upto, BatchLimit())
     found = [got for split in upstream.splits(after, upto) for got in upstream.read(split, wanted, [])]
     gave = [
         (value, int(diff))
@@ -126,7 +129,7 @@ def test_partitions_conditions_and_generated_columns(db: Database, monkeypatch: 
         db.source()
     # A column list and updates go together only where it holds all of the identity: PostgreSQL refuses the rest itself.
     db.run("ALTER TABLE m2 REPLICA IDENTITY FULL", "ALTER PUBLICATION p SET TABLE m WHERE (id % 2 = 0)")
-    monkeypatch.setattr(postgres_snapshot, "_PAGES", 5)
+    monkeypatch.setattr(postgres_snapshot, "_PIECE_PAGES", 5)
     follower = Follower(db.source())
     assert [name for name, _ in follower.tables["m"].columns] == ["id", "kind", "hidden"]
     follower.drain()
@@ -145,17 +148,17 @@ def test_partitions_conditions_and_generated_columns(db: Database, monkeypatch: 
 def test_a_snapshot_is_consistent_and_in_pieces(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """What changes after it was taken is not in it, and comes as changes; many pieces, each once."""
     orders(db, "INSERT INTO orders SELECT i, repeat('x', 100) FROM generate_series(100, 2000) i")
-    monkeypatch.setattr(postgres_snapshot, "_PAGES", 3)
+    monkeypatch.setattr(postgres_snapshot, "_PIECE_PAGES", 3)
     follower = Follower(db.source())
     start = follower.upstream.start()
-    upto = follower.upstream.latest(start, Limit())
+    upto = follower.upstream.latest(start, BatchLimit())
     before = Counter(db.rows("SELECT * FROM orders"))
     db.run(
         "DELETE FROM orders WHERE id % 3 = 0",
         "UPDATE orders SET item = 'new'",
         "INSERT INTO orders VALUES (0, '')",
     )
-    assert follower.upstream.latest(start, Limit()) == upto  # the one that is held
+    assert follower.upstream.latest(start, BatchLimit()) == upto  # the one that is held
     splits = follower.upstream.splits(start, upto)
     assert len(splits) > 5
     assert follower.batch(upto=upto)
@@ -200,11 +203,11 @@ def test_a_snapshot_that_is_gone_while_tasks_read(db: Database) -> None:
     orders(db)
     upstream = db.source()
     start = upstream.start()
-    upto = upstream.latest(start, Limit())
+    upto = upstream.latest(start, BatchLimit())
     splits = upstream.splits(start, upto)
-    postgres_snapshot.release(upstream.slot)
+    upstream.close()
     table = dict(upstream.chosen)["orders"]
-    wanted = [Wanted("orders", table.take(MapFilterProject.identity([INT8, TEXT]))[0])]
+    wanted = [ReadRequest("orders", table.take(MapFilterProject.identity([INT8, TEXT]))[0])]
     with pytest.raises(SourceError, match="the snapshot is gone") as caught:
         list(upstream.read(splits[-1], wanted, []))
     assert caught.value.again
@@ -224,7 +227,7 @@ def test_batches_end_with_transactions(db: Database) -> None:
     for die in ("", "committed", "committed", "", "", ""):
         before = follower.contents("orders").total()
         try:
-            if not follower.batch(Limit(rows=25), die=die):
+            if not follower.batch(BatchLimit(rows=25), die=die):
                 break
         except Killed:
             follower.reborn()
@@ -234,15 +237,15 @@ def test_batches_end_with_transactions(db: Database) -> None:
         "INSERT INTO orders SELECT j, 'x' FROM generate_series(1000, 2000) j",
         "INSERT INTO orders VALUES (-1, '')",
     )
-    assert follower.batch(Limit(rows=1))
+    assert follower.batch(BatchLimit(rows=1))
     assert follower.contents("orders").total() == 20 + 60 + 1001
-    assert follower.batch(Limit(bytes=1))
+    assert follower.batch(BatchLimit(bytes=1))
     same(db, follower)
 
 
 def test_transactions_that_come_in_many_blocks(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction, and what was said of its tables, go on from block to block; so does a snapshot."""
-    monkeypatch.setattr(postgres_connect, "_BLOCK", 150)
+    monkeypatch.setattr(postgres_connect, "_BLOCK_BYTES", 150)
     orders(db, "CREATE TABLE items (id int8)", "ALTER TABLE items REPLICA IDENTITY FULL")
     db.run("ALTER PUBLICATION p ADD TABLE items")
     follower = Follower(db.source())
@@ -269,7 +272,7 @@ def test_log_of_others_moves_the_position(db: Database, monkeypatch: pytest.Monk
     at = follower.position["lsn"]
     db.run("INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 300)")
     assert not follower.batch()
-    monkeypatch.setattr(postgres, "_IDLE", 100_000)
+    monkeypatch.setattr(postgres, "_IDLE_BYTES", 100_000)
     assert follower.batch()
     assert follower.position["lsn"] > at + 100_000
     assert (
@@ -295,7 +298,7 @@ def test_a_slot_in_use_is_waited_for(db: Database, monkeypatch: pytest.MonkeyPat
     slot = follower.upstream.slot
 
     def occupied() -> psycopg.Connection:
-        other = opened(db.connection, replication=True)
+        other = open_connection(db.connection, replication=True)
         other.pgconn.send_query(
             f"START_REPLICATION SLOT \"{slot}\" LOGICAL 0/0 (proto_version '1', publication_names 'p')".encode()
         )

@@ -22,7 +22,7 @@ import psycopg
 import pytest
 
 from tests.ingest.postgres_lab import Database, Follower, Killed, database
-from tidegate.ingest.source import Limit
+from tidegate.ingest.protocol import BatchLimit
 
 MOMENTS = int(os.environ.get("TIDEGATE_POSTGRES_MOMENTS", "20"))
 """How often the tables are compared; 20 is what the issue asks for, and some seconds."""
@@ -114,7 +114,7 @@ def said(db: Database) -> dict[str, Counter[tuple[object, ...]]]:
 def batch_or_death(follower: Follower, luck: random.Random) -> None:
     """A small batch, at whose end or in whose midst the process may die."""
     try:
-        follower.batch(Limit(rows=luck.choice([1, 20, 200])), die=luck.choice(DEATHS))
+        follower.batch(BatchLimit(rows=luck.choice([1, 20, 200])), die=luck.choice(DEATHS))
     except Killed:
         follower.reborn()
 
@@ -126,7 +126,7 @@ def at_a_moment(db: Database, follower: Follower) -> None:
     with psycopg.connect(db.url, autocommit=True) as c:
         c.execute("SELECT pg_advisory_lock(%s)", (LOCK,))
         expected = said(db)
-        upto = follower.upstream.latest(follower.position, Limit())
+        upto = follower.upstream.latest(follower.position, BatchLimit())
     follower.batch(upto=upto)
     for table in TABLES:
         assert follower.contents(table) == expected[table], (table, upto)
@@ -160,6 +160,6 @@ def test_follows_postgresql(seed: int) -> None:
                 at_a_moment(db, follower)
         assert not sessions.failures
         assert sessions.done > MOMENTS
-        follower.drain(Limit(rows=100))
+        follower.drain(BatchLimit(rows=100))
         assert {table: follower.contents(table) for table in TABLES} == said(db)
         assert not follower.failures

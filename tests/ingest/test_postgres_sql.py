@@ -16,7 +16,7 @@ import tidegate
 from tests.ingest.postgres_lab import Database, database
 from tests.ingest.test_postgres_history import LOCK, MOMENTS, Sessions
 from tidegate.errors import SourceError, TidegateError
-from tidegate.ingest import postgres_snapshot, settle
+from tidegate.ingest.batch import commit as settle
 
 
 @pytest.fixture
@@ -136,10 +136,6 @@ def cut_off(db: Database, lake: tidegate.Database, monkeypatch: pytest.MonkeyPat
         patched.setattr(settle, "_commit", dying)
         with pytest.raises(TidegateError, match="the process died"):
             lake.ingest("s", once=True, spark=False, progress=lambda _: None).wait(60)
-    for (slot,) in db.rows(
-        "SELECT slot_name FROM pg_replication_slots WHERE database = current_database() AND NOT temporary"
-    ):
-        postgres_snapshot.release(slot)
 
 
 @pytest.mark.parametrize("more", ["", "WITH (APPEND ONLY)"])

@@ -12,10 +12,11 @@ import pytest
 from tests import servers
 from tests.ingest.postgres_lab import Database, Follower, Killed, database, orders, same
 from tidegate.errors import BindError, SourceError
-from tidegate.expr.types import INT8, TEXT, TIMESTAMPTZ
-from tidegate.ingest.connect import Connection, Given
-from tidegate.ingest.postgres import Postgres
-from tidegate.ingest.source import Included, Limit, Wanted
+from tidegate.expr.model.types import INT8, TEXT, TIMESTAMPTZ
+from tidegate.ingest.connection import ExternalConnection
+from tidegate.ingest.protocol import BatchLimit, IncludedColumn, ReadRequest
+from tidegate.ingest.upstreams.postgres.upstream import PostgresUpstream
+from tidegate.ingest.upstreams.registry import UpstreamSpec, create_upstream
 from tidegate.plan.mfp import MapFilterProject
 
 
@@ -64,11 +65,11 @@ def test_append_only(db: Database) -> None:
     follower.drain()
     db.run("TRUNCATE orders", "INSERT INTO orders VALUES (100, 'x')")
     table = dict(upstream.chosen)["orders"]
-    asked = [Included("offset", "o"), Included("timestamp", "t")]
+    asked = [IncludedColumn("offset", "o"), IncludedColumn("timestamp", "t")]
     assert [upstream.includes(one) for one in asked] == [INT8, TIMESTAMPTZ]
     after = follower.position
-    upto = upstream.latest(after, Limit())
-    wanted = [Wanted("orders", table.take(MapFilterProject.identity([INT8, TEXT]))[0])]
+    upto = upstream.latest(after, BatchLimit())
+    wanted = [ReadRequest("orders", table.take(MapFilterProject.identity([INT8, TEXT]))[0])]
     ((_, chunk),) = upstream.read(upstream.splits(after, upto)[0], wanted, asked)
     (offset,), (at,) = (column.to_pylist() for column in chunk.included)
     assert after["lsn"] < offset < upto["lsn"]
@@ -79,14 +80,14 @@ def test_append_only(db: Database) -> None:
     with pytest.raises(SourceError, match=r"an UPDATE of public\.orders was committed at .* APPEND ONLY"):
         follower.batch()
     with pytest.raises(BindError, match="PostgreSQL has no HEADERS"):
-        upstream.includes(Included("headers", "h"))
+        upstream.includes(IncludedColumn("headers", "h"))
 
 
 def test_inclusions_of_rows_that_change(db: Database) -> None:
     """A row and its end would differ."""
     orders(db)
     with pytest.raises(BindError, match="INCLUDE OFFSET of tables whose rows change"):
-        db.source().includes(Included("offset", "o"))
+        db.source().includes(IncludedColumn("offset", "o"))
 
 
 def test_what_create_source_refuses(db: Database) -> None:
@@ -104,28 +105,35 @@ def test_what_create_source_refuses(db: Database) -> None:
         with pytest.raises(BindError, match=message):
             db.source(publication)
     assert db.source("inserts", append="only")
+
+
+def create(connection: ExternalConnection, options: dict[str, Any] | None = None, **more: Any) -> None:
+    """A source of a publication, with other options if given."""
+    given = {"publication": "p"} if options is None else options
+    create_upstream("postgres", UpstreamSpec("s", given, connection=connection, **more))
+
+
+def test_options_that_create_source_refuses(db: Database) -> None:
+    """Each with its name."""
     for options, more, message in (
-        ({}, {}, "needs a publication"),
+        ({}, {}, "needs PUBLICATION"),
         ({"publication": "p", "topic": "x"}, {}, "no option TOPIC"),
-        ({"publication": "p", "slot": "A b"}, {}, "the name of a slot"),
+        ({"publication": "p", "slot": "A b"}, {}, "SLOT is lower-case letters"),
         ({"publication": "p"}, {"settle ms": 5}, "no option SETTLE MS"),
     ):
         with pytest.raises(BindError, match=message):
-            Postgres.create(Given("s", options, connection=db.connection, more=more))
-    for given, message in (({"host": "h"}, "does not say its DATABASE"), ({"hots": "h"}, "no option HOTS")):
+            create(db.connection, options, with_options=more)
+    for given, message in (
+        ({"host": "h"}, "a connection TO POSTGRES needs DATABASE"),
+        ({"hots": "h"}, "no option HOTS"),
+    ):
         with pytest.raises(BindError, match=message):
-            Postgres.create(Given("s", {"publication": "p"}, connection=Connection("c", "postgres", given)))
-    plain = Connection(
+            create(ExternalConnection("c", "postgres", given))
+    plain = ExternalConnection(
         "c", "postgres", {**db.connection.options, "host": servers.postgres().partition("host=")[2]}
     )
     with pytest.raises(BindError, match="wal_level = replica"):
-        Postgres.create(
-            Given(
-                "s",
-                {"publication": "p"},
-                connection=Connection("c", "postgres", {**plain.options, "database": "postgres"}),
-            )
-        )
+        create(ExternalConnection("c", "postgres", {**plain.options, "database": "postgres"}))
 
 
 def test_servers_that_do_not_answer_and_those_that_refuse(db: Database) -> None:
@@ -136,16 +144,16 @@ def test_servers_that_do_not_answer_and_those_that_refuse(db: Database) -> None:
         ({"database": "nope"}, False, 'database "nope" does not exist'),
         ({"user": "nobody_"}, False, 'role "nobody_" does not exist'),
     ):
-        connection = Connection("c", "postgres", {**db.connection.options, **options})
+        connection = ExternalConnection("c", "postgres", {**db.connection.options, **options})
         with pytest.raises(SourceError, match=message) as caught:
-            Postgres.create(Given("s", {"publication": "p"}, connection=connection))
+            create_upstream("postgres", UpstreamSpec("s", {"publication": "p"}, connection=connection))
         assert caught.value.again is again
 
 
-def gone(upstream: Postgres, position: dict[str, Any], message: str) -> None:
+def gone(upstream: PostgresUpstream, position: dict[str, Any], message: str) -> None:
     """There is no way on, and it says what to do."""
     with pytest.raises(SourceError, match=message) as caught:
-        upstream.latest(position, Limit())
+        upstream.latest(position, BatchLimit())
     assert not caught.value.again
     assert caught.value.hint
 
@@ -178,7 +186,7 @@ def test_what_is_gone_of_the_server_is_said(db: Database) -> None:
     db.run("ALTER TABLE orders REPLICA IDENTITY FULL", "DROP PUBLICATION p")
     gone(upstream, at, 'publication "p" does not exist any more')
     db.run("CREATE PUBLICATION p FOR TABLE orders")
-    away = Connection("c", "postgres", {**db.connection.options, "host": "/nowhere"})
+    away = ExternalConnection("c", "postgres", {**db.connection.options, "host": "/nowhere"})
     with pytest.raises(SourceError, match=f'the replication slot "{upstream.slot}" could not be dropped'):
         replace(upstream, connection=away).drop()
     upstream.drop()
@@ -192,14 +200,14 @@ def test_a_server_that_crashes(db: Database) -> None:
     follower = Follower(db.source())
     upstream = follower.upstream
     start = upstream.start()
-    upto = upstream.latest(start, Limit())
+    upto = upstream.latest(start, BatchLimit())
     splits = upstream.splits(start, upto)
     servers.crash_postgres(servers.logical_postgres())
     decode, _ = dict(upstream.chosen)["orders"].take(MapFilterProject.identity([INT8, TEXT]))
     with pytest.raises(SourceError, match="the snapshot is gone") as caught:
-        list(upstream.read(splits[-1], [Wanted("orders", decode)], []))
+        list(upstream.read(splits[-1], [ReadRequest("orders", decode)], []))
     assert caught.value.again
-    assert upstream.latest(start, Limit()) != upto
+    assert upstream.latest(start, BatchLimit()) != upto
     follower.drain()
     same(db, follower)
     db.run("INSERT INTO orders VALUES (100, 'x')", "DELETE FROM orders WHERE id = 1")
@@ -208,5 +216,5 @@ def test_a_server_that_crashes(db: Database) -> None:
     servers.crash_postgres(servers.logical_postgres())
     db.run("INSERT INTO orders VALUES (101, 'x')", "DELETE FROM orders WHERE id = 100")
     follower.reborn()
-    follower.drain(Limit(rows=1))
+    follower.drain(BatchLimit(rows=1))
     same(db, follower)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.ingest.postgres_lab import Database, Follower, database, orders, same
-from tidegate.ingest.postgres import format_from_json
+from tidegate.ingest.upstreams.postgres.upstream import format_from_json
 from tidegate.plan.mfp import MapFilterProject
 
 

@@ -10,10 +10,10 @@ import pytest
 from tests.ingest.numbers import Lab, lab, records, upserting
 from tests.ingest.test_pipeline import Killed, drained, dying
 from tidegate.errors import UnsupportedError
-from tidegate.expr.build import call, literal
-from tidegate.expr.tree import Column
-from tidegate.expr.types import INT8, JSONB, TEXT
-from tidegate.ingest.replay import Replayed, replay
+from tidegate.expr.model.build import call, literal
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import INT8, JSONB, TEXT
+from tidegate.ingest.batch.replay import ReplayResult, replay
 from tidegate.plan.mfp import MapFilterProject
 
 BAD = [3, 4, 8]
@@ -32,7 +32,7 @@ def test_what_succeeds_moves_and_the_rest_stays(tmp_path: Path) -> None:
     it = lab(tmp_path, {"0": records(0, 10, bad=BAD)})
     drained(it)
     assert len(it.rows(it.source.errors)) == 6
-    assert replay(it.source, it.shards) == Replayed(tried=6, succeeded=0)
+    assert replay(it.source, it.shards) == ReplayResult(tried=6, succeeded=0)
     assert len(it.rows(it.source.errors)) == 6, "nothing was fixed"
     fixed(it)
     done = replay(it.source, it.shards)
@@ -41,7 +41,7 @@ def test_what_succeeds_moves_and_the_rest_stays(tmp_path: Path) -> None:
     offsets = sorted(at for n, at in it.rows(it.source.outputs[0].shard) if n == 102)
     assert offsets == BAD, "what INCLUDE adds is still known"
     assert {row[1] for row in it.rows(it.source.errors)} == {"even"}
-    assert replay(it.source, it.shards) == Replayed(tried=3, succeeded=0)
+    assert replay(it.source, it.shards) == ReplayResult(tried=3, succeeded=0)
     assert len(it.numbers("all")) == 10
     it.upstream.partitions["0"] += records(10, 12)
     drained(it)
@@ -66,5 +66,5 @@ def test_killed_between_the_two_commits(tmp_path: Path) -> None:
 def test_not_where_rows_are_taken_away(tmp_path: Path) -> None:
     it = upserting(tmp_path, {"0": records(0, 2, bad=[1], key="a")})
     drained(it)
-    with pytest.raises(UnsupportedError, match="cannot be tried again"):
+    with pytest.raises(UnsupportedError, match="cannot be replayed"):
         replay(it.source, it.shards)

@@ -13,9 +13,9 @@ from tests.ingest.statements import ingest, json_lines, rows
 from tidegate.clock import ManualClock
 from tidegate.config import Config
 from tidegate.database import Database
-from tidegate.session.source import load
-from tidegate.shard import catalog
-from tidegate.shard.state import Conflict
+from tidegate.ingest.define.catalog import load_source
+from tidegate.storage.catalog import catalog
+from tidegate.storage.shard.state import Conflict
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_pause_and_resume(db: Database, files: str) -> None:
     assert db.status().sources["s"].state == "paused"
     db.sql("ALTER SOURCE s RESUME")
     assert db.status().sources["s"].state == "ready"
-    assert "left so" in db.sql("ALTER SOURCE IF EXISTS nobody PAUSE").text()
+    assert "nothing was changed" in db.sql("ALTER SOURCE IF EXISTS nobody PAUSE").text()
     with pytest.raises(
         tidegate.BindError, match=r'"s_errors" is a subsource, not a source(.|\n)*its source is "s"'
     ):
@@ -60,8 +60,8 @@ def test_another_transform(db: Database, tmp_path: Path, files: str) -> None:
     ingest(db, "s")
     assert rows(db, "SELECT id FROM s ORDER BY id") == [(-101,), *((i,) for i in range(10))]
     for query, message in {
-        "SELECT data->>'id' AS id FROM s": 'columns of "s" are id int8, with rows that stay',
-        "SELECT (data->>'id')::int8 AS id FROM s WHERE mz_now() < 5": "rows that stay",
+        "SELECT data->>'id' AS id FROM s": 'columns of "s" are id int8, with rows that do not expire',
+        "SELECT (data->>'id')::int8 AS id FROM s WHERE mz_now() < 5": "rows that do not expire",
         "SELECT 1::int8 AS id": "a transform reads its source",
     }.items():
         with pytest.raises(tidegate.PlanError, match=message):
@@ -89,13 +89,13 @@ def test_a_function_that_changed_its_results(db: Database, files: str) -> None:
     db.sql(
         f"CREATE SOURCE s FROM FILES '{files}' FORMAT JSON TRANSFORM USING (SELECT (data->>'id')::int8 AS id FROM s)"
     )
-    item = db._open.item("s")
-    assert isinstance(item, catalog.Source)
+    item = db.context.item("s")
+    assert isinstance(item, catalog.SourceItem)
     nodes = item.definition["outputs"][0]["plan"]["nodes"]
     next(node for node in nodes if "call" in node)["version"] = 0
-    db._open.catalog.change("s", db._open.item("s"), item)
+    db.context.catalog.change("s", db.context.item("s"), item)
     with pytest.raises(tidegate.PlanError, match="gives other results"):
-        load(db._open, "s")
+        load_source(db.context, "s")
     assert db.status().sources["s"].state == "ready"
     assert "gives other results" in db.sql("DROP SOURCE s").text()
     assert rows(db, "SHOW SOURCES") == []
@@ -129,12 +129,12 @@ def test_dropped_shards_are_swept(tmp_path: Path) -> None:
         clock.advance(Config().sweep_grace_ms + 1)
         db.sweep()
         assert [path for path in (tmp_path / "lake").glob("**/part/**/*") if path.is_file()] == []
-        assert [key for key in db._open.catalog.machine.fetch().options if key.startswith("loose/")] == []
+        assert [key for key in db.context.catalog.machine.fetch().options if key.startswith("loose/")] == []
 
 
 def test_a_connection_that_goes_while_a_source_is_made(db: Database) -> None:
     db.sql("CREATE CONNECTION k TO KAFKA (BROKER 'localhost:1', TIMEOUT MS 100)")
-    names = db._open.catalog
+    names = db.context.catalog
     create = names.create
 
     def meanwhile(*args: Any) -> None:

@@ -54,9 +54,9 @@ def db() -> Database:
 
 @pytest.mark.parametrize(("sql", "expected"), CASES.items(), ids=["files", "tables", "split", "envelope"])
 def test_explain(db: Database, sql: str, expected: str) -> None:
-    before = db._open.catalog.machine.fetch().options
+    before = db.context.catalog.machine.fetch().options
     assert db.sql(f"EXPLAIN CREATE SOURCE s {sql}").text().strip() == expected.strip()
-    assert db._open.catalog.machine.fetch().options == before
+    assert db.context.catalog.machine.fetch().options == before
 
 
 def test_what_is_refused_is_refused_here_too(db: Database) -> None:

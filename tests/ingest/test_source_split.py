@@ -11,8 +11,8 @@ import pytest
 
 import tidegate
 from tidegate.database import Database
-from tidegate.session.source import load
-from tidegate.shard.catalog import Source
+from tidegate.ingest.define.catalog import load_source
+from tidegate.storage.catalog.catalog import SourceItem
 
 DOCUMENTS: list[Any] = [
     {"kind": "a", "n": 1, "env": "prod", "deep": {"x": [1, 2]}, "pad": "x" * 50},
@@ -66,12 +66,12 @@ def make(db: Database, query: str) -> None:
 
 
 def plan_of(db: Database) -> str:
-    return load(db._open, "s").outputs[0].plan.show()
+    return load_source(db.context, "s").outputs[0].plan.show()
 
 
 def view_of(db: Database) -> str | None:
-    item = db._open.item("s")
-    assert isinstance(item, Source)
+    item = db.context.item("s")
+    assert isinstance(item, SourceItem)
     return None if item.view is None else item.view.sql
 
 
@@ -179,7 +179,7 @@ def test_refusals(db: Database, query: str, message: str) -> None:
 
 def test_its_transform_cannot_be_changed(db: Database) -> None:
     make(db, "SELECT count(*) AS n FROM {s}")
-    with pytest.raises(tidegate.BindError, match=r"was made WITH \(SPLIT\)"):
+    with pytest.raises(tidegate.BindError, match=r"was created WITH \(SPLIT\)"):
         db.sql("ALTER SOURCE s SET TRANSFORM USING (SELECT 1 AS n FROM s)")
     with pytest.raises(
         tidegate.BindError, match=r'"s" is a source, and has no rows of its own(.|\n)*s_errors, s_stored'
@@ -213,8 +213,8 @@ def test_columns_that_are_words_of_the_grammar(tmp_path: Path) -> None:
             ' (SELECT "from", sum("order"::int8) AS "order" FROM "select" WHERE "end" > \'2026-01-01\' GROUP BY "from")'
             " WITH (SPLIT)"
         )
-        item = db._open.item("select")
-        assert isinstance(item, Source)
+        item = db.context.item("select")
+        assert isinstance(item, SourceItem)
         assert item.view is not None
         assert db.sql(f"SELECT * FROM ({item.view.sql}) AS v").names == ("from", "order")
         assert db.sql('SHOW CREATE SOURCE "select"').text() == item.sql

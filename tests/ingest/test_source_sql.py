@@ -14,14 +14,11 @@ import tidegate
 from tests import servers
 from tests.ingest.statements import ingest, json_lines, options, rows
 from tidegate.database import Database
-from tidegate.ingest import stored
+from tidegate.ingest.define import serialize as stored
+from tidegate.ingest.define.catalog import load_source
 from tidegate.ingest.definition import UPSERT_KEY
-from tidegate.session.source import load
-from tidegate.shard.state import RETENTION
-from tidegate.shard.statistics import KEEP
-from tidegate.shard.validity import HIDDEN, OPTION
-from tidegate.shard.writer import CLUSTER
-from tidegate.store.object import connected
+from tidegate.storage.blob.object_store import open_object_store
+from tidegate.storage.shard import shard_options
 
 
 @pytest.fixture
@@ -65,16 +62,16 @@ def test_a_source_from_files(db: Database, files: str) -> None:
     assert rows(db, "SHOW CREATE SOURCE s") == [("s", sql)]
     assert rows(db, "SHOW TABLES") == []
     found = options(db, "s")
-    assert found[OPTION] == [3, 4]
-    assert found[HIDDEN] == [3, 4]
-    assert found[CLUSTER] == [0]
-    assert found[KEEP] == [[2, "x"]]
-    assert found[RETENTION] == 86_400_000
+    assert found[shard_options.VALIDITY] == [3, 4]
+    assert found[shard_options.HIDDEN] == [3, 4]
+    assert found[shard_options.CLUSTER_BY] == [0]
+    assert found[shard_options.KEEP_STATISTICS] == [[2, "x"]]
+    assert found[shard_options.RETENTION_MS] == 86_400_000
 
 
 def test_a_loaded_source(db: Database, files: str) -> None:
     db.sql(FROM_FILES.format(files=files))
-    source = load(db._open, "s")
+    source = load_source(db.context, "s")
     assert (source.kind, source.max_errors, source.limit.files) == ("files", 5, 3)
     assert [one.what for one in source.included] == ["file", "line", "ingestion timestamp"]
     assert source.outputs[0].hidden == 2
@@ -94,14 +91,14 @@ def test_what_is_kept_is_what_was_made(db: Database, files: str) -> None:
     db.sql(
         f"CREATE SOURCE s FROM FILES '{files}' FORMAT JSON INCLUDE LINE TRANSFORM USING (SELECT data->'a' AS a FROM s)"
     )
-    item = db._open.item("s")
+    item = db.context.item("s")
     kept = json.loads(json.dumps(item.definition))  # type: ignore[union-attr]  # it is a source
-    source = load(db._open, "s")
-    assert stored.to_json(source) == kept
-    assert stored.to_json(stored.from_json(kept, pytest.fail)) == kept
+    source = load_source(db.context, "s")
+    assert stored.source_to_json(source) == kept
+    assert stored.source_to_json(stored.source_from_json(kept, pytest.fail)) == kept
     kept["version"] = 99
     with pytest.raises(tidegate.TidegateError, match="newer version"):
-        stored.from_json(kept, pytest.fail)
+        stored.source_from_json(kept, pytest.fail)
 
 
 def test_generators(db: Database) -> None:
@@ -119,7 +116,7 @@ def test_generators(db: Database) -> None:
         "users",
     ]
     assert rows(db, "SHOW COLUMNS FROM b") == [("id", True, "int8")]
-    assert [output.table for output in load(db._open, "auction").outputs] == ["bids", "users"]
+    assert [output.table for output in load_source(db.context, "auction").outputs] == ["bids", "users"]
     ingest(db, "o")
     ingest(db, "auction")
     assert rows(db, "SELECT count(*) FROM o") == [(50,)]
@@ -190,7 +187,10 @@ def test_avro_schemas(db: Database, tmp_path: Path) -> None:
     db.sql(
         f"CREATE SOURCE filed FROM KAFKA CONNECTION k (TOPIC 't') FORMAT AVRO USING SCHEMA FILE '{tmp_path}/o.avsc'"
     )
-    assert load(db._open, "filed").outputs[0].format == load(db._open, "inline").outputs[0].format
+    assert (
+        load_source(db.context, "filed").outputs[0].format
+        == load_source(db.context, "inline").outputs[0].format
+    )
     with pytest.raises(tidegate.StoreError, match=r"nowhere\.avsc"):
         db.sql(
             "CREATE SOURCE x FROM KAFKA CONNECTION k (TOPIC 't') FORMAT AVRO USING SCHEMA FILE '/nowhere.avsc'"
@@ -224,9 +224,9 @@ def test_a_schema_registry(db: Database) -> None:
             f"CREATE SOURCE s FROM KAFKA CONNECTION k (TOPIC 't') {using} TRANSFORM USING (SELECT id FROM s)"
         )
         assert rows(db, "SHOW COLUMNS FROM s") == [("id", True, "int8")]
-        source = load(db._open, "s")
+        source = load_source(db.context, "s")
         assert source.outputs[0].format.registry.password == "hush"  # type: ignore[attr-defined]  # Avro's
-        assert "hush" not in json.dumps(stored.to_json(source))
+        assert "hush" not in json.dumps(stored.source_to_json(source))
         with pytest.raises(tidegate.BindError, match='has no schema "other-value"'):
             db.sql(f"CREATE SOURCE x FROM KAFKA CONNECTION k (TOPIC 'other') {using}")
         with pytest.raises(tidegate.BindError, match='source "s" uses "csr"'):
@@ -243,7 +243,7 @@ def test_an_aws_connection(db: Database, tmp_path: Path) -> None:
     except servers.Missing as missing:
         pytest.skip(f"not here: {missing}")
     (tmp_path / "secret").write_text(given["secret_access_key"] + "\n")
-    connected("s3://lake/", **given).put("in/a.txt", b"x\ny\n")
+    open_object_store("s3://lake/", **given).put("in/a.txt", b"x\ny\n")
     db.sql(
         f"CREATE CONNECTION a TO AWS (ENDPOINT '{given['endpoint']}', REGION 'us-east-1', ALLOW HTTP 'true', "
         f"ACCESS KEY ID '{given['access_key_id']}', SECRET ACCESS KEY 'file:{tmp_path}/secret')"
@@ -274,8 +274,13 @@ def test_envelopes(db: Database) -> None:
         f"CREATE SOURCE u {start} KEY FORMAT TEXT VALUE FORMAT JSON INCLUDE KEY AS k, TIMESTAMP AS t ENVELOPE UPSERT "
         "TRANSFORM USING (SELECT k, data->>'a' AS a, t FROM u WHERE mz_now() < t + '1 day')"
     )
-    found, source = options(db, "u"), load(db._open, "u")
-    assert (found[OPTION], found[UPSERT_KEY], found[HIDDEN], found[CLUSTER]) == ([3, 4], 5, [3, 4, 5], [5])
+    found, source = options(db, "u"), load_source(db.context, "u")
+    assert (
+        found[shard_options.VALIDITY],
+        found[UPSERT_KEY],
+        found[shard_options.HIDDEN],
+        found[shard_options.CLUSTER_BY],
+    ) == ([3, 4], 5, [3, 4, 5], [5])
     assert source.outputs[0].hidden == 3
     assert rows(db, "SHOW COLUMNS FROM u") == [
         ("k", True, "text"),
@@ -287,7 +292,7 @@ def test_envelopes(db: Database) -> None:
         "TRANSFORM BEFORE ENVELOPE USING (SELECT data->'change' AS change FROM d WHERE data->>'table' = 'x') "
         "TRANSFORM USING (SELECT (change->>'id')::int8 AS id FROM d)"
     )
-    assert [str(type_) for type_ in load(db._open, "d").outputs[0].plan.inputs] == ["jsonb"]
+    assert [str(type_) for type_ in load_source(db.context, "d").outputs[0].plan.inputs] == ["jsonb"]
     assert rows(db, "SHOW COLUMNS FROM d") == [("id", True, "int8")]
 
 
@@ -313,19 +318,19 @@ def test_connections(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert "PASSWORD 'env:PG_WORD'" in rows(db, "SHOW CREATE CONNECTION pg")[0][1]
     db.sql("CREATE SOURCE s FROM KAFKA CONNECTION k (TOPIC 't') FORMAT JSON")
-    item = db._open.item("s")
-    assert "tell nobody" not in repr((item, load(db._open, "s"), db._open.item("k")))
+    item = db.context.item("s")
+    assert "tell nobody" not in repr((item, load_source(db.context, "s"), db.context.item("k")))
     assert "tell nobody" not in json.dumps(item.definition)  # type: ignore[union-attr]  # it is a source
-    connection = load(db._open, "s").upstream.connection  # type: ignore[attr-defined]  # Kafka's
+    connection = load_source(db.context, "s").upstream.connection  # type: ignore[attr-defined]  # Kafka's
     assert connection.get("sasl password") == "tell nobody"
     with pytest.raises(tidegate.BindError, match=r'source "s" uses "k"(.|\n)*CASCADE'):
         db.sql("DROP CONNECTION k")
-    from tidegate.session.connection import connection_of
+    from tidegate.ingest.define.connection import load_connection
 
-    with pytest.raises(tidegate.SourceError, match="PG_WORD, which is not set here"):
-        connection_of(db._open, "pg").get("password")
+    with pytest.raises(tidegate.SourceError, match="PG_WORD, which is not set"):
+        load_connection(db.context, "pg").get("password")
     monkeypatch.setenv("PG_WORD", "from outside")
-    assert connection_of(db._open, "pg").get("password") == "from outside"
+    assert load_connection(db.context, "pg").get("password") == "from outside"
     db.sql("DROP CONNECTION k CASCADE")
     assert rows(db, "SHOW SOURCES") == []
     db.sql("DROP CONNECTION pg, csr")
@@ -333,25 +338,25 @@ def test_connections(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_secrets_of_a_source_are_not_shown(db: Database) -> None:
-    from tidegate.session.connection import without_secrets
+    from tidegate.ingest.define.connection import redact_source_sql
 
     sql = (
         "CREATE SOURCE s FROM FILES 's3://b/*.json?secret_access_key=abc&region=x' "
         "(SECRET ACCESS KEY = 'def', REGION 'e') FORMAT JSON"
     )
-    shown = without_secrets(sql)
+    shown = redact_source_sql(sql)
     assert "abc" not in shown
     assert "def" not in shown
     assert "REGION 'e'" in shown
     assert "region=x" in shown
-    assert without_secrets(sql.replace("'def'", "'env:KEY'")).count("env:KEY") == 1
+    assert redact_source_sql(sql.replace("'def'", "'env:KEY'")).count("env:KEY") == 1
 
 
 @pytest.mark.parametrize(
     ("sql", "message", "marked"),
     [
         ("CREATE CONNECTION k TO KAFKA (BROKER 'x', COLOUR 'red')", "has no option COLOUR", "COLOUR"),
-        ("CREATE CONNECTION k TO POSTGRES (HOST 'x')", "does not say its DATABASE", "k"),
+        ("CREATE CONNECTION k TO POSTGRES (HOST 'x')", "a connection TO POSTGRES needs DATABASE", "k"),
         (
             "CREATE CONNECTION k TO CONFLUENT SCHEMA REGISTRY (URI 'x')",
             "has no option URI(.|\n)*did you mean URL",

@@ -13,10 +13,10 @@ import pytest
 import tidegate
 from tests.ingest.envelopes import NOW, Filled, Record, chunk, made
 from tidegate.errors import SourceError
-from tidegate.ingest import envelope
-from tidegate.ingest.upsert import hashes
-from tidegate.session.stored import StoredRows
-from tidegate.shard.reader import snapshot
+from tidegate.ingest.batch.upsert_lookup import SnapshotRowLookup
+from tidegate.ingest.envelopes import step as envelope
+from tidegate.ingest.envelopes.upsert import hash_keys
+from tidegate.storage.shard import open_snapshot
 
 HISTORIES = int(os.environ.get("TIDEGATE_UPSERTS", "12"))
 """Of 200 records each. A mistake in what replaces what shows in the first one or two; more are for rarer kinds together."""
@@ -87,7 +87,7 @@ def test_a_random_history(seed: int) -> None:
         keys = pa.array(sorted({one.key for one in batch if one.key is not None}), pa.binary())
         found = gave[-1].keys
         assert (found is None) == (len(keys) == 0)
-        assert found is None or found.tolist() == sorted(hashes(keys).tolist())
+        assert found is None or found.tolist() == sorted(hash_keys(keys).tolist())
         if random_.random() < 0.2:
             filled.world.clock.advance(10_000)
     assert [one.position["offset"] for one in filled.failures] == model.failed
@@ -143,7 +143,7 @@ def test_rows_that_end_by_themselves() -> None:
 
 def test_an_upstream_without_keys_is_an_error() -> None:
     case = made("upsert", SQL)
-    step = envelope.step(case.source, case.output, NOW, object())  # type: ignore[arg-type]  # is not asked
+    step = envelope.envelope_step(case.source, case.output, NOW, object())  # type: ignore[arg-type]  # is not asked
     given = chunk(step, case.source, [(b"a", b"{}")])
     with pytest.raises(SourceError, match="keys"):
         step.chunk(replace(given, keys=None))
@@ -151,24 +151,24 @@ def test_an_upstream_without_keys_is_an_error() -> None:
 
 def test_hashes_tell_keys_apart() -> None:
     keys = [b"", b"\0", b"\0\0", b"a", b"ab", b"ba", *(b"key-%d" % i for i in range(100_000))]
-    found = hashes(pa.array(keys, pa.binary()))
+    found = hash_keys(pa.array(keys, pa.binary()))
     assert len(np.unique(found)) == len(keys)
-    assert (hashes(pa.array(keys, pa.binary())[50:60]) == found[50:60]).all()
-    assert len(hashes(pa.array([], pa.binary()))) == 0
+    assert (hash_keys(pa.array(keys, pa.binary())[50:60]) == found[50:60]).all()
+    assert len(hash_keys(pa.array([], pa.binary()))) == 0
 
 
 def test_stored_rows_travel_and_are_pruned(tmp_path: Path) -> None:
     with tidegate.open(tmp_path / "lake") as db:
-        lake = db._lake
+        lake = db.context
         case = made("upsert", "SELECT (data->>'n')::int8 AS n FROM s")
         machine = lake.catalog.create_table("t", case.shape.schema, case.shape.options)
-        shard = lake.open(machine)
+        shard = lake.shards.open(machine)
         for part in range(10):
             keys = [b"%03d" % (part * 100 + i) for i in range(100)]
             shard.append({"n": list(range(100)), "_key": keys})
         shard.append({"n": [7], "_key": [b"007"]}, diff=-1)
-        with snapshot(shard) as found:
-            here = StoredRows(found, lake.root.place, NOW)
+        with open_snapshot(shard) as found:
+            here = SnapshotRowLookup(found, lake.root.place, NOW)
             there = pickle.loads(pickle.dumps(here))
             for stored in (here, there):
                 block = stored.rows(pa.array([b"007", b"008", b"555", b"none"], pa.binary()))

@@ -23,11 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.laws.constants import constants
+from tests.laws.json_oracle import domain_of_documents
 from tests.laws.poison import corpus, mixed, not_nan, with_nulls
-from tidegate.expr import order
-from tidegate.expr.lanes import Lanes
-from tidegate.expr.specs import NO, YES, Specs, to_bools
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.domain.json_domain import JsonDomain
+from tidegate.expr.domain.specs import NO, YES, Specs
+from tidegate.expr.model import order
+from tidegate.expr.model.outcome import to_bools
+from tidegate.expr.model.types import Kind, Type
 
 VARIANTS = 6
 """Pools made for each type; a case picks one. More would cost more time to sort than they add."""
@@ -150,7 +152,7 @@ def describe(
     if type_.kind is Kind.INTERVAL:
         extra["months"] = _months(rng, low, high, rows)
     if type_.kind is Kind.JSONB and rng.random() < 0.8:
-        extra["lanes"] = _lanes(rng, low, high, rows)
+        extra["json"] = _lanes(rng, low, high, rows)
     if type_.is_nested:
         extra |= _inside(rng, type_, rows, size)
     low, high = (with_nulls(rng, bound, 0.15 * noise) for bound in (low, high))
@@ -183,7 +185,7 @@ def _months(rng: np.random.Generator, low: pa.Array, high: pa.Array, rows: pa.Ar
     return result
 
 
-def _lanes(rng: np.random.Generator, low: pa.Array, high: pa.Array, rows: pa.Array) -> Lanes:
+def _lanes(rng: np.random.Generator, low: pa.Array, high: pa.Array, rows: pa.Array) -> JsonDomain:
     """Lanes of containers that hold their row, their bounds, and what else a mixed column may hold; sometimes
     a key is forgotten.
     """
@@ -194,7 +196,7 @@ def _lanes(rng: np.random.Generator, low: pa.Array, high: pa.Array, rows: pa.Arr
         ]
     else:
         held = [rows.drop_null().to_pylist()]
-    lanes = Lanes.of_documents(held)
+    lanes = domain_of_documents(held)
     if lanes.keys and rng.random() < 0.3:
         forgotten = str(rng.choice(list(lanes.keys)))
         return replace(lanes, keys={k: v for k, v in lanes.keys.items() if k != forgotten}, closed=NO)

@@ -15,18 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tests.laws.admits import admits
 from tests.laws.boxes import Box, box, triple
 from tests.laws.instances import Instance
 from tests.laws.poison import with_nulls
-from tidegate.expr import order
-from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.function import ANY, AT_ENDS, EITHER, NEVER, UP, Function, Where
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.outcome import Outcome, spread, with_errors
-from tidegate.expr.specs import Specs, to_bools
-from tidegate.expr.transfer import MAX_FREE
-from tidegate.expr.tree import Call, Column, Expr, Literal
-from tidegate.expr.types import BOOL, Kind
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.domain.transfer import MAX_FREE
+from tidegate.expr.evaluate.evaluator import Evaluation
+from tidegate.expr.model import order
+from tidegate.expr.model.function import ANY, AT_ENDS, EITHER, NEVER, UP, Function, MaskedTrend
+from tidegate.expr.model.outcome import Outcome, spread, to_bools, with_errors
+from tidegate.expr.model.tree import Call, Column, Expr, Literal
+from tidegate.expr.model.types import BOOL, Kind
 
 ROWS = 256
 """Rows of one case. A kernel call costs the same for 1 row as for 300, so this is where cases are cheapest.
@@ -159,8 +160,8 @@ def _claimed(
     claim = function.trend(*specs) if callable(function.trend) else function.trend
     assert claim is not None
     one = claim[position if position < len(claim) else -1]
-    mask = one.mask if isinstance(one, Where) else np.ones(1, bool)
-    return (one.trend if isinstance(one, Where) else one), np.broadcast_to(mask, ROWS)
+    mask = one.mask if isinstance(one, MaskedTrend) else np.ones(1, bool)
+    return (one.trend if isinstance(one, MaskedTrend) else one), np.broadcast_to(mask, ROWS)
 
 
 def any_months(values: Sequence[pa.Array]) -> np.ndarray:
@@ -284,7 +285,7 @@ def transfer_holds(instance: Instance, rng: np.random.Generator) -> None:
     assert specs.type == instance.out, (
         f"{instance.function.signature}: Specs of {specs.type}, not {instance.out}"
     )
-    admitted = specs.admits(outcome.values, outcome.errors)
+    admitted = admits(specs, outcome.values, outcome.errors)
     fail(
         instance,
         "not admitted",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tests.laws.poison import digit_texts
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.model.types import Kind, Type
 
 UNITS = (
     "microseconds", "milliseconds", "second", "minute", "hour", "day", "week", "month", "quarter", "year",

@@ -20,8 +20,8 @@ from tests.laws.claims import (
     trend_holds,
 )
 from tests.laws.instances import Instance
-from tidegate.expr.function import AT_ENDS, HEAVY
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.model.function import AT_ENDS, HEAVY
+from tidegate.expr.model.types import Kind, Type
 
 EXACT = Context(prec=500, rounding=ROUND_HALF_UP, Emin=-(10**6), Emax=10**6)
 SPELLED = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")

@@ -17,10 +17,10 @@ from tests.laws.boxes import VARIANTS, pool
 from tests.laws.constants import TABLE
 from tests.laws.instances import Instance, callable_by_users, instances
 from tidegate.errors import TidegateError
-from tidegate.expr import build
-from tidegate.expr.function import Function
-from tidegate.expr.tree import Call, Column, Expr, Literal, Now
-from tidegate.expr.types import (
+from tidegate.expr.model import build
+from tidegate.expr.model.function import Function
+from tidegate.expr.model.tree import Call, Column, Expr, Literal, Now
+from tidegate.expr.model.types import (
     BOOL,
     DATE,
     FLOAT4,

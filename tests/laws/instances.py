@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
 from tidegate.errors import TidegateError
-from tidegate.expr.build import resolve
-from tidegate.expr.function import REGISTRY, AnyRecord, AnyType, ArrayOf, AsText, Function, Param
-from tidegate.expr.outcome import Outcome
-from tidegate.expr.types import (
+from tidegate.expr.model.build import resolve
+from tidegate.expr.model.function import REGISTRY, AnyRecord, AnyType, ArrayOf, AsText, Function, Param
+from tidegate.expr.model.outcome import Outcome
+from tidegate.expr.model.types import (
     BOOL,
     BYTEA,
     DATE,

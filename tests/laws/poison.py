@@ -5,7 +5,7 @@ and that a random timestamp is a month's end in a leap year less still. So most 
 ends of every type, the values at which some function changes its mind (NaN of both signs, ±∞, -0.0, leap
 days, instants at which clocks change), and a small domain in which equal values meet often.
 
->>> from tidegate.expr.types import INT2
+>>> from tidegate.expr.model.types import INT2
 >>> corpus(INT2).to_pylist()[:3]
 [-32768, -32767, -1]
 """
@@ -21,9 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.types import Kind, Type
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # integers of both timestamp types are made from it
 MICRO = timedelta(microseconds=1)

@@ -8,9 +8,9 @@ import pyarrow as pa
 import tidegate
 from tests.laws import poison
 from tests.laws.grow import COLUMNS, Grower
-from tidegate.expr.show import show
-from tidegate.expr.tree import Expr
-from tidegate.expr.types import (
+from tidegate.expr.model.printer import show
+from tidegate.expr.model.tree import Expr
+from tidegate.expr.model.types import (
     BOOL,
     DATE,
     FLOAT8,
@@ -23,7 +23,7 @@ from tidegate.expr.types import (
     Kind,
     Type,
 )
-from tidegate.sql import lex
+from tidegate.sql.parse import lexer as lex
 from tidegate.text import RESERVED
 
 WANTED = (BOOL, INT8, FLOAT8, NUMERIC, TEXT, DATE, TIMESTAMPTZ, INTERVAL, JSONB, *COLUMNS)
@@ -94,7 +94,7 @@ class Statements:
     def spoilt(self, text: str) -> str:
         """A text with a few words left out, doubled, moved, or replaced."""
         try:
-            words = [text[token.start : token.end] for token in lex.tokens(text)][:-1]
+            words = [text[token.start : token.end] for token in lex.tokenize(text)][:-1]
         except tidegate.TidegateError:
             words = text.split()
         for _ in range(int(self.rng.integers(1, 4))):

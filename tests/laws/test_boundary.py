@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -19,7 +20,9 @@ from tests.laws.statements import Statements, table
 @pytest.fixture(scope="module")
 def db() -> Iterator[tidegate.Database]:
     with tidegate.open("memory://") as found:
-        found._open.spark = None  # whatever is more than one collection is refused, and no JVM started
+        found._context = replace(
+            found.context, engine=None
+        )  # whatever is more than one collection is refused, and no JVM started
         found.set("as_of_timeout_ms", 1)
         table(found, 7)
         yield found

@@ -17,8 +17,8 @@ import pytest
 from tests.laws.constants import TABLE
 from tests.laws.instances import Instance, instances
 from tests.laws.poison import corpus
-from tidegate.expr.outcome import Outcome
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.model.outcome import Outcome
+from tidegate.expr.model.types import Kind, Type
 
 N = 3_000
 TIMES = 30

@@ -15,14 +15,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tidegate
-from tests.serve.web_site import serving
+from tests.server.web_site import serving
 from tidegate import sql
 from tidegate.errors import TidegateError
-from tidegate.expr.tree import Column
-from tidegate.expr.types import TIMESTAMPTZ
-from tidegate.sql import bind, grammar
-from tidegate.sql.lex import Token
-from tidegate.sql.syntax import Span
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import TIMESTAMPTZ
+from tidegate.sql.bind import query as bind
+from tidegate.sql.parse.grammar import statements as grammar
+from tidegate.sql.parse.lexer import Token
+from tidegate.sql.parse.syntax import Span
 from tidegate.text import CONTEXTUAL, JOINING, RESERVED, identifier
 
 
@@ -80,7 +81,7 @@ PLACES = (
 def meaning(text: str) -> Any:
     """What a text is read as, without where in the text it stands; of a refusal, that it is one."""
     try:
-        return _plain(grammar.statements(text))
+        return _plain(grammar.parse_statements(text))
     except TidegateError as error:
         return type(error)
 
@@ -177,7 +178,7 @@ def _check_explain(db: tidegate.Database, name: str) -> None:
 def _check_map(db: tidegate.Database, name: str) -> None:
     found = db.maps.collection(name)
     assert found.x.name == identifier(name)
-    assert bind.expression(found.x.name, [(name, TIMESTAMPTZ)]) == Column(0, TIMESTAMPTZ, name)
+    assert bind.bind_expression(found.x.name, [(name, TIMESTAMPTZ)]) == Column(0, TIMESTAMPTZ, name)
 
 
 @pytest.mark.parametrize("word", sorted({*RESERVED, *JOINING, *CONTEXTUAL}))

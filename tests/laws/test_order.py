@@ -15,9 +15,9 @@ from tests.laws.boxes import sorted_by_order
 from tests.laws.cases import cases
 from tests.laws.instances import FOR_ANY
 from tests.laws.poison import corpus, intervals, mixed, with_nulls
-from tidegate.expr import order
-from tidegate.expr.specs import to_bools
-from tidegate.expr.types import FLOAT4, FLOAT8, SCALARS, TEXT, Type, array, numeric, record
+from tidegate.expr.model import order
+from tidegate.expr.model.outcome import to_bools
+from tidegate.expr.model.types import FLOAT4, FLOAT8, SCALARS, TEXT, Type, array, numeric, record
 
 TYPES = list(
     dict.fromkeys(

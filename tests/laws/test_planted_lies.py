@@ -29,13 +29,22 @@ from tests.laws.claims import (
 from tests.laws.exact import exact_holds
 from tests.laws.instances import Instance
 from tests.laws.test_function_laws import CASES
-from tidegate.expr.build import resolve
-from tidegate.expr.function import ANYWHERE, AT_ENDS, DOWN, EITHER, NEVER, REGISTRY, UP, Function
-from tidegate.expr.functions.cast_number import numeric_to_numeric
-from tidegate.expr.functions.read_number import text_to_numeric
-from tidegate.expr.outcome import Datum, Outcome, failing, from_numpy, length, spread, to_numpy, with_errors
-from tidegate.expr.specs import Specs
-from tidegate.expr.types import FLOAT8, INT4, INT8, INTERVAL, NUMERIC, TEXT, TIMESTAMPTZ, Type, numeric
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.functions.cast.number import numeric_to_numeric
+from tidegate.expr.functions.cast.text_to_number import text_to_numeric
+from tidegate.expr.model.build import resolve
+from tidegate.expr.model.function import ANYWHERE, AT_ENDS, DOWN, EITHER, NEVER, REGISTRY, UP, Function
+from tidegate.expr.model.outcome import (
+    Datum,
+    Outcome,
+    failing,
+    from_numpy,
+    length,
+    spread,
+    to_numpy,
+    with_errors,
+)
+from tidegate.expr.model.types import FLOAT8, INT4, INT8, INTERVAL, NUMERIC, TEXT, TIMESTAMPTZ, Type, numeric
 
 Law = Callable[[Instance, np.random.Generator], None]
 SEEDS = 20

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.laws.admits import admits
 from tests.laws.boxes import Box, box
 from tests.laws.cases import cases
 from tests.laws.claims import show, show_specs
@@ -21,12 +22,13 @@ from tests.laws.grow import COLUMNS, OFTEN, Grower, by_kind, vocabulary
 from tests.laws.instances import Instance
 from tests.laws.test_planted_lies import lie_for_expressions
 from tidegate.errors import LimitError
-from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs, Verdict, to_bools
-from tidegate.expr.tree import Call, Column, Expr, Literal, walk
-from tidegate.expr.types import BOOL, Kind
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs, Verdict
+from tidegate.expr.evaluate.evaluator import Evaluation
+from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.outcome import to_bools
+from tidegate.expr.model.tree import Call, Column, Expr, Literal, walk
+from tidegate.expr.model.types import BOOL, Kind
 
 CONTAINERS = 200
 """Containers of a batch, a row each. A node costs about the same for one as for hundreds."""
@@ -60,7 +62,7 @@ def check(expr: Expr, interpretation: Interpretation, evaluation: Evaluation) ->
         if isinstance(node, Call):
             try:
                 specs, got = interpretation.of(node), evaluation.of(node)[0]
-                bad = np.flatnonzero(~specs.admits(got.values, got.errors))
+                bad = np.flatnonzero(~admits(specs, got.values, got.errors))
             except LimitError:
                 return  # more than fits into one batch: refused, and so nothing is said
             except Exception as crash:

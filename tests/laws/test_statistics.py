@@ -18,27 +18,30 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.laws.admits import admits
 from tests.laws.boxes import sorted_by_order
 from tests.laws.cases import cases
 from tests.laws.grow import COLUMNS, Grower
 from tests.laws.poison import mixed, with_nulls
 from tests.laws.test_order import TYPES
 from tests.laws.test_soundness import written
-from tidegate.expr import order
-from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs, Verdict, to_bools
-from tidegate.expr.types import BOOL, FLOAT8, INT4, INTERVAL, JSONB, TEXT, UUID, Type, array, record
-from tidegate.stats import codec, cut
-from tidegate.stats import collect as collect_module
-from tidegate.stats import extremes as extremes_module
-from tidegate.stats import trim as trim_module
-from tidegate.stats.collect import Column, collect, tally
-from tidegate.stats.column import ColumnStats
-from tidegate.stats.extremes import extremes
-from tidegate.stats.frame import Frame
-from tidegate.stats.json import JsonStats
-from tidegate.stats.trim import Named, named, size, trim
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs, Verdict
+from tidegate.expr.evaluate.evaluator import Evaluation
+from tidegate.expr.model import order
+from tidegate.expr.model.outcome import to_bools
+from tidegate.expr.model.types import BOOL, FLOAT8, INT4, INTERVAL, JSONB, TEXT, UUID, Type, array, record
+from tidegate.storage.stats import collect as collect_module
+from tidegate.storage.stats import encode as codec
+from tidegate.storage.stats import extremes as extremes_module
+from tidegate.storage.stats import shorten as cut
+from tidegate.storage.stats import trim as trim_module
+from tidegate.storage.stats.collect import ColumnValues, collect, tally
+from tidegate.storage.stats.extremes import extremes
+from tidegate.storage.stats.frame import Frame
+from tidegate.storage.stats.json.model import JsonStats
+from tidegate.storage.stats.model import ColumnStats
+from tidegate.storage.stats.trim import Named, named, size, trim
 
 NESTED = (
     record(("x", INT4), ("at", TEXT), ("f", FLOAT8)), record(("j", JSONB), ("r", record(("v", INTERVAL)))), array(JSONB),
@@ -87,19 +90,19 @@ def check_coverage(type_: Type, rng: np.random.Generator) -> None:
     """A random part of one column."""
     n = int(rng.integers(1, 300))
     values = rows_of(type_, rng, n)
-    collected = collect([Column(7, "c", type_, values)], n, page_rows=int(rng.choice([7, 64, 1000])))
+    collected = collect([ColumnValues(7, "c", type_, values)], n, page_rows=int(rng.choice([7, 64, 1000])))
     names = {7: named("c", type_)}
     part = collected.part()
     for budget in budgets(size(part)):
         (specs,) = kept(part, names, budget, n).specs([(7, type_)])
-        assert specs.admits(values).all(), f"the part, in {budget} bytes"
+        assert admits(specs, values).all(), f"the part, in {budget} bytes"
     pages = Frame(collected.page_rows(), collected.pages())
     again = Frame(pages.rows, Frame.unpack(pages.pack()))
     for i in rng.integers(0, len(pages), 4).tolist():
         begin, end = collected.starts[i : i + 2].tolist()
         frame = again if rng.random() < 0.5 else pages
         (specs,) = frame.slice(i, i + 1).specs([(7, type_)])
-        assert specs.admits(values.slice(begin, end - begin)).all(), f"page {i}"
+        assert admits(specs, values.slice(begin, end - begin)).all(), f"page {i}"
 
 
 @pytest.mark.parametrize("type_", [t for t in TYPES if not t.is_nested], ids=str)
@@ -124,7 +127,7 @@ def test_bounds_follow_the_one_order(type_: Type) -> None:
         ends = sorted_by_order(some)
         for bound, wanted in ((low, ends[0]), (high, ends[-1])):
             (specs,) = Frame(np.array([1]), {}).specs([(0, type_)])
-            assert specs.admits(pa.array([None], type_.arrow)).all()
+            assert admits(specs, pa.array([None], type_.arrow)).all()
             assert _equal(bound, i, wanted, type_)
     assert (found.rows == np.diff(starts)).all()
 
@@ -150,7 +153,7 @@ def parts_of(rng: np.random.Generator, many: int) -> tuple[list[list[pa.Array]],
         n = int(rng.integers(1, 12))
         columns = [rows_of(type_, rng, n) for type_ in COLUMNS]
         stats = collect(
-            [Column(i, f"c{i}", t, c) for i, (t, c) in enumerate(zip(COLUMNS, columns, strict=True))], n
+            [ColumnValues(i, f"c{i}", t, c) for i, (t, c) in enumerate(zip(COLUMNS, columns, strict=True))], n
         ).part()
         budget = int(rng.choice([10**6, 1024, 600, 300, 16]))
         rows.append(columns)

@@ -1,6 +1,7 @@
 """Small parts are read as large ones are: in stages, and several at the same time.
 
-Both cost more than they save where a part is small, so `scan/local.py` has two constants below which it does neither. Here they are
+Both cost more than they save where a part is small, so `query/paths/local.py` has two constants below which it does neither.
+Here they are
 0, or the tests would say nothing of either.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.scan import local
+from tidegate.query.paths import local
 
 
 @pytest.fixture(autouse=True)

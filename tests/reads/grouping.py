@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tests.reads.oracle import Expected, codes, sort_key
 from tests.reads.questions import Question
-from tidegate.expr.types import INT8, Kind, Type, numeric
+from tidegate.expr.model.types import INT8, Kind, Type, numeric
 
 
 def grouped(rows: Expected, asked: Question) -> Expected:

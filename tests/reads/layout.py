@@ -27,8 +27,8 @@ from tests.laws.boxes import VARIANTS, Pool, pool
 from tests.laws.poison import DAY, with_nulls
 from tidegate.clock import ManualClock
 from tidegate.config import Config
-from tidegate.expr import order
-from tidegate.expr.types import (
+from tidegate.expr.model import order
+from tidegate.expr.model.types import (
     BOOL,
     BYTEA,
     DATE,

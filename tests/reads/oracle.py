@@ -26,15 +26,16 @@ import pyarrow.compute as pc
 
 from tests.reads.layout import Made
 from tests.reads.questions import Question
+from tidegate.context import CatalogSnapshot, Context
 from tidegate.errors import EvaluationError
-from tidegate.expr import order
-from tidegate.expr.types import Kind, Type
-from tidegate.plan.safe import SafePlan
-from tidegate.scan.result import Result
-from tidegate.session.lake import Lake, Seen
-from tidegate.sql import bind, grammar
-from tidegate.sql.bind import BoundQuery, OrderKey
-from tidegate.sql.statement import Query
+from tidegate.expr.model import order
+from tidegate.expr.model.types import Kind, Type
+from tidegate.plan.run.safe_plan import SafePlan
+from tidegate.query.result import Result
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.query import BoundQuery, OrderKey
+from tidegate.sql.parse.grammar import statements as grammar
+from tidegate.sql.parse.statement import SelectStatement
 
 SHOWN = 300
 """Failing rows whose values are compared with those of the error."""
@@ -101,7 +102,7 @@ def _zeros(columns: Sequence[pa.Array]) -> bool:
 
 def evaluate(made: Made, asked: Question) -> Expected:
     """Plain evaluation of everything."""
-    lake = made.db._open
+    lake = made.db.context
     bound = bound_query(lake, asked.sql)
     if asked.grouping is not None or asked.distinct:
         bound = bound_query(lake, asked.plain)
@@ -128,11 +129,11 @@ def evaluate(made: Made, asked: Question) -> Expected:
     return expected
 
 
-def bound_query(lake: Lake, sql: str) -> BoundQuery:
+def bound_query(lake: Context, sql: str) -> BoundQuery:
     """What a SELECT means."""
-    parsed = grammar.statements(sql)[0]
-    assert isinstance(parsed, Query)
-    return bind.query(parsed.query, Seen(lake), lake.clock.now())
+    parsed = grammar.parse_statements(sql)[0]
+    assert isinstance(parsed, SelectStatement)
+    return bind.bind_query(parsed.query, CatalogSnapshot(lake), lake.clock.now())
 
 
 def _python(column: pa.Array, row: int) -> object:

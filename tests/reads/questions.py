@@ -16,10 +16,10 @@ import pyarrow as pa
 from tests.laws.boxes import VARIANTS, pool
 from tests.laws.grow import Grower
 from tests.reads.layout import Column, Made
-from tidegate.expr import tree
-from tidegate.expr.show import show, text_of
-from tidegate.expr.tree import Expr, Now
-from tidegate.expr.types import BOOL, Kind, Type
+from tidegate.expr.model import tree
+from tidegate.expr.model.printer import show, text_of
+from tidegate.expr.model.tree import Expr, Now
+from tidegate.expr.model.types import BOOL, Kind, Type
 
 MOST = 9_223_372_036_854_775_807
 LIMITS = (0, 1, 2, 7, 100, 20_000, 10**6, MOST)

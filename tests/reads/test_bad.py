@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,16 @@ import pytest
 import tidegate
 from tests.reads.test_differential import settings
 from tidegate.config import Config
+from tidegate.context import CatalogSnapshot
 from tidegate.errors import CorruptError, LimitError, StoreError
-from tidegate.scan import local
-from tidegate.scan.prune import prune
-from tidegate.scan.result import Scan
-from tidegate.session.lake import Seen
-from tidegate.session.query import bound_query, question_of
-from tidegate.shard.reader import snapshot
-from tidegate.shard.schema import Schema
-from tidegate.sql import grammar
-from tidegate.stats.summary import Summary
+from tidegate.query.paths import local
+from tidegate.query.prune.parts import prune
+from tidegate.query.result import ScanMetrics
+from tidegate.sql.parse.grammar import statements as grammar
+from tidegate.statements.select import question_of
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.snapshot import open_snapshot
+from tidegate.storage.stats.part_stats import PartStats
 
 LARGE = 20_000
 """Rows of a part that is read in ranges, three pages of them."""
@@ -184,13 +185,13 @@ def test_parts_that_vanish_while_they_are_read(tmp_path: Path, threads: int, whe
     for name, flags in settings():
         saved = {part: part.read_bytes() for part in parts_of(tmp_path)}
         with tidegate.open(tmp_path, config=Config(read_threads=threads, **flags)) as db:
-            lake = db._open
-            parsed = grammar.statements(f"SELECT * FROM t{where}")[0]
-            bound = bound_query(lake, parsed.query, Seen(lake), lake.clock.now())  # type: ignore[union-attr]  # a SELECT
-            with snapshot(lake.table("t")) as found:
+            lake = db.context
+            parsed = grammar.parse_statements(f"SELECT * FROM t{where}")[0]
+            bound = lake.prepared.bound(parsed.query, CatalogSnapshot(lake), lake.clock.now())  # type: ignore[union-attr]  # a SELECT
+            with open_snapshot(lake.table("t")) as found:
                 question = question_of(lake, bound, found, lake.clock.now())
                 pruned = prune(found, question.plan, question.now, use=True)
-                stream = local.stream(question, pruned, Scan())
+                stream = local.stream(question, pruned, ScanMetrics())
                 assert next(stream)[1] > 0
                 for part in saved:
                     part.unlink()
@@ -208,15 +209,12 @@ def test_parts_that_vanish_while_they_are_read(tmp_path: Path, threads: int, whe
 def test_a_lie_about_a_part_is_found_and_named(sql: str) -> None:
     with tidegate.open("memory://", config=Config(audit=1.0)) as db:
         db.sql("CREATE TABLE t (id int8)")
-        shard = db._open.table("t")
-        honest = shard.describe
+        shard = db.context.table("t")
 
-        def lying(schema: Schema, columns: list[pa.Array]) -> Summary:
-            return honest(schema, [pc.add(columns[0], 1_000)])
+        def lying(schema: Schema, columns: list[pa.Array]) -> PartStats:
+            return shard.describe(schema, [pc.add(columns[0], 1_000)])
 
-        shard.describe = lying
-        (part,) = shard.append({"id": list(range(100))}).parts
-        shard.describe = honest
+        (part,) = replace(shard, describe=lying).append({"id": list(range(100))}).parts
         db.append("t", {"id": [5_000]})
         with pytest.raises(CorruptError, match=part.name):
             db.sql(sql)
@@ -228,17 +226,15 @@ def test_a_lie_about_a_page_is_found_and_named() -> None:
     """The part's own statistics are right, those of its pages are not."""
     with tidegate.open("memory://", config=Config(audit=1.0)) as db:
         db.sql("CREATE TABLE t (id int8, s text)")
-        shard = db._open.table("t")
-        honest = shard.describe
+        shard = db.context.table("t")
 
-        def lying(schema: Schema, columns: list[pa.Array]) -> Summary:
-            false = honest(schema, [columns[0].take(pa.array(np.arange(LARGE)[::-1])), columns[1]])
-            true = honest(schema, columns)
-            return Summary(true.part, false.pages, true.later)
+        def lying(schema: Schema, columns: list[pa.Array]) -> PartStats:
+            false = shard.describe(schema, [columns[0].take(pa.array(np.arange(LARGE)[::-1])), columns[1]])
+            true = shard.describe(schema, columns)
+            return PartStats(true.part, false.pages, true.later)
 
-        shard.describe = lying
         texts = pa.array([f"row {i}" for i in range(LARGE)])
-        (part,) = shard.append({"id": pa.array(np.arange(LARGE)), "s": texts}).parts
+        (part,) = replace(shard, describe=lying).append({"id": pa.array(np.arange(LARGE)), "s": texts}).parts
         with pytest.raises(CorruptError, match=part.name):
             db.sql("SELECT s FROM t WHERE id = 70")
 

@@ -32,10 +32,9 @@ from tests.reads.layout import Made, Size, make
 from tests.reads.oracle import Expected, evaluate
 from tests.reads.questions import Asker, Question
 from tidegate.config import Config
-from tidegate.scan.result import Result
-from tidegate.shard.part import decode_part
-from tidegate.shard.parts import SCHEMA, from_table
-from tidegate.shard.writer import schema_of
+from tidegate.query.result import Result
+from tidegate.storage.part.encode import decode_part
+from tidegate.storage.shard.parts import PARTS_SCHEMA, parts_from_table
 
 SEED = int(os.environ.get("TIDEGATE_SEED", "1"))
 TIMES = int(os.environ.get("TIDEGATE_READS", "2"))
@@ -74,11 +73,11 @@ def test_groups(seed: int) -> None:
 def test_the_model_is_what_the_parts_hold(seed: int) -> None:
     """Every part read whole by pyarrow, its updates added up: the oracle's rows are those that are stored."""
     made = make(seed, "small")
-    shard = made.db._open.table("t")
-    schema, state = schema_of(shard.machine.fetch()), shard.machine.fetch()
+    shard = made.db.context.table("t")
+    schema, state = shard.machine.fetch().schema, shard.machine.fetch()
     there, rows = made.model.snapshot()
     pieces, diffs = [there], [np.ones(rows, np.int64)]
-    for part in from_table(pa.concat_tables(state.parts.tables(SCHEMA.names))):
+    for part in parts_from_table(pa.concat_tables(state.parts.tables(PARTS_SCHEMA.names))):
         data = shard.machine.blob.get(part.name)
         assert data is not None
         columns, hidden = decode_part(part.name, data, schema, [column.id for column in schema.columns])

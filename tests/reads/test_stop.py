@@ -27,15 +27,14 @@ import pytest
 import tidegate
 from tests.reads.test_differential import settings
 from tidegate.config import Config
+from tidegate.context import CatalogSnapshot
 from tidegate.errors import CancelledError
-from tidegate.scan.answer import answer
-from tidegate.scan.result import Result
-from tidegate.scan.watch import Watch, listening
-from tidegate.session.lake import Seen
-from tidegate.session.query import bound_query, question_of
-from tidegate.shard.reader import snapshot
-from tidegate.sql import grammar
-from tidegate.sql.statement import Query
+from tidegate.query import Result, answer
+from tidegate.query.cancellation import CancelToken, interruptible
+from tidegate.sql.parse.grammar import statements as grammar
+from tidegate.sql.parse.statement import SelectStatement
+from tidegate.statements.select import question_of
+from tidegate.storage.shard.snapshot import open_snapshot
 
 ROOT = Path(__file__).parents[2]
 PARTS, ROWS = 3, 17_000
@@ -49,7 +48,7 @@ QUERIES = (
 )
 
 
-class _At(Watch):
+class _At(CancelToken):
     """Cancels itself when it is asked for the nth time."""
 
     def __init__(self, moment: int) -> None:
@@ -81,21 +80,21 @@ def fill(db: tidegate.Database, diff: int = 1) -> None:
         db.append("t", {"id": pa.array(ids), "s": texts}, diff=diff)
 
 
-def run(db: tidegate.Database, sql: str, watch: Watch) -> Result:
+def run(db: tidegate.Database, sql: str, watch: CancelToken) -> Result:
     """What db.sql does, with a watch of ours."""
-    lake = db._open
-    parsed = grammar.statements(sql)[0]
-    assert isinstance(parsed, Query)
-    bound = bound_query(lake, parsed.query, Seen(lake), lake.clock.now())
-    with snapshot(lake.table("t")) as found:
-        return answer(replace(question_of(lake, bound, found, lake.clock.now()), watch=watch))
+    lake = db.context
+    parsed = grammar.parse_statements(sql)[0]
+    assert isinstance(parsed, SelectStatement)
+    bound = lake.prepared.bound(parsed.query, CatalogSnapshot(lake), lake.clock.now())
+    with open_snapshot(lake.table("t")) as found:
+        return answer(replace(question_of(lake, bound, found, lake.clock.now()), cancel=watch))
 
 
 def held(db: tidegate.Database) -> tuple[set[int], int, int]:
     """What a query could leave behind: threads, open files of the lake, leases."""
     gc.collect()
     alive = {thread.ident or 0 for thread in threading.enumerate() if thread.name != "tidegate leases"}
-    return alive, open_files(db._open.root.place.root), db.status().collections["t"].leases
+    return alive, open_files(db.context.root.place.root), db.status().collections["t"].leases
 
 
 def open_files(root: str) -> int:
@@ -138,7 +137,7 @@ def test_cancelled_at_any_moment(folder: Path, sql: str, threads: int) -> None:
                 )
                 assert held(db) == before, f"{name}: at {moment}"
             if "LIMIT" not in sql or "ORDER" in sql:
-                assert sorted(run(db, sql, Watch()).rows()) == wanted, name
+                assert sorted(run(db, sql, CancelToken()).rows()) == wanted, name
 
 
 def test_a_time_out(folder: Path) -> None:
@@ -161,7 +160,7 @@ def test_cancelled_from_another_thread(folder: Path) -> None:
         before = held(db)
         stopped = 0
         for turn in range(12):
-            watch = Watch()
+            watch = CancelToken()
             timer = threading.Timer(0.004 * turn, watch.cancel)
             timer.start()
             try:
@@ -216,14 +215,14 @@ def test_an_interrupt_that_python_drops_is_heard(monkeypatch: pytest.MonkeyPatch
     dropped = []
     monkeypatch.setattr(sys, "unraisablehook", lambda told: dropped.append(told.exc_type))
 
-    def press(watch: Watch) -> None:
+    def press(watch: CancelToken) -> None:
         what = threading.Event()
         reference = weakref.ref(what, lambda _: signal.raise_signal(signal.SIGINT))
         del what
         assert reference() is None
         watch.check()
 
-    with pytest.raises(KeyboardInterrupt), listening(watch := Watch()):
+    with pytest.raises(KeyboardInterrupt), interruptible(watch := CancelToken()):
         press(watch)
     assert dropped == [KeyboardInterrupt]
     with pytest.raises(tidegate.CancelledError), ThreadPoolExecutor(1) as pool:
@@ -257,8 +256,8 @@ def test_who_waits_for_a_time_can_be_stopped(tmp_path: Path) -> None:
         db.append("t", pa.table({"id": [1]}), at=10)
         for query in ("SELECT * FROM t AS OF 99", "SELECT count(*) FROM t AS OF 99"):
             with pytest.raises(CancelledError, match="took longer than 50 ms"):
-                db.sql(query, watch=Watch(timeout_ms=50))
-            watch = Watch()
+                db.sql(query, watch=CancelToken(timeout_ms=50))
+            watch = CancelToken()
             threading.Timer(0.05, watch.cancel).start()
             with pytest.raises(CancelledError, match="was cancelled"):
                 db.sql(query, watch=watch)

@@ -1,4 +1,4 @@
-"""Which rows a LIMIT takes is free; whether a query fails is not: no switch turns an answer into an error (`scan/failed.py`).
+"""Which rows a LIMIT takes is free; whether a query fails is not: no switch makes an answer an error (`query/row_failures.py`).
 
 Rows that fail stand among others in many small parts, in one large part, and in collections that were updated and deleted from.
 What each query must do is worked out in Python, row by row, and every combination of the switches must do it. A few queries a
@@ -20,7 +20,7 @@ import pytest
 
 import tidegate
 from tidegate.config import Config
-from tidegate.scan import peek
+from tidegate.query.paths import peek
 
 Row: TypeAlias = tuple[int | None, int, str]
 """d, k, s"""

@@ -18,8 +18,8 @@ import pytest
 
 import tidegate
 from tidegate.config import Config
-from tidegate.serve.desk import Desk
-from tidegate.serve.pg.listen import Limits, PgServer
+from tidegate.server.gateway import Gateway
+from tidegate.server.postgres.listener import ConnectionLimits, PostgresServer
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Serving:
     """A running server."""
 
     db: tidegate.Database
-    server: PgServer
+    server: PostgresServer
     loop: asyncio.AbstractEventLoop
 
     @property
@@ -62,15 +62,15 @@ def serving(
     write: bool = True,
     password: str | None = None,
     tls: ssl.SSLContext | None = None,
-    limits: Limits | None = None,
+    limits: ConnectionLimits | None = None,
 ) -> Iterator[Serving]:
     """Serves while the block runs."""
-    desk = Desk(db, write=write)
+    gateway = Gateway(db, write=write)
     started, found = threading.Event(), list[Serving]()
     stop: list[asyncio.Event] = []
 
     async def main() -> None:
-        server = PgServer(desk, host="127.0.0.1", port=0, password=password, tls=tls, limits=limits)
+        server = PostgresServer(gateway, host="127.0.0.1", port=0, password=password, tls=tls, limits=limits)
         await server.start()
         stop.append(asyncio.Event())
         found.append(Serving(db, server, asyncio.get_running_loop()))
@@ -86,7 +86,7 @@ def serving(
     finally:
         found[0].loop.call_soon_threadsafe(stop[0].set)
         thread.join(30)
-        desk.close()
+        gateway.close()
         assert not thread.is_alive()
 
 

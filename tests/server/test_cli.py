@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
-from tidegate.serve.cli import main
-from tidegate.serve.output import text
-from tidegate.sql.lex import pieces
+from tidegate.cli.main import main
+from tidegate.query import format_value
+from tidegate.sql.parse.lexer import split_statements
 
 
 @pytest.fixture
@@ -130,10 +130,10 @@ def test_sources_are_run(lake: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_statements_of_a_text() -> None:
-    assert pieces("SELECT ';' ; -- a;\n\n SELECT 2;;") == ["SELECT ';' ", " -- a;\n\n SELECT 2"]
-    assert pieces("SELECT 1;\n\nSELECT 2") == ["SELECT 1", "\n\nSELECT 2"]
-    assert pieces("A;\nB;C") == ["A", "\nB", "\nC"]
-    assert pieces(" ; ; ") == []
+    assert split_statements("SELECT ';' ; -- a;\n\n SELECT 2;;") == ["SELECT ';' ", " -- a;\n\n SELECT 2"]
+    assert split_statements("SELECT 1;\n\nSELECT 2") == ["SELECT 1", "\n\nSELECT 2"]
+    assert split_statements("A;\nB;C") == ["A", "\nB", "\nC"]
+    assert split_statements(" ; ; ") == []
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_statements_of_a_text() -> None:
     ],
 )
 def test_values_in_words(value: object, spelled: str) -> None:
-    assert text(value) == spelled
+    assert format_value(value) == spelled
 
 
 def test_a_file_holds_all_results(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,10 +23,10 @@ import tidegate
 
 BROKEN = """
 import sys
-import tidegate.serve.pg.encode as encode, tidegate.serve.pg.own as own
-import tidegate.serve.web.query as pages, tidegate.session.query as query
+import tidegate.server.postgres.wire.encode as encode, tidegate.server.postgres.session_state as own
+import tidegate.server.web.query.page as pages, tidegate.statements.select as query
 from tidegate.metrics import Metrics
-from tidegate.serve.cli import main
+from tidegate.cli.main import main
 
 def broken(*given, **more):
     s3cret = {"name": "s3cret of a row"}
@@ -34,10 +34,10 @@ def broken(*given, **more):
 
 query.select = broken            # in the API
 Metrics.text = broken
-encode.rows = broken             # beside it: in the servers themselves
-pages.form = broken
-begin = own.Own.begin
-own.Own.begin = lambda self, user, given: broken() if user == "bob" else begin(self, user, given)
+encode.encode_rows = broken             # beside it: in the servers themselves
+pages.query_form = broken
+begin = own.SessionState.begin
+own.SessionState.begin = lambda self, user, given: broken() if user == "bob" else begin(self, user, given)
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.serve.pg_server import SLOW, Serving, psql, shop
+from tests.server.pg_server import SLOW, Serving, psql, shop
 
 # The first and last day and moment of Python are infinity to asyncpg, which is no time here.
 HOUR = dt.timezone(dt.timedelta(hours=1))

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 import tidegate
-from tests.serve.pg_server import Serving, psql, serving
-from tidegate.serve.pg.catalog_text import is_catalog, spoken, unqualified
-from tidegate.serve.pg.holes import cut
+from tests.server.pg_server import Serving, psql, serving
+from tidegate.server.postgres.catalog.rewrite import is_catalog, strip_schemas, to_duckdb
+from tidegate.server.postgres.parameters import split_statements
 
 
 @pytest.fixture(scope="module")
@@ -320,12 +320,12 @@ NOT_CATALOG = [
 
 @pytest.mark.parametrize("sql", CATALOG)
 def test_these_are(sql: str) -> None:
-    assert is_catalog(cut(sql)[0], lambda name: False)
+    assert is_catalog(split_statements(sql)[0], lambda name: False)
 
 
 @pytest.mark.parametrize("sql", NOT_CATALOG)
 def test_these_are_not(sql: str) -> None:
-    assert not is_catalog(cut(sql)[0], lambda name: False)
+    assert not is_catalog(split_statements(sql)[0], lambda name: False)
 
 
 def test_a_collection_is_never_shadowed(at: Serving, conn: psycopg.Connection[tuple[object, ...]]) -> None:
@@ -342,8 +342,8 @@ def test_a_collection_is_never_shadowed(at: Serving, conn: psycopg.Connection[tu
 
 
 def test_schemas_that_clients_write() -> None:
-    piece = unqualified(
-        cut('SELECT public.orders.id, public.x FROM "public".orders JOIN public.b ON true')[0]
+    piece = strip_schemas(
+        split_statements('SELECT public.orders.id, public.x FROM "public".orders JOIN public.b ON true')[0]
     )
     assert " ".join(piece.text.split()) == "SELECT orders.id, public.x FROM orders JOIN b ON true"
     assert len(piece.text) == len(
@@ -360,4 +360,4 @@ def test_in_other_words() -> None:
         "SELECT x::pg_catalog.oid, current_user": "SELECT x :: bigint , tg_current_user()",
         "SELECT 'FROM pg_catalog.x ::regclass'": "SELECT 'FROM pg_catalog.x ::regclass'",
     }.items():
-        assert " ".join(spoken(given).split()) == wanted
+        assert " ".join(to_duckdb(given).split()) == wanted

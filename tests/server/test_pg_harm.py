@@ -15,9 +15,9 @@ import psycopg
 import pytest
 
 import tidegate
-from tests.serve.pg_server import Serving, serving, wait
-from tests.serve.pg_wire import Wire, hello, message
-from tidegate.serve.pg.listen import Limits
+from tests.server.pg_server import Serving, serving, wait
+from tests.server.pg_wire import Wire, hello, message
+from tidegate.server.postgres.listener import ConnectionLimits
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def db() -> Iterator[tidegate.Database]:
         yield found
 
 
-QUICK = Limits(connections=20, startup=1.0, body=1.0, message=1 << 20, held=4 << 20)
+QUICK = ConnectionLimits(connections=20, startup=1.0, body=1.0, message=1 << 20, held=4 << 20)
 HARM = {
     "garbage": os.urandom(5000),
     "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -120,7 +120,7 @@ def test_too_many_clients(db: tidegate.Database) -> None:
 
 
 def test_a_crowd_that_says_nothing_keeps_nobody_out(db: tidegate.Database) -> None:
-    with serving(db, limits=replace(QUICK, strangers=5, startup=600)) as at:
+    with serving(db, limits=replace(QUICK, unauthenticated=5, startup=600)) as at:
         crowd = [socket.create_connection(("127.0.0.1", at.port), 30) for _ in range(50)]
         wait(lambda: len(at.server._tasks) <= 5)
         with psycopg.connect(at.conninfo()) as conn:
@@ -188,9 +188,7 @@ def test_the_server_ends_with_clients_in_it(db: tidegate.Database) -> None:
 
 
 def test_it_is_imported_with_nothing_of_spark() -> None:
-    code = (
-        "import sys, tidegate.serve.pg.listen; print([m for m in ('pyspark', 'duckdb') if m in sys.modules])"
-    )
+    code = "import sys, tidegate.server.postgres.listener; print([m for m in ('pyspark', 'duckdb') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
@@ -225,4 +223,4 @@ def test_a_client_that_only_reads_changes_nothing_for_others(db: tidegate.Databa
         with pytest.raises(psycopg.OperationalError, match="lease_ms is a setting of the database"):
             psycopg.connect(at.conninfo(options="'-c lease_ms=1'"))
     assert db.sql("SHOW ALL").rows() == own
-    assert db._open.collection("orders").config == db._open.config
+    assert db.context.collection("orders").config == db.context.config

@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate
-from tests.serve.pg_server import serving, wait
-from tests.serve.pg_wire import hello, message
+from tests.server.pg_server import serving, wait
+from tests.server.pg_wire import hello, message
 from tidegate.errors import TidegateError
-from tidegate.serve.pg import holes, messages, types, values
-from tidegate.serve.pg.catalog_text import is_catalog, spoken, unqualified
-from tidegate.serve.pg.listen import Limits
-from tidegate.serve.pg.sqlstate import Trouble
-from tidegate.sql.lex import tokens
+from tidegate.server.postgres import parameters as holes
+from tidegate.server.postgres.catalog.rewrite import is_catalog, strip_schemas, to_duckdb
+from tidegate.server.postgres.listener import ConnectionLimits
+from tidegate.server.postgres.wire import messages, types, values
+from tidegate.server.postgres.wire.sqlstate import PostgresError
+from tidegate.sql.parse.lexer import tokenize
 
 OIDS = st.sampled_from([*types.BY_OID, *types.ELEMENTS, 0, 705, 1043, 424242])
 WORDS = st.sampled_from(
@@ -32,15 +33,15 @@ WORDS = st.sampled_from(
 
 @given(st.sampled_from("QPBDECpSHXdcfF?z\0"), st.binary(max_size=200))
 def test_any_bytes_are_a_message_or_none(kind: str, body: bytes) -> None:
-    with suppress(messages.Broken, Trouble):
-        messages.read(kind, body)
+    with suppress(messages.ProtocolError, PostgresError):
+        messages.parse_message(kind, body)
 
 
 @given(OIDS, st.sampled_from([0, 1, 2, -1]), st.none() | st.binary(max_size=60))
 def test_any_bytes_are_a_value_or_none(oid: int, form: int, data: bytes | None) -> None:
     try:
-        found = values.text_of(oid, form, data)
-    except Trouble:
+        found = values.parameter_text(oid, form, data)
+    except PostgresError:
         return
     assert (found is None) == (data is None)
 
@@ -51,23 +52,23 @@ def test_any_bytes_are_a_value_or_none(oid: int, form: int, data: bytes | None) 
 def test_a_value_in_a_text_is_read_as_itself(value: str, comment: str) -> None:
     """Whatever it holds; and of the other tokens none is another one than before."""
     text = "SELECT $1 || 'a', $2::int8, \"$1\" -- " + "".join(c for c in comment if c.isprintable())
-    piece = holes.cut(text)[0]
-    filled = holes.fill(piece, [None, "int8"], [value, "5"])
-    found = [one.text for one in tokens(filled.text)]
+    piece = holes.split_statements(text)[0]
+    filled = holes.substitute(piece, [None, "int8"], [value, "5"])
+    found = [one.text for one in tokenize(filled.text)]
     assert found[:4] == ["select", value, "||", "a"]
     assert found[4:] == [",", "cast", "(", "5", "as", "int8", ")", "::", "int8", ",", "$1", ""]
 
 
 @given(st.lists(WORDS, min_size=1, max_size=15))
 def test_any_words_are_rewritten_or_refused(words: list[str]) -> None:
-    for piece in holes.cut("SELECT " + " ".join(words)):
+    for piece in holes.split_statements("SELECT " + " ".join(words)):
         is_catalog(piece, lambda name: False)
-        assert len(unqualified(piece).text) == len(piece.text)
+        assert len(strip_schemas(piece).text) == len(piece.text)
         try:
-            oids = holes.declared(piece, [0] * holes.count(piece))
-            filled = holes.fill(piece, [types.spelled(one) for one in oids], [None] * len(oids))
-            spoken(filled.text)
-        except (Trouble, TidegateError):
+            oids = holes.declared_types(piece, [0] * holes.parameter_count(piece))
+            filled = holes.substitute(piece, [types.sql_name(one) for one in oids], [None] * len(oids))
+            to_duckdb(filled.text)
+        except (PostgresError, TidegateError):
             pass
 
 
@@ -75,8 +76,8 @@ def test_any_words_are_rewritten_or_refused(words: list[str]) -> None:
 def test_places_are_found_again(parts: list[tuple[str, str]]) -> None:
     """A place in the filled text is the same place in the client's, or the parameter that it was made of."""
     text = "SELECT " + ", ".join(f"{before}+${i + 1}" for i, (before, _) in enumerate(parts)) + ", last"
-    piece = holes.cut(text)[0]
-    filled = holes.fill(piece, [None] * len(parts), [value for _, value in parts])
+    piece = holes.split_statements(text)[0]
+    filled = holes.substitute(piece, [None] * len(parts), [value for _, value in parts])
     assert filled.origin(filled.text.index("last")) == text.index("last")
     assert filled.origin(0) == 0
     for i, start in enumerate(filled.starts):
@@ -128,7 +129,7 @@ def test_sessions_with_bytes_changed_at_random(caplog: pytest.LogCaptureFixture)
     with tidegate.open("memory://") as db, caplog.at_level(logging.ERROR):
         db.sql("CREATE TABLE orders (id int8)")
         db.sql("INSERT INTO orders VALUES (1), (2)")
-        limits = Limits(startup=0.3, body=0.3, message=1 << 20)
+        limits = ConnectionLimits(startup=0.3, body=0.3, message=1 << 20)
         with serving(db, limits=limits) as at, psycopg.connect(at.conninfo(), autocommit=True) as good:
             assert [b"SELECT 1" in _said(at.port, one) for one in _sessions()] == [False, True, False]
             assert [_said(at.port, one).count(b"Z\0\0\0\5") for one in _sessions()] == [3, 2, 3]
@@ -148,4 +149,4 @@ def test_sessions_with_bytes_changed_at_random(caplog: pytest.LogCaptureFixture)
                     assert good.execute("SELECT count(*) FROM orders").fetchone() == (2,)
             wait(lambda: len(at.server.connections) == 1)
             assert at.server._held == 0
-    assert [one.getMessage() for one in caplog.records if one.name.startswith("tidegate.serve")] == []
+    assert [one.getMessage() for one in caplog.records if one.name.startswith("tidegate.server")] == []

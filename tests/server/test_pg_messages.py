@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from tests.serve.pg_server import Serving, shop, wait
-from tests.serve.pg_wire import Wire, cancel, message
+from tests.server.pg_server import Serving, shop, wait
+from tests.server.pg_wire import Wire, cancel, message
 
 
 @pytest.fixture(scope="module")

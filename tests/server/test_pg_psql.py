@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.serve.pg_server import SLOW, Serving, psql, shop
+from tests.server.pg_server import SLOW, Serving, psql, shop
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
-from tests.serve.pg_server import SLOW, Serving, shop, wait
+from tests.server.pg_server import SLOW, Serving, shop, wait
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_transactions_are_taken_and_told(at: Serving) -> None:
             conn.execute("CREATE TABLE kept (a int8)")
         conn.execute("INSERT INTO kept VALUES (1)")
         conn.rollback()
-        assert notices == ["every statement is its own transaction here: what was written stays written"]
+        assert notices == ["every statement is a transaction of its own: earlier writes are not rolled back"]
         assert conn.execute("SELECT a FROM kept").fetchall() == [(1,)]
         conn.execute("DROP TABLE kept")
         conn.commit()

@@ -17,9 +17,9 @@ import pytest
 from psycopg.types.json import Jsonb
 
 import tidegate
-from tests.serve.pg_server import Serving, serving
-from tidegate.expr.types import NUMERIC, Type, numeric
-from tidegate.serve.pg import encode
+from tests.server.pg_server import Serving, serving
+from tidegate.expr.model.types import NUMERIC, Type, numeric
+from tidegate.server.postgres.wire import encode
 
 UTC = dt.UTC
 
@@ -100,7 +100,7 @@ def test_numerics_at_random(binary: bool) -> None:
         whole = [chance.randrange(10 ** chance.randint(1, type_.precision)) for _ in range(300)]
         scaled = [Decimal(n * chance.choice((1, -1))).scaleb(-(type_.scale or 0)) for n in whole]
         array = pa.array([None, *scaled, Decimal(0)], type_.arrow)[1:]
-        cells = encode.values(array, type_, int(binary)).to_pylist()
+        cells = encode.encode_column(array, type_, int(binary)).to_pylist()
         assert [loader.load(cell) for cell in cells] == array.to_pylist()
 
 
@@ -156,7 +156,7 @@ def test_many_rows_in_batches(at: Serving, binary: bool) -> None:
 
 def test_types_have_both_forms() -> None:
     """Each type that a column may have gives as many values as there are, in both formats."""
-    from tidegate.expr.types import SCALARS, array, record
+    from tidegate.expr.model.types import SCALARS, array, record
 
     kinds: list[Type] = [
         *SCALARS,
@@ -167,5 +167,5 @@ def test_types_have_both_forms() -> None:
     for type_ in kinds:
         empty, nulls = pa.array([], type_.arrow), pa.array([None, None], type_.arrow)
         for form in (0, 1):
-            assert encode.values(empty, type_, form).to_pylist() == []
-            assert encode.values(nulls, type_, form).to_pylist() == [None, None]
+            assert encode.encode_column(empty, type_, form).to_pylist() == []
+            assert encode.encode_column(nulls, type_, form).to_pylist() == [None, None]

@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 import tidegate
+from tidegate.access import ANYWHERE, NOWHERE, Reach
 from tidegate.errors import BindError, ReadOnlyError, StoreError
-from tidegate.ingest.decode.registry import Registry
-from tidegate.serve.desk import Desk
-from tidegate.session.reach import ANYWHERE, NOWHERE, Reach
+from tidegate.ingest.formats.avro.schema_registry import SchemaRegistry
+from tidegate.server.gateway import Gateway
 
 HOSTS = ("h", "db.lan:5432", "*.kafka.lan:9092", "[fd00::7]:9092", "10.0.0.7", "/run/postgresql")
 
 
 @pytest.fixture
-def desk(tmp_path: Path):
+def gateway(tmp_path: Path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.json").write_text('{"id": 1}\n')
     (tmp_path / "secret.txt").write_text("hunter2\n")
     with tidegate.open(tmp_path / "lake") as db:
         db.sql("CREATE TABLE t (id int8); INSERT INTO t VALUES (1), (2)")
-        made = Desk(db, write=True, files=(str(tmp_path / "in"), "s3://events/raw"), hosts=HOSTS)
+        made = Gateway(db, write=True, files=(str(tmp_path / "in"), "s3://events/raw"), hosts=HOSTS)
         yield made
         made.close()
 
@@ -74,8 +74,8 @@ def test_a_link_out_of_an_allowed_folder_leads_nowhere(tmp_path: Path) -> None:
         Reach((str(tmp_path / "in"),)).file(str(tmp_path / "in" / "link" / "*.json"))
 
 
-def test_clients_make_sources_of_allowed_files_alone(desk: Desk, tmp_path: Path) -> None:
-    client = desk.client()
+def test_clients_make_sources_of_allowed_files_alone(gateway: Gateway, tmp_path: Path) -> None:
+    client = gateway.client()
     client.sql(f"CREATE SOURCE s FROM FILES '{tmp_path}/in/*.json' FORMAT JSON")
     for statement in (
         f"CREATE SOURCE s2 FROM FILES '{tmp_path}/*.txt' FORMAT TEXT",
@@ -98,10 +98,10 @@ def test_clients_make_sources_of_allowed_files_alone(desk: Desk, tmp_path: Path)
         "TO KAFKA (BROKER 'h:1', SASL USERNAME 'u', SASL PASSWORD 'env:HOME')",
     ],
 )
-def test_connections_of_clients_use_nothing_of_the_server(desk: Desk, options: str) -> None:
+def test_connections_of_clients_use_nothing_of_the_server(gateway: Gateway, options: str) -> None:
     with pytest.raises(BindError, match="of the server"):
-        desk.client().sql(f"CREATE CONNECTION k {options}")
-    assert desk.client().sql("SHOW CONNECTIONS").rows() == []
+        gateway.client().sql(f"CREATE CONNECTION k {options}")
+    assert gateway.client().sql("SHOW CONNECTIONS").rows() == []
 
 
 @pytest.mark.parametrize(
@@ -146,16 +146,18 @@ def test_connections_of_clients_use_nothing_of_the_server(desk: Desk, options: s
         ("AWS (REGION 'evil.com/')", False),
     ],
 )  # fmt: skip
-def test_connections_of_clients_go_to_allowed_hosts_alone(desk: Desk, options: str, allowed: bool) -> None:
+def test_connections_of_clients_go_to_allowed_hosts_alone(
+    gateway: Gateway, options: str, allowed: bool
+) -> None:
     statement = f"CREATE CONNECTION k TO {options}"
     if allowed:
-        desk.client().sql(statement)
+        gateway.client().sql(statement)
     else:
         with pytest.raises(BindError):
-            desk.client().sql(statement)
-    assert len(desk.client().sql("SHOW CONNECTIONS").rows()) == allowed
+            gateway.client().sql(statement)
+    assert len(gateway.client().sql("SHOW CONNECTIONS").rows()) == allowed
     with pytest.raises(BindError, match=r"does not connect|is no|is a name|of the server"):
-        Desk(desk.db, write=True).client().sql(
+        Gateway(gateway.db, write=True).client().sql(
             statement.replace("AWS (REGION 'eu-west-1')", "AWS (ENDPOINT 'https://h')").replace(" k ", " k2 ")
         )
 
@@ -171,17 +173,17 @@ def test_connections_of_clients_go_to_allowed_hosts_alone(desk: Desk, options: s
         "s FROM KAFKA CONNECTION k (TOPIC 't') FORMAT AVRO USING CONFLUENT SCHEMA REGISTRY 'http://evil:1'",
     ],
 )
-def test_sources_of_clients_go_to_allowed_hosts_alone(desk: Desk, source: str) -> None:
-    desk.client().sql("CREATE CONNECTION k TO KAFKA (BROKER 'h')")
+def test_sources_of_clients_go_to_allowed_hosts_alone(gateway: Gateway, source: str) -> None:
+    gateway.client().sql("CREATE CONNECTION k TO KAFKA (BROKER 'h')")
     for statement in (f"CREATE SOURCE {source}", f"EXPLAIN CREATE SOURCE {source}"):
         with pytest.raises(BindError, match=r"does not connect|not for clients"):
-            desk.client().sql(statement)
+            gateway.client().sql(statement)
 
 
-def test_who_has_the_machine_connects_anywhere(desk: Desk) -> None:
+def test_who_has_the_machine_connects_anywhere(gateway: Gateway) -> None:
     """And clients may use what was made there."""
-    desk.db.sql("CREATE CONNECTION k TO KAFKA (BROKER 'evil:1')")
-    assert desk.client().sql("SHOW CONNECTIONS").rows()[0][0] == "k"
+    gateway.db.sql("CREATE CONNECTION k TO KAFKA (BROKER 'evil:1')")
+    assert gateway.client().sql("SHOW CONNECTIONS").rows()[0][0] == "k"
 
 
 def test_a_registry_does_not_send_us_elsewhere() -> None:
@@ -203,7 +205,7 @@ def test_a_registry_does_not_send_us_elsewhere() -> None:
 
     with ThreadingHTTPServer(("0.0.0.0", 0), Answers) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        registry = Registry(f"http://127.0.0.1:{server.server_port}", "user", "secret")
+        registry = SchemaRegistry(f"http://127.0.0.1:{server.server_port}", "user", "secret")
         try:
             assert registry.schema(1) == 7
             asked.clear()
@@ -214,8 +216,8 @@ def test_a_registry_does_not_send_us_elsewhere() -> None:
             server.shutdown()
 
 
-def test_who_may_not_write_is_told_so_before_anything_is_done(desk: Desk) -> None:
-    client = Desk(desk.db).client()
+def test_who_may_not_write_is_told_so_before_anything_is_done(gateway: Gateway) -> None:
+    client = Gateway(gateway.db).client()
     assert client.sql("SELECT count(*) FROM t").rows() == [(2,)]
     assert client.sql("SHOW TABLES").rows()
     assert "peek" in client.sql("EXPLAIN SELECT * FROM t LIMIT 1").text()
@@ -229,17 +231,17 @@ def test_who_may_not_write_is_told_so_before_anything_is_done(desk: Desk) -> Non
         "ALTER TABLE t ADD COLUMN x int8",
         "SELECT 1; DELETE FROM t",
     ):
-        with pytest.raises(ReadOnlyError, match="only reads"):
+        with pytest.raises(ReadOnlyError, match="read-only"):
             client.sql(statement)
     assert client.sql("SELECT count(*) FROM t").rows() == [(2,)]
 
 
-def test_settings_of_a_client_are_its_own(desk: Desk) -> None:
-    one, other = desk.client(), desk.client()
+def test_settings_of_a_client_are_its_own(gateway: Gateway) -> None:
+    one, other = gateway.client(), gateway.client()
     one.sql("SET fast_path = off")
     assert one.sql("SELECT * FROM t LIMIT 1").path == "local"
     assert other.sql("SELECT * FROM t LIMIT 1").path == "peek"
-    assert desk.db.sql("SELECT * FROM t LIMIT 1").path == "peek"
+    assert gateway.db.sql("SELECT * FROM t LIMIT 1").path == "peek"
 
 
 @pytest.mark.parametrize(
@@ -255,6 +257,6 @@ def test_settings_of_a_client_are_its_own(desk: Desk) -> None:
         "SELECT input_file_name(), row_number() OVER () FROM t",
     ],
 )
-def test_no_function_of_spark_or_duckdb_gets_through(desk: Desk, query: str) -> None:
+def test_no_function_of_spark_or_duckdb_gets_through(gateway: Gateway, query: str) -> None:
     with pytest.raises((tidegate.SqlError, tidegate.UnsupportedError)):
-        desk.client().sql(query)
+        gateway.client().sql(query)

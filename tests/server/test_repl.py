@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.serve.repl import finished
+from tidegate.cli.repl import is_complete
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not here (Debian: tmux)")
 
@@ -54,7 +54,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         db.sql("CREATE TABLE orders (id int8, price int8)")
         db.append("orders", {"id": [*range(5)], "price": [*range(5)]})
     env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "TERM": "xterm"}
-    command = [sys.executable, "-m", "tidegate.serve.cli", "sql", "--lake", str(tmp_path / "lake")]
+    command = [sys.executable, "-m", "tidegate.cli", "sql", "--lake", str(tmp_path / "lake")]
     made = Terminal(tmp_path / "tmux", command, env)
     made.wait(lambda screen: "tidegate>" in screen)
     yield made
@@ -91,6 +91,6 @@ def test_ctrl_c_ends_the_query_and_not_the_talk(terminal: Terminal) -> None:
 
 
 def test_when_what_is_typed_is_finished() -> None:
-    assert [finished(text) for text in ("SELECT 1;", "SELECT ';'", "SELECT ';' ; ", "\\d", "", "SELECT 1", "-- ;")] == [
+    assert [is_complete(text) for text in ("SELECT 1;", "SELECT ';'", "SELECT ';' ; ", "\\d", "", "SELECT 1", "-- ;")] == [
         True, False, True, True, True, False, False,
     ]  # fmt: skip

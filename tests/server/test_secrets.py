@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import tidegate
+from tidegate.cli.main import main
 from tidegate.logs import LOG, Json, Lines
-from tidegate.serve.cli import main
 
 SECRET = "xyzzy-plugh-42"
 MADE = (

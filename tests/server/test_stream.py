@@ -23,10 +23,10 @@ import pytest
 
 import tests.large as large
 import tidegate
-from tests.serve import pg_server, web_site
-from tests.serve.pg_server import wait
-from tests.serve.pg_wire import Wire, cancel
-from tests.unit.test_stream import readers
+from tests.server import pg_server, web_site
+from tests.server.pg_server import wait
+from tests.server.pg_wire import Wire, cancel
+from tests.unit.query.test_row_stream import readers
 
 BIG = "SELECT id, repeat(body, 12) AS b FROM {}"
 BOUND = 256 << 20
@@ -51,7 +51,7 @@ def environment() -> dict[str, str]:
 
 
 def command(lake: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tidegate.serve.cli", "sql", "--lake", str(lake), *arguments]
+    return [sys.executable, "-m", "tidegate.cli", "sql", "--lake", str(lake), *arguments]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_what_is_no_file_is_written_to_directly(lake: Path, tmp_path: Path) -> N
     words = command(lake, "SELECT 1 AS a", "-o", str(tmp_path / "no" / "x"))
     nowhere = subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
     assert nowhere.returncode == 1
-    assert "cannot be written" in nowhere.stderr
+    assert "cannot write" in nowhere.stderr
 
 
 # ---------------------------------------------------------------- the servers
@@ -167,7 +167,7 @@ def server(lake: Path) -> Iterator[Server]:
     words = [
         sys.executable,
         "-m",
-        "tidegate.serve.cli",
+        "tidegate.cli",
         "serve",
         "--lake",
         str(lake),
@@ -364,9 +364,9 @@ def test_a_download_that_fails_is_cut_or_refused(server: Server) -> None:
     asking.close()
     for sql, form, said in (
         ("SELECT nope FROM t", "csv", "does not exist"),
-        ("SELECT 1", "xls", "no format"),
+        ("SELECT 1", "xls", "unknown format"),
         ("SET audit = 0", "csv", "no rows"),
-        ("DELETE FROM t", "csv", "only what is read"),
+        ("DELETE FROM t", "csv", "only the rows of a query"),
     ):
         asking, answer = _download(server.web, sql, form)
         assert answer.status == 400, sql
@@ -382,4 +382,4 @@ def test_a_page_shows_the_first_rows_of_any_result(server: Server) -> None:
         text = asking.getresponse().read().decode()
         asking.close()
     assert re.search(r"More than [\d,]+ rows", text)
-    assert "CSV, JSON and Parquet give all of them" in text
+    assert "download all of them as CSV, JSON or Parquet" in text

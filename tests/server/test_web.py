@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tests.serve.web_site import Site, serving, tiled
-from tidegate.serve.desk import Desk
-from tidegate.serve.web.boxes import MOST, Boxes
-from tidegate.serve.web.guard import BODY_BYTES, COOKIE
-from tidegate.serve.web.markup import Html, el
+from tests.server.web_site import Site, serving, tiled
+from tidegate.server.gateway import Gateway
+from tidegate.server.web.guard import BODY_BYTES, COOKIE
+from tidegate.server.web.markup import Html, el
+from tidegate.server.web.query.boxes import MAX_BOXES, QueryBoxes
 
 EVIL = "<script>alert('x')</script>&\"/.."
 HTML = "text/html"
@@ -59,7 +59,7 @@ def test_one_collection(site: Site) -> None:
     for said in ("<svg", "created_at", "customer", "timestamptz", "compacted 1×", "appended", 'data-marks="'):
         assert said in page.text
     missing = site.get("/c/nothing")
-    assert (missing.status, "there is no collection" in missing.text) == (404, True)
+    assert (missing.status, "does not exist" in missing.text) == (404, True)
     assert site.get("/nowhere").status == 404
 
 
@@ -87,7 +87,7 @@ def test_explain_counts_parts_and_conditions(site: Site) -> None:
     kept, total = map(int, re.findall(r"<b>(\d+) of (\d+) parts</b>", pieces.text)[0])
     assert 0 < kept < total
     assert pieces.text.count('class="conjunct"') == 3
-    assert pieces.text.count("<b>leaves out ") == 2
+    assert pieces.text.count("<b>skips ") == 2
     assert "parts proven whole" in pieces.text
     alone = site.post("/explain", {"sql": sql, "box": box(site), "c": "orders", "only": "1"})
     assert _drawn(alone.text) != _drawn(pieces.text), "one condition leaves out other parts than all of them"
@@ -153,7 +153,7 @@ def test_errors_have_a_caret(site: Site) -> None:
 def test_nothing_is_written(site: Site) -> None:
     for sql in ("DROP TABLE orders", "INSERT INTO orders (id) VALUES (1)", "SELECT 1; DELETE FROM orders"):
         text = site.post("/run", {"sql": sql, "box": "n"}, X_Tidegate="1").text
-        assert "this server only reads" in text, sql
+        assert "this server is read-only" in text, sql
     assert "<b>19,200</b> rows" in site.get("/").text
 
 
@@ -176,7 +176,7 @@ def test_one_part_and_all_as_a_table(site: Site) -> None:
         "part": number,
     }
     text = site.post("/part", fields).text
-    assert "left out" in text
+    assert "skipped" in text
     assert "customer &lt; 0 is false" in text
     assert "there is no part" in site.post("/part", {**fields, "part": "99999999"}).text
     assert "there is no" in site.post("/part", {**fields, "part": "x", "part_of": "nothing", "sql": ""}).text
@@ -274,7 +274,7 @@ def test_with_a_token() -> None:
         assert json.loads(site.get("/health").text) == {"status": "ok"}
         assert "collections" in json.loads(site.get("/health", Authorization="bearer the token").text)
         wrong = site.post("/login", {"token": "guess"})
-        assert (wrong.status, "That is not the token" in wrong.text) == (401, True)
+        assert (wrong.status, "Wrong token" in wrong.text) == (401, True)
         right = site.post("/login", {"token": "the token"})
         cookie = right.headers["Set-Cookie"]
         assert right.status == 303
@@ -294,11 +294,11 @@ def test_with_a_token() -> None:
 
 def test_with_write(tmp_path: Path) -> None:
     with tidegate.open(tmp_path / "lake") as db, serving(db, write=True) as site:
-        assert "An empty lake" in site.get("/").text
+        assert "Empty lake" in site.get("/").text
         for sql in ("CREATE TABLE t (id int8)", "INSERT INTO t VALUES (1), (2)"):
             assert "trouble" not in site.post("/run", {"sql": sql, "box": "w"}, X_Tidegate="1").text
         assert "2 rows" in site.post("/run", {"sql": "SELECT * FROM t", "box": "w"}, X_Tidegate="1").text
-        assert "writes" in site.get("/").text
+        assert "read-write" in site.get("/").text
         outside = "CREATE SOURCE s FROM FILES '/etc/*.json' FORMAT JSON"
         assert (
             "does not read files there"
@@ -365,13 +365,13 @@ def _leaves(site: Site, fields: dict[str, str]) -> None:
 
 def test_boxes_are_forgotten() -> None:
     with tidegate.open("memory://") as db:
-        desk = Desk(db)
-        boxes = Boxes(desk)
+        gateway = Gateway(db)
+        boxes = QueryBoxes(gateway)
         first = boxes.get("first")
         watch = first.begin()
-        for i in range(MOST):
+        for i in range(MAX_BOXES):
             boxes.get(str(i))
         assert boxes.get("first") is not first
         with pytest.raises(tidegate.CancelledError):
             watch.check()
-        desk.close()
+        gateway.close()

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tests.serve.web_site import Site, serving, tiled
+from tests.server.web_site import Site, serving, tiled
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -197,7 +197,7 @@ def test_keys_alone(page: Any, site: Site) -> None:
     page.focus("summary")
     page.keyboard.press("Enter")
     page.wait_for_selector("#listed tbody tr")
-    assert "left out" in page.inner_text("#listed")
+    assert "skipped" in page.inner_text("#listed")
     keep(page, "part", full_page=True)
 
 
@@ -286,7 +286,7 @@ def test_a_fault_of_the_server_is_told_in_words(
     def broken(*_: object) -> object:
         raise KeyError("s3cret")
 
-    monkeypatch.setattr("tidegate.serve.web.answer.shown", broken)
+    monkeypatch.setattr("tidegate.server.web.query.answer.result_card", broken)
     context = browser.new_context()
     with serving(db) as site:
         page = context.new_page()

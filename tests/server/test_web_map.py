@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import tidegate
-from tests.serve.web_site import orders, serving, tiled
-from tidegate.expr.specs import Verdict
-from tidegate.serve.web import drawing
-from tidegate.serve.web.scale import Scale, number
-from tidegate.session.partmap import Axis, PartMap
+from tests.server.web_site import orders, serving, tiled
+from tidegate.expr.domain.specs import Verdict
+from tidegate.server.web.part_map import svg as drawing
+from tidegate.server.web.part_map.scale import Scale, tick_label
+from tidegate.statements.preview.part_map import Axis, PartMap
 
 DAY = 86_400_000.0
 SVG_BYTES = 100_000
@@ -130,10 +130,10 @@ def spread(count: int, *, asked: bool) -> PartMap:
 
 
 @pytest.mark.parametrize("asked", [False, True])
-@pytest.mark.parametrize("count", [0, 1, drawing.MARKS, drawing.MARKS + 1, 100_000])
+@pytest.mark.parametrize("count", [0, 1, drawing.MAX_TILES, drawing.MAX_TILES + 1, 100_000])
 def test_a_drawing_is_small(count: int, asked: bool) -> None:
     found = spread(count, asked=asked)
-    drawn = drawing.drawn(found)
+    drawn = drawing.part_map_svg(found)
     assert len(drawn.encode()) < SVG_BYTES
     marks = re.findall(r'data-marks="([^"]*)"', drawn)[0]
     lines = [line.split(" ") for line in marks.split(";")] if marks else []
@@ -143,7 +143,7 @@ def test_a_drawing_is_small(count: int, asked: bool) -> None:
         assert found.verdict is not None
         kept, whole = (int(np.count_nonzero(found.verdict >= one)) for one in (Verdict.SOME, Verdict.ALL))
         assert (sum(int(line[9]) for line in lines), sum(int(line[10]) for line in lines)) == (kept, whole)
-        assert f"{count - kept:,} left out" in drawn
+        assert f"{count - kept:,} skipped" in drawn
 
 
 def test_area_is_bytes() -> None:
@@ -151,7 +151,9 @@ def test_area_is_bytes() -> None:
     found = replace(found, size=np.array([100, 400]), level=np.array([0, 1]))
     radius = [
         float(one)
-        for one in re.findall(r'a([\d.]+) [\d.]+ 0 1 0 [\d.]+ 0a[^"]*" class="dot', drawing.drawn(found))
+        for one in re.findall(
+            r'a([\d.]+) [\d.]+ 0 1 0 [\d.]+ 0a[^"]*" class="dot', drawing.part_map_svg(found)
+        )
     ]
     assert radius[1] == pytest.approx(2 * radius[0], rel=0.05)
 
@@ -159,12 +161,12 @@ def test_area_is_bytes() -> None:
 def test_bounds_that_are_not_known_reach_to_the_edges() -> None:
     found = spread(2, asked=False)
     low, high = np.array([np.nan, 3.0]), np.array([np.inf, 5.0])
-    drawn = drawing.drawn(replace(found, y=Axis("y", "number", low, high)))
+    drawn = drawing.part_map_svg(replace(found, y=Axis("y", "number", low, high)))
     first, second = (line.split(" ") for line in re.findall(r'data-marks="([^"]*)"', drawn)[0].split(";"))
     assert int(first[3]) == drawing.BOTTOM - drawing.TOP
     assert (int(second[1]), int(second[3])) == (drawing.TOP, drawing.BOTTOM - drawing.TOP)
     nothing = np.full(2, np.nan)
-    assert "svg" in drawing.drawn(replace(found, x=Axis("x", "time", nothing, nothing)))
+    assert "svg" in drawing.part_map_svg(replace(found, x=Axis("x", "time", nothing, nothing)))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,7 @@ def test_ticks_of_logarithms(low: float, high: float) -> None:
 
 
 def test_numbers_at_ticks() -> None:
-    assert [number(one) for one in (0, 0.25, 1500, 20_000, 2.5e6, -3e9)] == [
+    assert [tick_label(one) for one in (0, 0.25, 1500, 20_000, 2.5e6, -3e9)] == [
         "0",
         "0.25",
         "1,500",
@@ -222,7 +224,7 @@ def test_many_parts_through_the_server() -> None:
         random = np.random.default_rng(1)
         for batch in range(20):
             db.append("orders", orders(batch * 7, 7, 40, random))
-        shard = db._open.table("orders")
+        shard = db.context.table("orders")
         seeds = shard.machine.fetch().parts.all()
         copies = [replace(part, name=f"{part.name}{i:04d}", id=-1) for part in seeds for i in range(150)]
         shard.commit(copies, at=None, token="copies")
@@ -235,7 +237,7 @@ def test_many_parts_through_the_server() -> None:
         svg = re.findall(r'<svg id="map".*?</svg>', drawn, re.DOTALL)[0]
         assert len(svg) < SVG_BYTES
         marks = re.findall(r'data-marks="([^"]*)"', svg)[0].split(";")
-        assert len(marks) < drawing.CELLS[0] * drawing.CELLS[1]
+        assert len(marks) < drawing.GRID_CELLS[0] * drawing.GRID_CELLS[1]
         assert sum(int(line.split(" ")[4]) for line in marks) == total
     assert f"of {total:,} parts</b>" in asked
-    assert "squares" in asked
+    assert "square area" in asked

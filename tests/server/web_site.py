@@ -19,8 +19,8 @@ import uvicorn
 
 import tidegate
 from tidegate.config import Config
-from tidegate.serve.desk import Desk
-from tidegate.serve.web.app import application
+from tidegate.server.gateway import Gateway
+from tidegate.server.web.app import application
 
 DAY = 86_400_000
 START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
@@ -69,8 +69,8 @@ class Site:
 @contextmanager
 def serving(db: tidegate.Database, *, write: bool = False, **options: Any) -> Iterator[Site]:
     """Serves until it is left."""
-    desk = Desk(db, write=write)
-    config = uvicorn.Config(application(desk, **options), log_config=None, lifespan="off", ws="none")
+    gateway = Gateway(db, write=write)
+    config = uvicorn.Config(application(gateway, **options), log_config=None, lifespan="off", ws="none")
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -82,7 +82,7 @@ def serving(db: tidegate.Database, *, write: bool = False, **options: Any) -> It
         finally:
             server.should_exit = True
             thread.join(30)
-            desk.close()
+            gateway.close()
 
 
 def tiled(path: Any, batches: int = 12) -> tidegate.Database:

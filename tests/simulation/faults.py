@@ -28,8 +28,8 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from tidegate.errors import IndeterminateError, StoreError
-from tidegate.store.blob import Blob, Entry
-from tidegate.store.consensus import Consensus, Numbered
+from tidegate.storage.blob.protocol import Blob, BlobInfo
+from tidegate.storage.consensus.protocol import Consensus, NumberedEntry
 
 T = TypeVar("T")
 
@@ -147,9 +147,13 @@ class FaultyBlob:
         """As the inner store, or a fault."""
         self.faults.around(lambda: self.inner.delete(name), DELETIONS, None, None)
 
-    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+    def list(self, prefix: str = "", after: str = "") -> Iterator[BlobInfo]:
         """As the inner store, or a fault."""
         return self.faults.around(lambda: self.inner.list(prefix, after), READS, iter(()), iter(()))
+
+    def sweep_temporary(self, older_than_s: float) -> int:
+        """As the inner store."""
+        return self.inner.sweep_temporary(older_than_s)
 
 
 class FaultyConsensus:
@@ -158,7 +162,7 @@ class FaultyConsensus:
     def __init__(self, inner: Consensus, faults: Faults) -> None:
         self.inner, self.faults = inner, faults
 
-    def head(self, key: str) -> Numbered | None:
+    def head(self, key: str) -> NumberedEntry | None:
         """As the inner store, or a fault."""
         return self.faults.around(lambda: self.inner.head(key), READS, None, None)
 
@@ -167,7 +171,7 @@ class FaultyConsensus:
         work = lambda: self.inner.compare_and_set(key, expected, data)  # noqa: E731  # one line, as above
         return self.faults.around(work, CONTESTS, done=True, lost=False)
 
-    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[NumberedEntry]:
         """As the inner store, or a fault."""
         return self.faults.around(lambda: self.inner.scan(key, first, limit), READS, [], [])
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from tests import servers
 from tidegate.clock import ManualClock
-from tidegate.store.blob import Blob, MemoryBlob
-from tidegate.store.consensus import Consensus, MemoryConsensus
-from tidegate.store.file import FileBlob
-from tidegate.store.object import ObjectBlob
-from tidegate.store.sql import PostgresConsensus, SqliteConsensus
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.blob.object_store import ObjectBlob
+from tidegate.storage.blob.protocol import Blob, MemoryBlob
+from tidegate.storage.consensus.protocol import Consensus, MemoryConsensus
+from tidegate.storage.consensus.sql import PostgresConsensus, SqliteConsensus
 
 SHARES = {
     "memory": 0.3,

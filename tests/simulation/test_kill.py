@@ -21,8 +21,8 @@ from pathlib import Path
 from tests.simulation.worker import CONFIG, open_shard
 from tidegate.clock import ManualClock
 from tidegate.config import Config
-from tidegate.shard.reader import snapshot
-from tidegate.shard.sweep import sweep
+from tidegate.storage.maintain.sweep import sweep_shard
+from tidegate.storage.shard.snapshot import open_snapshot
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("TIDEGATE_KILLS", "8"))
@@ -44,7 +44,7 @@ def run_and_kill(folder: Path, seed: int, seconds: float) -> list[str]:
 
 def there(folder: Path, clock: ManualClock | None = None, config: Config = CONFIG) -> Counter[int]:
     shard = open_shard(folder, clock, config)
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         rows = Counter(
             n
             for batch in found.batches()
@@ -88,7 +88,7 @@ def no_orphan_is_left(folder: Path, expected: Counter[int]) -> None:
     later = ManualClock(int(time.time() * 1000) + 3_600_000)
     config = Config(sweep_grace_ms=0)
     shard = open_shard(folder, later, config)
-    sweep(shard)
+    sweep_shard(shard)
     state = shard.machine.fetch()
     known = {part.name for part in state.parts.all()} | set(state.segments)
     known |= {state.rollup[0]} if state.rollup else set()

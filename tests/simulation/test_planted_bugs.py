@@ -17,13 +17,15 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.simulation.test_simulation import Simulation
 from tidegate.errors import IndeterminateError, StoreError
-from tidegate.shard import compact, state, sweep, writer
-from tidegate.shard.change import Part
-from tidegate.shard.machine import Machine
-from tidegate.shard.state import State
-from tidegate.shard.writer import Shard
-from tidegate.store.consensus import following
-from tidegate.store.log import LogConsensus
+from tidegate.storage.consensus.object_log import LogConsensus
+from tidegate.storage.consensus.protocol import next_number
+from tidegate.storage.maintain import compact, sweep
+from tidegate.storage.part.part import Part
+from tidegate.storage.shard import shard as writer
+from tidegate.storage.shard import state
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.state import State
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 ALL = os.environ.get("TIDEGATE_PLANTED") == "all"
@@ -42,7 +44,7 @@ def _propose(believe: Callable[[Any, StoreError | None], bool | None]) -> Plant:
             belief = believe(answer, failure)
             if belief is not None:
                 return belief
-            if (winner := self._token_at(following(expected))) is not None:
+            if (winner := self._token_at(next_number(expected))) is not None:
                 return winner == token
             self.retries.wait(attempt)
         raise IndeterminateError("unknown")
@@ -81,7 +83,7 @@ def _truncates_too_far(patch: pytest.MonkeyPatch) -> None:
 
 def _sweeps_without_fence(patch: pytest.MonkeyPatch) -> None:
     def condemn(shard: Shard, names: list[str]) -> list[str]:
-        orphans = state.unnamed(shard.machine.known(), names)
+        orphans = state.unreferenced(shard.machine.cached_state(), names)
         for name in orphans:
             shard.machine.blob.delete(name)
         return []
@@ -123,7 +125,7 @@ def _overlooks_gaps(patch: pytest.MonkeyPatch) -> None:
 
 
 def _deletes_without_a_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(writer, "unnamed", lambda _, names: list(names))
+    patch.setattr(writer, "unreferenced", lambda _, names: list(names))
 
 
 def _both(*plants: Plant) -> Plant:
@@ -170,7 +172,8 @@ UNSEEN: dict[str, tuple[str, Plant]] = {
     ),
 }
 """That lost is believed and that parts are deleted without a look cover for each other: only both together lose rows. A floor
-matters to one who sleeps inside of a call: `tests/unit/test_log.py` has those interleavings. Rollups are read back because of
+matters to one who sleeps inside of a call: `tests/unit/storage/consensus/test_object_log.py` has those interleavings. Rollups
+are read back because of
 stores that lose what they acknowledged, which are not simulated."""
 QUICK = (
     "lost is believed, and parts are deleted without a look at the newest state",

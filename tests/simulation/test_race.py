@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.simulation.test_kill import there
 from tests.simulation.worker import open_shard
-from tidegate.shard.compact import compact
-from tidegate.shard.sweep import sweep
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.sweep import sweep_shard
 
 PROCESSES, TIMES = 8, 6
 
@@ -22,8 +22,8 @@ def _work(folder: Path, number: int, start: Any) -> None:
         shard.append({"n": mine, "note": [f"row {n}" for n in mine]})
         shard.append({"n": mine[1:], "note": [f"row {mine[1]}"]}, diff=-1)
         if i % 3 == number % 3:
-            compact(shard, full=number % 2 == 0)
-            sweep(shard)
+            compact_shard(shard, full=number % 2 == 0)
+            sweep_shard(shard)
 
 
 def test_eight_processes_at_once(tmp_path: Path) -> None:

@@ -35,28 +35,28 @@ from hypothesis.stateful import (
 from tests.simulation.faults import Faults, FaultyBlob, FaultyConsensus
 from tests.simulation.stores import SHARES, Jumping, Stores
 from tidegate.config import Config
-from tidegate.errors import IndeterminateError, StoreError, TimeError
-from tidegate.expr.types import FLOAT8, INT8, TEXT
-from tidegate.shard import machine, rollup
-from tidegate.shard.change import Part
-from tidegate.shard.compact import compact
-from tidegate.shard.lease import LeaseLost
-from tidegate.shard.machine import Machine, Retries
-from tidegate.shard.merge import Block
-from tidegate.shard.reader import Snapshot, snapshot, updates
-from tidegate.shard.schema import Schema
-from tidegate.shard.state import Conflict
-from tidegate.shard.sweep import sweep
-from tidegate.shard.writer import PartSwept, Shard, schema_of
-from tidegate.store.blob import MemoryBlob
-from tidegate.store.log import LogConsensus
+from tidegate.errors import IndeterminateError, LeaseLost, StoreError, TimeError
+from tidegate.expr.model.types import FLOAT8, INT8, TEXT
+from tidegate.storage.blob.protocol import MemoryBlob
+from tidegate.storage.consensus.object_log import LogConsensus
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.sweep import sweep_shard
+from tidegate.storage.part.merge import Block
+from tidegate.storage.part.part import Part
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.retry import RetryPolicy
+from tidegate.storage.shard import machine, rollup
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.shard import PartSwept, Shard
+from tidegate.storage.shard.snapshot import Snapshot, open_changes, open_snapshot
+from tidegate.storage.shard.state import Conflict
 
 NAN = float("nan")
 SCHEMA = Schema.of([("k", INT8, False), ("x", FLOAT8, True), ("t", TEXT, True)])
 CONFIG = Config(
     part_bytes=12_000, batch_rows=3, compact_fanout=3, lease_ms=5000, sweep_grace_ms=1000, as_of_timeout_ms=0
 )
-PATIENT, HASTY = Retries(times=50, first_s=0, longest_s=0), Retries(times=1, first_s=0, longest_s=0)
+PATIENT, HASTY = RetryPolicy(times=50, first_s=0, longest_s=0), RetryPolicy(times=1, first_s=0, longest_s=0)
 KEY = "shard/s1"
 FANOUT, TRUNCATION_LAG = rollup.FANOUT, machine.TRUNCATION_LAG
 MERGING = replace(CONFIG, retractions_in_memory=0)
@@ -235,7 +235,7 @@ class Simulation(RuleBasedStateMachine):
                 return multiple()
             times = pa.array([state.upper] * len(rows), pa.int64()).to_numpy()
             ones = pa.array([1] * len(rows), pa.int64()).to_numpy()
-            parts = list(shard.write(state, schema_of(state), Block(columns[0].columns, times, ones)))
+            parts = list(shard.write(state, state.schema, Block(columns[0].columns, times, ones)))
         except StoreError:
             return multiple()
         return Suspended(handle, rows, parts, f"token {self.count}")
@@ -244,7 +244,7 @@ class Simulation(RuleBasedStateMachine):
     def wake_up(self, writer: Suspended, later: int, swept: bool) -> None:
         self.clock.advance(later)
         if swept:
-            sweep(self.truth())
+            sweep_shard(self.truth())
         try:
             done = self.shards[writer.handle].commit(writer.parts, at=None, token=writer.token)
             self.record(writer.rows, 1, done.at)
@@ -258,7 +258,7 @@ class Simulation(RuleBasedStateMachine):
     def compact(self, handle: int, full: bool, later: int) -> None:
         self.clock.advance(later)
         try:
-            compact(self.shards[handle], full=full)
+            compact_shard(self.shards[handle], full=full)
         except LeaseLost:
             raise
         except StoreError:
@@ -268,7 +268,7 @@ class Simulation(RuleBasedStateMachine):
     def sweep(self, handle: int, later: int) -> None:
         self.clock.advance(later)
         try:
-            sweep(self.shards[handle])
+            sweep_shard(self.shards[handle])
         except StoreError:
             return
 
@@ -285,13 +285,13 @@ class Simulation(RuleBasedStateMachine):
         self.shards[handle] = self.open(handle)
 
     @rule(target=held, handle=handles, back=st.integers(0, 500))
-    def open_snapshot(self, handle: int, back: int) -> Any:
+    def snapshot(self, handle: int, back: int) -> Any:
         state = self.truth().machine.fetch()
         as_of = max(state.since, state.upper - 1 - back)
         if as_of >= state.upper or len(self.open_snapshots) > 1:
             return multiple()
         try:
-            found = snapshot(self.shards[handle], as_of)
+            found = open_snapshot(self.shards[handle], as_of)
         except StoreError:
             return multiple()
         held = Held(found, self.expected(as_of))
@@ -304,10 +304,10 @@ class Simulation(RuleBasedStateMachine):
             return
         self.faults.on = False
         if busy:
-            compact(self.truth(), full=True)
+            compact_shard(self.truth(), full=True)
         self.clock.advance(later)
         if busy:
-            sweep(self.truth())
+            sweep_shard(self.truth())
         try:
             assert read(held.found) == held.expected
         except StoreError:
@@ -326,7 +326,7 @@ class Simulation(RuleBasedStateMachine):
         shard = self.truth()
         state = shard.machine.fetch()
         start = max(state.since + 1, state.upper - back)
-        with updates(shard, start) as changes:
+        with open_changes(shard, start) as changes:
             got = [
                 (named(row), row["_time"], row["_diff"]) for b in changes.batches() for row in b.to_pylist()
             ]
@@ -345,7 +345,7 @@ class Simulation(RuleBasedStateMachine):
         for as_of in {state.since, (state.since + last) // 2, last} if state.upper else ():
             if as_of < state.upper:
                 for way in (shard, self.truth(MERGING)):
-                    with snapshot(way, as_of) as found:
+                    with open_snapshot(way, as_of) as found:
                         assert read(found) == self.expected(as_of)
         assert sum(self.sums(last).values()) == sum(part.diffs for part in state.parts.all())
 
@@ -359,7 +359,7 @@ class Simulation(RuleBasedStateMachine):
         moved = isinstance(self.blob, MemoryBlob)
         for _ in range(2):  # the first may end with a rollup, which makes garbage of the one before
             self.clock.advance(1_000_000)
-            sweep(self.truth(CONFIG if moved else replace(CONFIG, sweep_grace_ms=0)))
+            sweep_shard(self.truth(CONFIG if moved else replace(CONFIG, sweep_grace_ms=0)))
         shard = self.truth()
         state = shard.machine.fetch()
         known = {part.name for part in state.parts.all()} | set(state.segments)

@@ -1,6 +1,7 @@
 """A real S3 server whose answers are lost, with writers, a compactor and a sweeper at work: what was acknowledged is there once.
 
-TIDEGATE_SPOILT_S says for how many seconds: 10 by default, 180 in `make prove`. Before the log decided (see `shard/machine.py`),
+TIDEGATE_SPOILT_S says for how many seconds: 10 by default, 180 in `make prove`. Before the log decided (see
+`storage/shard/machine.py`),
 each of the first three tests lost rows.
 """
 
@@ -18,15 +19,16 @@ import pytest
 
 from tests import servers
 from tests.simulation.spoiling_proxy import SPOILS, Spoiling, spoiling
-from tests.unit.shards import SCHEMA, ids, rows
+from tests.unit.storage.shards import SCHEMA, ids, rows
 from tidegate.config import Config
 from tidegate.errors import IndeterminateError, StoreError
-from tidegate.shard.compact import compact
-from tidegate.shard.machine import Machine, Retries
-from tidegate.shard.sweep import sweep
-from tidegate.shard.writer import Shard
-from tidegate.store.log import LogConsensus
-from tidegate.store.object import ObjectBlob
+from tidegate.storage.blob.object_store import ObjectBlob
+from tidegate.storage.consensus.object_log import LogConsensus
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.sweep import sweep_shard
+from tidegate.storage.retry import RetryPolicy
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.shard import Shard
 
 CONFIG = Config(part_bytes=12_000, compact_fanout=3, lease_ms=60_000, sweep_grace_ms=500)
 SECONDS = float(os.environ.get("TIDEGATE_SPOILT_S", "10"))
@@ -44,7 +46,7 @@ def open_shard(place: str, options: dict[str, str], endpoint: str | None = None)
     """The shard as a process of its own, straight or through a proxy."""
     there = {**options, "timeout": "1s", **({"endpoint": endpoint} if endpoint else {})}
     blob = ObjectBlob.open(place, **there)
-    return Shard(Machine(LogConsensus(blob), blob, "shard/s1", retries=Retries(6, 0.01, 0.2)), CONFIG)
+    return Shard(Machine(LogConsensus(blob), blob, "shard/s1", retries=RetryPolicy(6, 0.01, 0.2)), CONFIG)
 
 
 def create(place: str, options: dict[str, str]) -> Shard:
@@ -83,7 +85,7 @@ def test_one_lost_answer(options: dict[str, str], kind: str, what: str) -> None:
             shard.append(rows(4))
         else:
             proxy.skip = 2  # `since` moves, a lease is made, then parts are replaced
-            compact(shard, full=True)
+            compact_shard(shard, full=True)
             shard.append(rows(4))
         assert proxy.spoilt[kind] == 1
     assert ids(open_shard(place, options)) == [0, 1, 2, 3, 4]
@@ -111,10 +113,10 @@ class Work:
             self.refused.append(number)
 
     def compact(self, shard: Shard, _: int) -> None:
-        self._maintain("compact", lambda: compact(shard))
+        self._maintain("compact", lambda: compact_shard(shard))
 
     def sweep(self, shard: Shard, _: int) -> None:
-        self._maintain("sweep", lambda: sweep(shard))
+        self._maintain("sweep", lambda: sweep_shard(shard))
 
     def _maintain(self, name: str, work: Callable[[], object]) -> None:
         try:

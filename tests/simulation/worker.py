@@ -13,16 +13,16 @@ from pathlib import Path
 
 from tidegate.clock import Clock
 from tidegate.config import Config
-from tidegate.expr.types import INT8, TEXT
-from tidegate.shard.compact import compact
-from tidegate.shard.machine import Machine
-from tidegate.shard.reader import snapshot
-from tidegate.shard.schema import Schema
-from tidegate.shard.state import Conflict
-from tidegate.shard.sweep import sweep
-from tidegate.shard.writer import Shard
-from tidegate.store.file import FileBlob
-from tidegate.store.sql import SqliteConsensus
+from tidegate.expr.model.types import INT8, TEXT
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.consensus.sql import SqliteConsensus
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.sweep import sweep_shard
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.snapshot import open_snapshot
+from tidegate.storage.shard.state import Conflict
 
 SCHEMA = Schema.of([("n", INT8, False), ("note", TEXT, True)])
 CONFIG = Config(part_bytes=20_000, compact_fanout=3, lease_ms=3_000, sweep_grace_ms=2_000)
@@ -47,7 +47,7 @@ def run(folder: Path, seed: int) -> None:
     """Works until it is killed."""
     dice = random.Random(seed)
     shard = open_shard(folder)
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         next_ = (
             max((n for batch in found.batches(["n"]) for n in batch.column(0).to_pylist()), default=0) + 1000
         )
@@ -65,10 +65,10 @@ def run(folder: Path, seed: int) -> None:
                 put(shard, [mine.pop(dice.randrange(len(mine)))], -1)
             case "compact":
                 say("compact")
-                compact(shard, full=dice.random() < 0.5)
+                compact_shard(shard, full=dice.random() < 0.5)
             case "sweep":
                 say("sweep")
-                sweep(shard)
+                sweep_shard(shard)
             case "roll":
                 say("roll")
                 shard.machine.roll(shard.machine.fetch())

@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.expr.canonical import canonical
-from tidegate.expr.types import (
+from tidegate.expr.model.types import (
     BOOL,
     BYTEA,
     DATE,
@@ -30,6 +29,7 @@ from tidegate.expr.types import (
     numeric,
     record,
 )  # fmt: skip
+from tidegate.expr.primitives.json.canonical import to_canonical
 
 COLUMNS: dict[str, Type] = {
     "b": BOOL, "i2": INT2, "i": INT4, "l": INT8, "m": INT8, "f": FLOAT4, "d": FLOAT8, "e": FLOAT8, "dec": numeric(10, 2),
@@ -95,7 +95,7 @@ def rows(count: int, seed: int) -> pa.Table:
     made = {name: [_value(name, type_, pick) for _ in range(count)] for name, type_ in COLUMNS.items()}
     arrays = [pa.array(made[name], type_.arrow) for name, type_ in COLUMNS.items()]
     at = list(COLUMNS).index("payload")
-    outcome = canonical(arrays[at])
+    outcome = to_canonical(arrays[at])
     assert outcome.errors is None
     arrays[at] = outcome.values
     return pa.table(dict(zip(COLUMNS, arrays, strict=True)))

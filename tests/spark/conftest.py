@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tidegate.spark.session import active, prepare
+from tidegate.spark.session import prepare, use_session
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Half the processor time of a short session (research/spark.md §3); not for long scans."""
@@ -40,5 +40,5 @@ def _active(request: pytest.FixtureRequest) -> Iterator[None]:
     if "spark" not in request.fixturenames:
         yield
         return
-    with active(request.getfixturevalue("spark")):
+    with use_session(request.getfixturevalue("spark")):
         yield

@@ -13,7 +13,7 @@ import tidegate
 from tidegate import Database
 from tidegate.clock import Clock, ManualClock
 from tidegate.config import Config
-from tidegate.shard.change import Part
+from tidegate.storage.part.part import Part
 
 SMALL = Config(part_bytes=150_000, compact_fanout=4, audit=1.0, recluster_parts=1000)
 """Parts large enough to have a table of pages, and small enough that a test has many."""
@@ -52,7 +52,7 @@ def held(db: Database, name: str, as_of: int | None = None) -> Counter[str]:
 
 
 def parts(db: Database, name: str) -> list[Part]:
-    return db._open.collection(name).machine.fetch().parts.all()
+    return db.context.collection(name).machine.fetch().parts.all()
 
 
 def no_orphans(folder: Path, now: int) -> None:

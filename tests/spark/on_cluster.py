@@ -25,7 +25,7 @@ from pyspark.sql import functions as f
 
 import tidegate
 from tidegate import Database
-from tidegate.spark.source import register
+from tidegate.spark.data_source import register
 
 WRITERS = 24
 """Tasks of the write, and so parts."""
@@ -120,7 +120,7 @@ def query(spark: SparkSession, db: Database, lake: str, rows: int) -> dict[str, 
 
 def compact(spark: SparkSession, db: Database, lake: str, rows: int) -> dict[str, Any]:
     """Eight groups or so, of a table that others appended to."""
-    sizes = [part.size for part in db._open.table("small").machine.fetch().parts.all()]
+    sizes = [part.size for part in db.context.table("small").machine.fetch().parts.all()]
     db.set("part_bytes", int(2.5 * max(sizes)))
     done = db.compact("small", full=True, spark=spark)
     return {**told(db, "small"), "removed": done.removed, "added": done.added, "conflicts": done.conflicts}
@@ -150,7 +150,7 @@ def told(db: Database, name: str = "big") -> dict[str, Any]:
     found = db.sql(
         f"SELECT count(*), sum(id), min(id), max(id), sum(id * id % 10007), count(note) FROM {name}"
     ).rows()
-    parts = db._open.table(name).machine.fetch().parts
+    parts = db.context.table(name).machine.fetch().parts
     return {"held": [int(n) for n in found[0]], "parts": parts.count}
 
 

@@ -21,8 +21,10 @@ from pyspark.sql import functions as f
 import tidegate
 from tests.spark.on_cluster import WRITERS, numbers, say, started, watched
 from tidegate import Database
-from tidegate.spark import index, place, relation
-from tidegate.spark.source import register
+from tidegate.spark.data_source import register
+from tidegate.spark.read import file_index as index
+from tidegate.spark.read import hadoop_paths as place
+from tidegate.spark.read import relation
 
 Found = dict[str, Any]
 
@@ -32,7 +34,7 @@ def write(spark: SparkSession, dbs: list[Database], lakes: list[str], rows: int)
     for factor, lake in enumerate(lakes, 1):
         doubled = numbers(spark, rows).withColumn("id", f.col("id") * factor)
         doubled.write.format("tidegate").mode("append").save(f"{lake}:big")
-    return {"parts": [db._open.table("big").machine.fetch().parts.count for db in dbs]}
+    return {"parts": [db.context.table("big").machine.fetch().parts.count for db in dbs]}
 
 
 def read(spark: SparkSession, dbs: list[Database], lakes: list[str], rows: int) -> Found:
@@ -49,9 +51,9 @@ def alternate(spark: SparkSession, dbs: list[Database], lakes: list[str], rows: 
     """Each in turn, and what a filter leaves of the parts."""
     sums = [db.table("big", spark).agg(f.sum("id")).collect()[0][0] for db in (*dbs, *dbs)]
     tables = [db.table("sorted", spark) for db in dbs]
-    before = [db._open.metrics.value("parts", what="read") for db in dbs]
+    before = [db.context.metrics.value("parts", what="read") for db in dbs]
     found = [table.where("id = 3").count() for table in tables]
-    after = [db._open.metrics.value("parts", what="read") for db in dbs]
+    after = [db.context.metrics.value("parts", what="read") for db in dbs]
     return {
         "sums": sums,
         "found": found,
@@ -65,7 +67,7 @@ def intrude(spark: SparkSession, dbs: list[Database], lakes: list[str], rows: in
     first = dbs[0].table("sorted", spark)
     on_driver = refused(lambda: spark.read.parquet(*first.inputFiles()).count())
     # Executors are asked by a relation of ours that is not given the settings of the database.
-    relation.settings_of, index.scan_uri = (lambda _: {}), place.uri_of
+    relation.hadoop_settings, index.scan_uri = (lambda _: {}), place.uri_of
     on_executors = refused(lambda: dbs[0].table("sorted", spark).where("id >= 0").count())
     return {"driver": on_driver, "executors": on_executors}
 

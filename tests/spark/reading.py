@@ -65,10 +65,8 @@ def every_type(db: tidegate.Database, rows: int = 24) -> pa.Table:
 
 def ours(df: DataFrame, db: tidegate.Database, name: str) -> pa.Table:
     """A DataFrame of the columns of a collection, as the Arrow that `db.sql` would give."""
-    schema = db._open.table(name).machine.fetch().schema
-    from tidegate.shard.schema import Schema
-
-    types = {column.name: column.type for column in Schema.from_json(schema).columns}
+    schema = db.context.table(name).machine.fetch().schema
+    types = {column.name: column.type for column in schema.columns}
     found = df.toArrow()
     return pa.table(
         {n: from_spark(found.column(n).combine_chunks(), types[n]) for n in found.column_names}

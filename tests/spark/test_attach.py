@@ -13,7 +13,7 @@ import tidegate
 from tests.spark.reading import parts_read
 from tidegate.config import Config
 from tidegate.errors import BindError
-from tidegate.spark.relation import Relation
+from tidegate.spark.read.relation import SnapshotRelation
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_view_is_as_new_as_the_query(db: tidegate.Database, spark: SparkSessio
     assert "t" in [found.name for found in spark.catalog.listTables()]
     attached.detach()
     assert not spark.catalog.tableExists("t")
-    with pytest.raises(Exception, match="closed, or detached"):
+    with pytest.raises(Exception, match="closed or detached"):
         spark.sql("SELECT * FROM tidegate('t')")
     spark.catalog.dropTempView("mine")
 
@@ -63,14 +63,14 @@ def test_one_query_reads_one_snapshot(
 ) -> None:
     """Somebody appends whenever the analyser has met the name: all the same both sides of a join are one snapshot."""
     db.attach(spark)
-    original, parts = Relation.frame, [4]
+    original, parts = SnapshotRelation.frame, [4]
 
-    def appending(self: Relation, session: SparkSession) -> object:
+    def appending(self: SnapshotRelation, session: SparkSession) -> object:
         parts[0] += 1
         put(db, parts[0])
         return original(self, session)
 
-    monkeypatch.setattr(Relation, "frame", appending)
+    monkeypatch.setattr(SnapshotRelation, "frame", appending)
     joined = "SELECT count(*), count(DISTINCT a.x), count(DISTINCT b.x) FROM t a FULL JOIN t b USING (id)"
     (rows, left, right) = spark.sql(joined).collect()[0]
     assert (rows, left, right) == (40, 4, 4)
@@ -95,7 +95,7 @@ def test_as_of_and_what_is_not_there(db: tidegate.Database, spark: SparkSession)
     with tidegate.open("memory://twins") as other:
         other.sql("CREATE TABLE a (n int8)")
         other.sql('CREATE TABLE "A" (n int8)')
-        with pytest.raises(BindError, match="one name to Spark"):
+        with pytest.raises(BindError, match="the same name to Spark"):
             other.attach(spark)
 
 

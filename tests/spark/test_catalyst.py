@@ -23,11 +23,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tests.spark.catalyst_cases import PLACES, expressions, rows, stored
-from tidegate.expr import order
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.tree import Expr
-from tidegate.spark.catalyst import translate, value_of
-from tidegate.spark.catalyst_value import Value
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.model import order
+from tidegate.expr.model.tree import Expr
+from tidegate.spark.translate.filters import translate, value_of
+from tidegate.spark.translate.value import SparkValue
 
 ZONES = ("UTC", "America/New_York", "Asia/Kathmandu")
 ROWS = 400
@@ -65,7 +65,7 @@ def catalyst(frame: DataFrame) -> list[Any]:
     ]
 
 
-def ends(value: Value, table: pa.Table) -> tuple[pa.Array, pa.Array, np.ndarray]:
+def ends(value: SparkValue, table: pa.Table) -> tuple[pa.Array, pa.Array, np.ndarray]:
     """Both ends of a value over the rows, and where neither failed."""
     columns = [column.combine_chunks() for column in table.columns]
     outcomes = [evaluate(expr, columns, table.num_rows) for expr in (value.low, value.high)]
@@ -85,7 +85,7 @@ def plain(values: pa.Array, like: pa.DataType) -> pa.Array:
     return values.cast(pa.int64()) if pa.types.is_integer(values.type) else values
 
 
-def wrong(value: Value, low: pa.Array, high: pa.Array, fine: np.ndarray, theirs: pa.Array) -> np.ndarray:
+def wrong(value: SparkValue, low: pa.Array, high: pa.Array, fine: np.ndarray, theirs: pa.Array) -> np.ndarray:
     """The rows in which Spark's value is not what was promised."""
     ours, theirs_ = plain(low, theirs.type), plain(theirs, low.type)
     upper = plain(high, theirs.type)

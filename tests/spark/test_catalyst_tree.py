@@ -13,11 +13,11 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
 from tests.spark.catalyst_cases import PLACES, rows, stored
-from tidegate.expr.show import show
-from tidegate.expr.tree import Call, Expr, Literal, walk
-from tidegate.expr.zones import find_zone
-from tidegate.spark import catalyst_zone
-from tidegate.spark.catalyst import translate
+from tidegate.expr.model.printer import show
+from tidegate.expr.model.tree import Call, Expr, Literal, walk
+from tidegate.expr.primitives.time.zones import find_zone
+from tidegate.spark.translate import zones as catalyst_zone
+from tidegate.spark.translate.filters import translate
 
 
 @pytest.fixture(scope="module")
@@ -170,13 +170,13 @@ def test_zones_that_differ_are_not_used(frame: Any, monkeypatch: pytest.MonkeyPa
 def test_zones_of_java(spark: SparkSession) -> None:
     """Offsets are read with Java's sign, names with Java's meaning."""
     hour = 3_600_000_000
-    assert catalyst_zone.clock("UTC") == catalyst_zone.Clock(None)
-    assert catalyst_zone.clock("EST") == catalyst_zone.Clock(None, -5 * hour)
-    assert catalyst_zone.clock("GMT+3") == catalyst_zone.Clock(None, 3 * hour)
-    berlin, pacific = catalyst_zone.clock("Europe/Berlin"), catalyst_zone.clock("PST")
+    assert catalyst_zone.zone_clock("UTC") == catalyst_zone.ZoneClock(None)
+    assert catalyst_zone.zone_clock("EST") == catalyst_zone.ZoneClock(None, -5 * hour)
+    assert catalyst_zone.zone_clock("GMT+3") == catalyst_zone.ZoneClock(None, 3 * hour)
+    berlin, pacific = catalyst_zone.zone_clock("Europe/Berlin"), catalyst_zone.zone_clock("PST")
     assert berlin is not None
     assert berlin.name == "Europe/Berlin"
     assert pacific is not None  # Los Angeles in Java, and always UTC-8 in PostgreSQL
     assert pacific.name is None
     assert pacific.ends == (-8 * hour, -7 * hour)
-    assert catalyst_zone.clock("Nowhere/Else") is None
+    assert catalyst_zone.zone_clock("Nowhere/Else") is None

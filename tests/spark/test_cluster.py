@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.spark.cluster import Cluster, run_step, until
 from tests.spark.lakes import no_orphans
 from tests.spark.on_cluster import KILLED, STEPS, WRITERS
@@ -23,6 +25,7 @@ FEW, FEW_KILLED = 400_000, ("write", "ingest")
 ROWS = int(os.environ.get("TIDEGATE_CLUSTER_ROWS", str(FEW)))
 
 
+@pytest.mark.long
 def test_a_worker_is_killed_in_the_middle_of_everything(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     with Cluster(tmp_path / "cluster") as cluster:

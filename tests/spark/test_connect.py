@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tidegate.errors import UnsupportedError
-from tidegate.spark.connect import serve
+from tidegate.spark.connect_server import serve
 
 APART = Path(sys.prefix) / "connect"
 """Where `.ci/venv` puts what a client needs: pandas, which Spark's other parts warn of, and gRPC."""

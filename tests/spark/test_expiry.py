@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests.ingest.expiring import TRANSFORMS, World
 from tests.spark.reading import parts_read
-from tidegate.spark.query_scan import FORCED, Reader
+from tidegate.spark.engine.scans import FORCED_READER, Reader
 
 WINDOWED = "SELECT id, x, count(*) OVER () FROM c"
 """A query of one collection that is Spark's to run."""
@@ -37,11 +37,11 @@ def readers(world: World, spark: SparkSession) -> dict[str, Callable[[int | None
     db, lake = world.db, f"{world.place}:c"
 
     def general(reader: Reader, as_of: int | None) -> list[Any]:
-        token = FORCED.set(reader)
+        token = FORCED_READER.set(reader)
         try:
             found = db.sql(WINDOWED, as_of=as_of)
         finally:
-            FORCED.reset(token)
+            FORCED_READER.reset(token)
         assert found.path == "spark"
         assert all(row[2] == len(found) for row in found.rows())
         return [row[:2] for row in found.rows()]

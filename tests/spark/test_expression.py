@@ -24,13 +24,12 @@ from tests.laws.cases import cases
 from tests.laws.instances import Instance, instances
 from tests.laws.poison import corpus, with_nulls
 from tidegate.errors import EvaluationError
-from tidegate.expr import build
-from tidegate.expr.build import common_type
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.function import REGISTRY, Function
-from tidegate.expr.spark_literal import literal_sql
-from tidegate.expr.tree import Call, Column, Expr, Literal
-from tidegate.expr.types import (
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.model import build
+from tidegate.expr.model.build import common_type
+from tidegate.expr.model.function import REGISTRY, Function
+from tidegate.expr.model.tree import Call, Column, Expr, Literal
+from tidegate.expr.model.types import (
     BOOL,
     FLOAT8,
     INT4,
@@ -47,10 +46,11 @@ from tidegate.expr.types import (
     numeric,
     record,
 )
+from tidegate.expr.spark_sql.literals import literal_sql
 from tidegate.spark.arrow import arrow_schema, batch, from_spark, spark_schema
-from tidegate.spark.evaluate import sql_of, udf_sql
-from tidegate.spark.expression import DEEPEST, SETTINGS, spark_sql
-from tidegate.spark.failure import told
+from tidegate.spark.task_errors import tidegate_error
+from tidegate.spark.translate.evaluator_udf import sql_of, udf_sql
+from tidegate.spark.translate.to_spark_sql import MAX_NESTING, SETTINGS, spark_sql
 
 ROWS = 400
 CHUNK = 50
@@ -316,7 +316,7 @@ def test_a_row_that_fails_in_our_evaluator(strict: SparkSession) -> None:
     text = udf_sql(strict, build.call("/", build.literal(10, INT4), a), ["id - 3"])
     with pytest.raises(PySparkException) as failed:
         strict.sql(f"SELECT {text} FROM (SELECT CAST(id AS int) AS id FROM range(10))").collect()
-    error = told(failed.value)
+    error = tidegate_error(failed.value)
     assert isinstance(error, EvaluationError)
     assert str(error) == "division by zero\nin the row a = 0"
     assert "Traceback" not in str(failed.value)
@@ -340,7 +340,7 @@ def test_deep_expressions(strict: SparkSession) -> None:
         shown, fine = fine, build.call("-", build.call("+", build.literal(1, INT4), fine))
     said = spark_sql(shown, ["CAST(id AS int)"])
     assert said is not None
-    assert said.count("(") > DEEPEST - 4
+    assert said.count("(") > MAX_NESTING - 4
     assert len(strict.sql(f"SELECT {said} FROM range(2)").collect()) == 2
 
 
@@ -372,4 +372,4 @@ def test_errors_that_forms_raise(strict: SparkSession) -> None:
     product = spark_sql(build.call("*", Column(0, FLOAT8), Column(0, FLOAT8)), ["x"])
     with pytest.raises(PySparkException) as failed:
         strict.sql(f"SELECT {product} FROM (SELECT CAST('1e200' AS double) AS x)").collect()
-    assert str(told(failed.value)) == "value out of range: overflow"
+    assert str(tidegate_error(failed.value)) == "value out of range: overflow"

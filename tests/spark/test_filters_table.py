@@ -60,6 +60,7 @@ def _read(df: DataFrame) -> int:
     return found
 
 
+@pytest.mark.long
 def test_table(months: tidegate.Database, spark: SparkSession) -> None:
     filters = [line.partition("  →  ")[0] for line in TABLE.read_text("utf-8").splitlines() if line]
     assert len(filters) >= 60

@@ -18,13 +18,12 @@ from tests.ingest.numbers import lab, records, upserting
 from tidegate import Database
 from tidegate.config import Config
 from tidegate.errors import SourceError, UnsupportedError
-from tidegate.ingest.pipeline import Descriptor
-from tidegate.ingest.source import Limit
-from tidegate.session.ingest import Ingestion
-from tidegate.shard.catalog import Source as Item
-from tidegate.spark.failure import told
-from tidegate.spark.ingest import SETTINGS
-from tidegate.spark.splits import PLAN, Splits, SplitsSource, unpickled
+from tidegate.ingest.batch.task import TaskResult
+from tidegate.ingest.protocol import BatchLimit
+from tidegate.ingest.runtime.ingestion import Ingestion
+from tidegate.spark.tasks.ingest import SETTINGS
+from tidegate.spark.tasks.ingest_stream import PLAN, IngestStreamSource, SourceStreamReader, unpickle
+from tidegate.storage.catalog.catalog import SourceItem as Item
 
 
 @pytest.fixture
@@ -89,12 +88,14 @@ def test_two_sources_at_once_and_then_on(db: Database, spark: SparkSession, tmp_
     assert q.error is None
 
 
-def reader(tmp_path: Path) -> Splits:
+def reader(tmp_path: Path) -> SourceStreamReader:
     """A reader over an upstream made by hand, in this process."""
-    it = lab(tmp_path, {"0": records(0, 20)}, limit=Limit(rows=10))
+    it = lab(tmp_path, {"0": records(0, 20)}, limit=BatchLimit(rows=10))
     plan = pickle.dumps((it.source, it.place, it.config, False, 1))
-    found = SplitsSource({PLAN: base64.b64encode(plan).decode()}).streamReader(SplitsSource({}).schema())
-    assert isinstance(found, Splits)
+    found = IngestStreamSource({PLAN: base64.b64encode(plan).decode()}).streamReader(
+        IngestStreamSource({}).schema()
+    )
+    assert isinstance(found, SourceStreamReader)
     return found
 
 
@@ -106,7 +107,7 @@ def test_what_is_planned_stays_until_it_is_done(tmp_path: Path) -> None:
     for _ in range(2):
         (piece,) = it.partitions(start, end)
         ((row,),) = it.read(piece)
-        assert isinstance(unpickled(row), Descriptor)
+        assert isinstance(unpickle(row), TaskResult)
     assert it.partitions(end, end) == []
 
 
@@ -116,15 +117,13 @@ def test_errors_travel_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def fails(*_: object) -> None:
         raise SourceError("the broker does not answer", again=True, hint="wait")
 
-    monkeypatch.setattr("tidegate.session.planning.Planning.following", fails)
+    monkeypatch.setattr("tidegate.ingest.batch.planning.BatchPlanner.next_tasks", fails)
     end = it.latestOffset(it.initialOffset(), None)
     (piece,) = it.partitions(it.initialOffset(), end)
     ((row,),) = it.read(pickle.loads(pickle.dumps(piece)))
-    error = unpickled(row)
+    error = unpickle(row)
     assert isinstance(error, SourceError)
     assert (error.message, error.again, error.hint) == ("the broker does not answer", True, "wait")
-    text = told(RuntimeError("Traceback …\ntidegate.errors.SourceError: gone\nhint: look\n"))
-    assert isinstance(text, SourceError)
 
 
 def test_keys_that_meet_are_read_as_one(
@@ -134,9 +133,9 @@ def test_keys_that_meet_are_read_as_one(
         tmp_path, {"0": records(0, 3, key="a") + records(3, 5, key="b"), "1": records(9, 10, key="c")}
     )
     it.upstream.step = 2
-    monkeypatch.setattr("tidegate.session.source.item_of", lambda *_: Item(None, ""))
-    monkeypatch.setattr("tidegate.session.source.loaded", lambda *_: it.source)
-    monkeypatch.setattr(Ingestion, "wanted", lambda one: not one.stopping.is_set())
+    monkeypatch.setattr("tidegate.ingest.define.catalog.source_item", lambda *_: Item(None, ""))
+    monkeypatch.setattr("tidegate.ingest.define.catalog.load_source_item", lambda *_: it.source)
+    monkeypatch.setattr(Ingestion, "should_continue", lambda one: not one.stopping.is_set())
     with tidegate.open(tmp_path / "lake") as db:
         db.ingest("s", once=True, spark=spark, progress=lambda _: None)
     assert it.numbers("last") == [2, 4, 9]

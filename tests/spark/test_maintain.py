@@ -20,8 +20,8 @@ from tests import servers
 from tests.spark.lakes import SMALL, events, held, no_orphans, opened, parts
 from tidegate.errors import CorruptError, StoreError, UnsupportedError
 from tidegate.progress import Progress
-from tidegate.shard.change import Configure
-from tidegate.shard.reader import snapshot
+from tidegate.storage.shard.changes import Configure
+from tidegate.storage.shard.snapshot import open_snapshot
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +49,7 @@ def test_groups_are_merged_as_they_are_here(spark: SparkSession, tmp_path: Path)
     last = seen[-1]
     assert (last.groups, last.rows, last.bytes) == (last.groups_total, last.rows_total, last.bytes_total)
     assert (last.what, last.share, last.rows) == ("compact c", 1.0, 9600)
-    assert "100 %" in last.line()
+    assert "1 of 1 groups" in last.line()
 
 
 def test_a_shard_with_retractions_is_cut_by_key(spark: SparkSession, tmp_path: Path) -> None:
@@ -60,12 +60,12 @@ def test_a_shard_with_retractions_is_cut_by_key(spark: SparkSession, tmp_path: P
         db.append("t", gone, at=50_000, diff=-1)
         db.append("t", gone.slice(0, 100), at=60_000, diff=3)
         db.append("t", gone.slice(50, 10), at=70_000, diff=-2)
-        shard = db._open.table("t")
+        shard = db.context.table("t")
         at = {time_: held(db, "t", time_) for time_ in (55_000, 60_000, 70_000)}
-        shard.machine.change(lambda state: Configure({"retention_ms": 0}))
+        shard.machine.update(lambda state: Configure({"retention_ms": 0}))
         wrong, over = list[object](), threading.Event()
         with opened(tmp_path) as other:
-            pinned = snapshot(other._open.table("t"), 55_000)
+            pinned = open_snapshot(other.context.table("t"), 55_000)
 
             def read() -> None:
                 while not over.is_set():
@@ -130,7 +130,7 @@ def test_statistics_are_filled_in(spark: SparkSession, tmp_path: Path) -> None:
 
         for i in range(5):
             put(i, gone=["x"] * 100)
-        machine = db._open.table("u").machine
+        machine = db.context.table("u").machine
         machine.roll(machine.fetch())
         db.sql("ALTER TABLE u DROP COLUMN gone; ALTER TABLE u ADD COLUMN more int8")
         for i in range(5, 10):
@@ -219,6 +219,7 @@ with opened(sys.argv[1]) as db:
 """
 
 
+@pytest.mark.long
 def test_two_at_once_and_killed_in_the_middle(spark: SparkSession, tmp_path: Path) -> None:
     """Another process with a session of its own compacts the same table at the same time; then it is killed with -9."""
     with opened(tmp_path) as db:

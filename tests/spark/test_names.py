@@ -12,9 +12,9 @@ from pyspark.sql import functions as f
 import tidegate
 from tidegate.config import Config
 from tidegate.errors import UnsupportedError
-from tidegate.spark.columns import quoted
-from tidegate.spark.index import PartIndex
-from tidegate.spark.source import register
+from tidegate.spark.data_source import register
+from tidegate.spark.read.file_index import PartIndex
+from tidegate.spark.types import quoted
 
 NAMES = ("a`b", "`", "a.b", 'a"b', "a'b", "a\\b", "${x}", "${env:HOME}", "select", "v0", "variants", "/* a")
 """What ends a quoted name, what separates names, what Spark replaces before it parses, and what our own texts call columns."""
@@ -82,12 +82,12 @@ def shown(db: tidegate.Database, spark: SparkSession) -> DataFrame:
 def check_frame(db: tidegate.Database, spark: SparkSession) -> None:
     """Rows, filters that prune, and what EXPLAIN says."""
     assert sorted(map(tuple, shown(db, spark).collect())) == [expected(1), expected(2)]
-    df, before = db.table(NAME, spark), db._open.metrics.value("parts", what="read")
+    df, before = db.table(NAME, spark), db.context.metrics.value("parts", what="read")
     for i, name in enumerate(NAMES):
         df = df.where(f.col(quoted(name)) == f"t2.{i}").where(f.col(f"r.{quoted(name)}") > 1.9)
     assert df.count() == 1
-    assert db._open.metrics.value("parts", what="read") - before == 1
-    assert db._open.metrics.value("translation_failures") == 0
+    assert db.context.metrics.value("parts", what="read") - before == 1
+    assert db.context.metrics.value("translation_failures") == 0
     assert "tidegate:/" in df._jdf.queryExecution().toString()
 
 

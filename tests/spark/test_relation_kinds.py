@@ -17,10 +17,10 @@ import tidegate
 from tests.spark.reading import bag, every_type, ours, parts_read
 from tidegate.config import Config
 from tidegate.errors import TidegateError, UnsupportedError
-from tidegate.shard.change import Configure
-from tidegate.shard.validity import OPTION
-from tidegate.spark.meeting import meeting
-from tidegate.spark.relation import pin
+from tidegate.spark.read.relation import pin
+from tidegate.spark.read.retraction_candidates import retraction_candidates
+from tidegate.storage.shard import shard_options
+from tidegate.storage.shard.changes import Configure
 
 
 @pytest.fixture
@@ -89,15 +89,15 @@ def test_only_parts_that_a_retraction_may_meet_are_added_up(
             {"day": [dt.date(2024, 1, day + 1)] * 5, "id": [*range(5)], "note": ["x", None] * 2 + ["y"]},
         )
     db.sql("DELETE FROM days WHERE day = DATE '2024-01-07' AND id < 2")
-    relation = pin(db._open, "days")
-    assert np.flatnonzero(meeting(relation.pinned.snapshot)).tolist() == [6, 20]
+    relation = pin(db.context, "days")
+    assert np.flatnonzero(retraction_candidates(relation.index.snapshot)).tolist() == [6, 20]
     df = relation.frame(spark)
     assert df.count() == 98
     assert sorted(parts_read(df.where("day > DATE '2024-01-15'"))) == [0, 5]
     assert sorted(parts_read(df.where("day = DATE '2024-01-07'"))) == [0, 2]
     assert df.where("day = DATE '2024-01-07'").count() == 3
     same(db, spark, "days")
-    relation.pinned.snapshot.close()
+    relation.index.snapshot.close()
 
 
 def test_parts_of_older_schemas_are_read_by_the_ids_of_columns(
@@ -136,8 +136,8 @@ def test_columns_that_differ_in_case_only(db: tidegate.Database, spark: SparkSes
 
 def test_rows_that_end_by_themselves(db: tidegate.Database, spark: SparkSession) -> None:
     db.sql("CREATE TABLE v (id int8, lower int8, upper int8)")
-    shard = db._open.table("v")
-    shard.machine.change(lambda _: Configure({OPTION: [1, 2]}))
+    shard = db.context.table("v")
+    shard.machine.update(lambda _: Configure({shard_options.VALIDITY: [1, 2]}))
     db.append("v", {"id": [1, 2, 3], "lower": [0, 0, 0], "upper": [15, 25, None]}, at=10)
     db.append("v", {"id": [4], "lower": [0], "upper": [100]}, at=20)
     same(db, spark, "v", 10)

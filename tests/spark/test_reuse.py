@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 import tidegate
 from tests.spark.reading import parts_read
 from tidegate.config import Config
-from tidegate.spark import index as indexes
-from tidegate.spark.pinned import Pinned
+from tidegate.spark.read import file_index as indexes
+from tidegate.spark.read.snapshot_index import SnapshotIndex
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_our_failures_never_lose_rows(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    df, metrics = db.table("t", spark), db._open.metrics
+    df, metrics = db.table("t", spark), db.context.metrics
 
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError("a bug of ours")
@@ -119,18 +119,18 @@ def test_our_failures_never_lose_rows(
     assert metrics.value("translation_failures") > 0
     assert "a filter is not used" in caplog.text
     with monkeypatch.context() as patch:
-        patch.setattr(Pinned, "_verdicts", broken)
+        patch.setattr(SnapshotIndex, "_compute", broken)
         assert df.where("id < 6").count() == 6
     assert metrics.value("prune_failures") > 0
     with monkeypatch.context() as patch:
-        patch.setattr(Pinned, "uris", broken)
+        patch.setattr(SnapshotIndex, "uris", broken)
         with pytest.raises(Exception, match="a bug of ours"):
             df.where("id < 7").count()
     assert df.where("id < 7").count() == 7
 
 
 def test_pruned_parts_are_counted_and_audited(db: tidegate.Database, spark: SparkSession) -> None:
-    metrics = db._open.metrics
+    metrics = db.context.metrics
     before = {what: metrics.value("parts", what=what) for what in ("considered", "pruned", "read", "audited")}
     assert db.table("t", spark).where("id + 1 > 31").count() == 9
     after = {what: metrics.value("parts", what=what) - count for what, count in before.items()}
@@ -142,16 +142,16 @@ def test_statistics_that_lie_are_found_out(
     db: tidegate.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     df = db.table("t", spark)
-    monkeypatch.setattr(Pinned, "_verdicts", _swapped(Pinned._verdicts))
+    monkeypatch.setattr(SnapshotIndex, "_compute", _swapped(SnapshotIndex._compute))
     with pytest.raises(Exception, match=r"statistics of .* are wrong"):
         df.where("id >= 10 and id < 20").count()
-    assert db._open.metrics.value("audit_failures") == 1
+    assert db.context.metrics.value("audit_failures") == 1
 
 
 def _swapped(original: Any) -> Any:
     """Verdicts of the wrong parts."""
 
-    def verdicts(self: Pinned, conditions: Any) -> Any:
+    def verdicts(self: SnapshotIndex, conditions: Any) -> Any:
         plan, found = original(self, conditions)
         return plan, replace(found, verdict=found.verdict[::-1])
 

@@ -1,6 +1,6 @@
 """Our own scan in Spark's tasks: the rows are those of the local path, whatever the types, the history, and the settings.
 
-Parts here are small; `here=False` sends them to tasks all the same, and `SMALLEST` is set so that there are several.
+Parts here are small; `in_driver=False` still sends them to tasks, and `MIN_PARTITION_BYTES` is set so that there are several.
 """
 
 from __future__ import annotations
@@ -23,45 +23,43 @@ from pyspark.sql import DataFrame, SparkSession
 import tidegate
 from tests import servers
 from tests.laws.poison import corpus, with_nulls
+from tidegate.context import CatalogSnapshot, Context
 from tidegate.database import Database
 from tidegate.errors import EvaluationError, PlanError, StoreError
-from tidegate.expr.types import SCALARS, Kind
-from tidegate.plan.mfp import identity
-from tidegate.scan.answer import answer
-from tidegate.scan.prune import prune
-from tidegate.scan.question import Question
-from tidegate.scan.sort import Shape
-from tidegate.session.lake import Lake, Seen
-from tidegate.shard.reader import Snapshot, snapshot
-from tidegate.spark import scan
+from tidegate.expr.model.types import SCALARS, Kind
+from tidegate.plan import MapFilterProject
+from tidegate.query import ResultShape, ScanRequest, answer
+from tidegate.query.prune import prune
 from tidegate.spark.arrow import from_spark
-from tidegate.spark.failure import told
-from tidegate.spark.scan import frame, keep, suits
-from tidegate.sql import bind
+from tidegate.spark.read import late_scan as scan
+from tidegate.spark.read.late_scan import fits_tasks, hold_snapshot, scan_frame
+from tidegate.spark.task_errors import tidegate_error
+from tidegate.sql.bind import query as bind
+from tidegate.storage.shard.snapshot import Snapshot, open_snapshot
 
 NOW = 1_800_000_000_000
 
 
 @pytest.fixture
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    monkeypatch.setattr(scan, "SMALLEST", 1)
+    monkeypatch.setattr(scan, "MIN_PARTITION_BYTES", 1)
     with tidegate.open(tmp_path / "lake") as found:
         yield found
 
 
-def lake_of(db: Database) -> Lake:
-    found = db._lake
+def lake_of(db: Database) -> Context:
+    found = db.context
     assert found is not None
     return found
 
 
 def asked(db: Database, spark: SparkSession, sql: str, **how: Any) -> tuple[DataFrame, Snapshot]:
-    seen = Seen(lake_of(db))
-    bound = bind.query(sql, seen, NOW)
+    seen = CatalogSnapshot(lake_of(db))
+    bound = bind.bind_query(sql, seen, NOW)
     assert bound.source is not None
-    pinned = snapshot(seen.tables[bound.source][0])
-    how.setdefault("here", False)
-    return frame(spark, lake_of(db), pinned, bound.mfp, bound.names, NOW, **how), pinned
+    pinned = open_snapshot(seen.tables[bound.source][0])
+    how.setdefault("in_driver", False)
+    return scan_frame(spark, lake_of(db), pinned, bound.mfp, bound.names, NOW, **how), pinned
 
 
 def rows(df: DataFrame, db: Database, sql: str) -> list[str]:
@@ -107,7 +105,7 @@ def test_every_type(db: Database, spark: SparkSession) -> None:
     found, _ = asked(db, spark, sql)
     assert found.rdd.getNumPartitions() > 1
     assert rows(found, db, sql) == expected(db, sql)
-    here, _ = asked(db, spark, sql, here=True)
+    here, _ = asked(db, spark, sql, in_driver=True)
     assert rows(here, db, sql) == expected(db, sql)
 
 
@@ -151,12 +149,12 @@ def test_plans_run_in_tasks(db: Database, spark: SparkSession) -> None:
 
 def _local(db: Database, sql: str) -> list[str]:
     """The same in this process, at the same time."""
-    seen = Seen(lake_of(db))
-    bound = bind.query(sql, seen, NOW)
+    seen = CatalogSnapshot(lake_of(db))
+    bound = bind.bind_query(sql, seen, NOW)
     assert bound.source is not None
-    with snapshot(seen.tables[bound.source][0]) as pinned:
+    with open_snapshot(seen.tables[bound.source][0]) as pinned:
         plan = bound.mfp.at(NOW).optimise()
-        question = Question(pinned, plan, bound.names, Shape(), NOW, lake_of(db).config)
+        question = ScanRequest(pinned, plan, bound.names, ResultShape(), NOW, lake_of(db).config)
         table = answer(question).arrow()
     return sorted(map(repr, zip(*(column.to_pylist() for column in table.columns), strict=True)))
 
@@ -171,7 +169,7 @@ def test_rows_meet_their_retractions(
         found, pinned = asked(db, spark, sql)
         with pinned:
             assert rows(found, db, sql) == _local(db, sql), sql
-    monkeypatch.setattr(scan, "TOGETHER", 10)
+    monkeypatch.setattr(scan, "MAX_CONSOLIDATED_BYTES", 10)
     with pytest.raises(PlanError, match="too large for one task"):
         asked(db, spark, "SELECT id FROM t")
 
@@ -184,11 +182,11 @@ def test_pages_and_bitmaps_in_tasks(db: Database, spark: SparkSession) -> None:
         texts = [f"{i * 7919 % 50_021:x} text" for i in ids.tolist()]
         db.append("wide", {"id": ids, "k": ids % 1000, "s": texts, "t": texts, "x": ids / 3})
     sql = "SELECT id, s, t, x FROM wide WHERE k = 17 AND s LIKE '%1%' AND (x * 3)::int8 % 2 = 1"
-    seen = Seen(lake_of(db))
-    bound = bind.query(sql, seen, NOW)
-    with snapshot(seen.tables["wide"][0]) as pinned:
+    seen = CatalogSnapshot(lake_of(db))
+    bound = bind.bind_query(sql, seen, NOW)
+    with open_snapshot(seen.tables["wide"][0]) as pinned:
         plan = bound.mfp.at(NOW).optimise()
-        question = Question(pinned, plan, bound.names, Shape(), NOW, lake_of(db).config)
+        question = ScanRequest(pinned, plan, bound.names, ResultShape(), NOW, lake_of(db).config)
         pruned = prune(pinned, plan, NOW, use=True)
         assert scan._plans(question, pruned)[0][1], "it is read in stages"
         assert all(part.tail for part in pinned.parts()), "the parts have tables of pages"
@@ -202,11 +200,11 @@ def test_pages_and_bitmaps_in_tasks(db: Database, spark: SparkSession) -> None:
 
 def test_no_column_is_counted(db: Database, spark: SparkSession) -> None:
     filled(db)
-    seen = Seen(lake_of(db))
-    bound = bind.query("SELECT 1 FROM t WHERE id < 700", seen, NOW)
-    with snapshot(seen.tables["t"][0]) as pinned:
+    seen = CatalogSnapshot(lake_of(db))
+    bound = bind.bind_query("SELECT 1 FROM t WHERE id < 700", seen, NOW)
+    with open_snapshot(seen.tables["t"][0]) as pinned:
         bare = bound.mfp.project(())
-        found = frame(spark, lake_of(db), pinned, bare, [], NOW, here=False)
+        found = scan_frame(spark, lake_of(db), pinned, bare, [], NOW, in_driver=False)
         assert (found.columns, found.count()) == ([], 702)
 
 
@@ -215,15 +213,13 @@ def test_a_row_that_fails(db: Database, spark: SparkSession) -> None:
     found, _ = asked(db, spark, "SELECT 10 / (id - 777), s FROM t WHERE id > 3")
     with pytest.raises(PySparkException) as failed:
         found.collect()
-    error = told(failed.value)
+    error = tidegate_error(failed.value)
     assert isinstance(error, EvaluationError)
     assert str(error) == "division by zero\nin the row id = 777, s = 'row 777'"
     with pytest.raises(EvaluationError, match="division by zero"):
-        asked(db, spark, "SELECT 10 / (id - 777) FROM t", here=True)
-    assert told(
-        ValueError("tidegate.errors.StoreError: gone\nhint: look\n\tat java")
-    )  # of any exception's text
-    assert told(ValueError("something else")) is None
+        asked(db, spark, "SELECT 10 / (id - 777) FROM t", in_driver=True)
+    assert error.row == {"id": 777, "s": "row 777"}
+    assert tidegate_error(ValueError("something else")) is None
 
 
 def test_a_part_that_is_gone(db: Database, spark: SparkSession, tmp_path: Path) -> None:
@@ -232,7 +228,7 @@ def test_a_part_that_is_gone(db: Database, spark: SparkSession, tmp_path: Path) 
     (tmp_path / "lake" / pinned.parts()[2].name).unlink()
     with pytest.raises(PySparkException) as failed:
         found.collect()
-    error = told(failed.value)
+    error = tidegate_error(failed.value)
     assert isinstance(error, StoreError)
     assert pinned.parts()[2].name in str(error)
 
@@ -241,7 +237,7 @@ def test_in_memory(spark: SparkSession) -> None:
     with tidegate.open("memory://") as db:
         filled(db)
         for sql in QUERIES:
-            found, pinned = asked(db, spark, sql, here=None)
+            found, pinned = asked(db, spark, sql, in_driver=None)
             with pinned:
                 assert rows(found, db, sql) == _local(db, sql), sql
 
@@ -250,7 +246,7 @@ def test_a_bucket(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tasks open the store by themselves, with the credentials of the URL; these are shown nowhere."""
-    monkeypatch.setattr(scan, "SMALLEST", 1)
+    monkeypatch.setattr(scan, "MIN_PARTITION_BYTES", 1)
     try:
         options = servers.s3()
     except servers.Missing as missing:
@@ -279,7 +275,7 @@ def test_credentials_are_not_shown(
 def test_the_snapshot_lives_as_long_as_the_plan(db: Database, spark: SparkSession) -> None:
     filled(db)
     found, pinned = asked(db, spark, "SELECT id FROM t WHERE id < 10")
-    keep(found, pinned)
+    hold_snapshot(found, pinned)
     alive = weakref.ref(pinned)
     del pinned
     child = found.where("id > 3")
@@ -312,9 +308,9 @@ def test_splits_are_cut_by_bytes(db: Database, spark: SparkSession, monkeypatch:
     found, pinned = asked(db, spark, "SELECT id FROM t")
     sizes = [part.size for part in pinned.parts()]
     assert found.rdd.getNumPartitions() > 1
-    monkeypatch.setattr(scan, "SMALLEST", 1 << 30)
-    monkeypatch.setattr(scan, "SPLIT", sum(sizes) + 1)
+    monkeypatch.setattr(scan, "MIN_PARTITION_BYTES", 1 << 30)
+    monkeypatch.setattr(scan, "MAX_PARTITION_BYTES", sum(sizes) + 1)
     found, _ = asked(db, spark, "SELECT id FROM t")
     assert found.rdd.getNumPartitions() == 1
-    plan = identity([column.type for column in pinned.schema.columns])
-    assert suits(pinned, prune(pinned, plan, NOW, use=True))
+    plan = MapFilterProject.identity([column.type for column in pinned.schema.columns])
+    assert fits_tasks(pinned, prune(pinned, plan, NOW, use=True))

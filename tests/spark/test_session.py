@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidegate.spark import session as sessions
-from tidegate.spark.query import own_session
+from tidegate.spark.engine.query import query_session
 
 
 def test_the_active_session_is_taken(spark: SparkSession) -> None:
@@ -37,12 +37,12 @@ def test_a_thread_without_a_session_takes_the_one_that_runs_and_changes_nothing(
 
 def test_a_session_of_ours_is_never_taken_for_the_users(spark: SparkSession) -> None:
     """pyspark has one active session for all threads, and another thread's query may have left its own there."""
-    own = sessions.beside(spark)
+    own = sessions.sibling_session(spark)
     own.createDataFrame([(1,)], "x int")
     try:
         assert SparkSession.getActiveSession() is own
         assert sessions.session() is spark
-        with own_session(sessions.session()):
+        with query_session(sessions.session()):
             pass
         assert SparkSession.getActiveSession() is spark
     finally:

@@ -16,9 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
-from tidegate.scan.watch import Watch
-from tidegate.spark import query_scan
-from tidegate.spark.query_scan import FORCED, Reader
+from tidegate.query.cancellation import CancelToken
+from tidegate.spark.engine import scans as query_scan
+from tidegate.spark.engine.scans import FORCED_READER, Reader
 
 READERS: tuple[Reader, ...] = ("local", "index", "late")
 SLOW = "SELECT count(*) FROM big a, big b WHERE a.x * b.x + a.id > 1000000"
@@ -43,11 +43,11 @@ def db(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @contextmanager
 def read_by(reader: Reader | None) -> Iterator[None]:
-    token = FORCED.set(reader)
+    token = FORCED_READER.set(reader)
     try:
         yield
     finally:
-        FORCED.reset(token)
+        FORCED_READER.reset(token)
 
 
 def test_the_small_side_prunes_the_other(db: tidegate.Database) -> None:
@@ -93,7 +93,7 @@ def test_how_a_scan_is_read_is_a_matter_of_cost(
         return [line.rpartition(" ")[2] for line in text.splitlines() if "reader:" in line]
 
     assert readers("SELECT 1 FROM big a, small s WHERE a.id > s.id") == ["local", "local"]
-    monkeypatch.setattr(query_scan, "LITTLE", 0)
+    monkeypatch.setattr(query_scan, "MAX_LOCAL_BYTES", 0)
     assert readers("SELECT a.x FROM big a, small s WHERE a.id > s.id") == ["index", "index"]
     assert readers("SELECT a.x FROM big a, small s WHERE a.id > s.id AND a.j ->> 'k' = '3'") == [
         "late",
@@ -256,7 +256,7 @@ def test_more_than_is_collected_is_read_partition_by_partition(
 ) -> None:
     sql = "SELECT a.id, s.name, a.id % 7 AS k FROM big a JOIN small s ON a.id <> s.id ORDER BY a.id, s.name"
     whole = db.sql(sql).rows()
-    monkeypatch.setattr("tidegate.spark.query.READY", 20_000)
+    monkeypatch.setattr("tidegate.spark.engine.query.MAX_COLLECTED_BYTES", 20_000)
     result = db.sql(sql)
     assert result.live
     batches = result.batches()
@@ -294,7 +294,7 @@ def test_without_pyspark(db: tidegate.Database, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_query_can_be_stopped(db: tidegate.Database, spark: SparkSession) -> None:
-    watch = Watch()
+    watch = CancelToken()
     threading.Timer(1.0, watch.cancel).start()
     with pytest.raises(tidegate.CancelledError, match="was cancelled"):
         db.sql(SLOW, watch=watch)

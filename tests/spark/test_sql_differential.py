@@ -29,8 +29,8 @@ from pyspark.sql import SparkSession
 import tidegate
 from tests import servers
 from tests.spark.general import ORDERED, QUERIES, TABLES, batches, plain, random_query, rows
-from tidegate.scan.values import Interval
-from tidegate.spark.query_scan import FORCED, Reader
+from tidegate.query.python_values import Interval
+from tidegate.spark.engine.scans import FORCED_READER, Reader
 
 LONG = "TIDEGATE_GENERAL" in os.environ
 READERS: tuple[Reader, ...] = ("local", "index", "late")
@@ -55,7 +55,7 @@ class Both:
 
     def ours(self, sql: str, reader: Reader, reduction: bool) -> list[tuple[Any, ...]]:
         """What we answer."""
-        FORCED.set(reader)
+        FORCED_READER.set(reader)
         result = self.db.sql(f"{sql} OPTIONS (join_reduction = {'on' if reduction else 'off'})")
         assert result.path in ("spark", "local", "metadata")
         kinds = [type_.kind.value for type_ in result.types]
@@ -147,6 +147,7 @@ def ask_all(both: Both, queries: list[str], *, ordered: bool = False) -> None:
     assert not wrong, f"{len(wrong)} of {len(jobs)} differ:\n" + "\n".join(wrong)
 
 
+@pytest.mark.long
 def test_queries_of_every_shape(both: Both) -> None:
     ask_all(both, QUERIES)
 

@@ -21,7 +21,7 @@ from tidegate import Database
 from tidegate.clock import SystemClock
 from tidegate.errors import BindError, EvaluationError, StoreError, TidegateError, TimeError, TypeMismatch
 from tidegate.spark import register
-from tidegate.spark.failure import told
+from tidegate.spark.task_errors import tidegate_error
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def refused(df: DataFrame, path: object, mode: str = "append", **options: object
     """The error of ours that a write fails with."""
     with pytest.raises(Exception) as failed:  # noqa: PT011  # Spark wraps it in several classes
         write(df, path, mode, **options)
-    error = told(failed.value)
+    error = tidegate_error(failed.value)
     assert error is not None, failed.value
     return error
 
@@ -116,6 +116,7 @@ def test_read_by_path(db: Database, spark: SparkSession, tmp_path: Path) -> None
             spark.read.format("tidegate").option(option, value).load(path).collect()
 
 
+@pytest.mark.long
 def test_many_tiny_partitions_are_few_parts(db: Database, spark: SparkSession, tmp_path: Path) -> None:
     df = spark.range(0, 2000, numPartitions=400).selectExpr("id", "concat('n', id) AS name")
     write(df, tmp_path / "lake:t")
@@ -132,7 +133,7 @@ def test_parts_of_the_wanted_size_sorted_by_cluster(
     assert db.sql("SELECT count(*), count(DISTINCT k), max(k) FROM c").rows() == [(40_000, 40_000, 39_999)]
     parts = db.status().collections["c"].parts
     assert 2 <= parts <= 8, parts
-    for table in db._open.table("c").machine.fetch().parts.tables(["name", "order"]):
+    for table in db.context.table("c").machine.fetch().parts.tables(["name", "order"]):
         for name, order in zip(table["name"].to_pylist(), table["order"].to_pylist(), strict=True):
             values = pq.read_table(tmp_path / "lake" / name)["k"].to_pylist()
             assert values == sorted(values)
@@ -159,7 +160,7 @@ def test_what_does_not_fit_is_refused(db: Database, spark: SparkSession, tmp_pat
         'column "id" (int8) is missing',
         'rename "iD" to "id"',
         '"name" is text',
-        "gives bigint",
+        "has bigint",
         '"extra" (int)',
     ):
         assert told_of in str(error)
@@ -175,7 +176,7 @@ def test_values_that_do_not_fit_are_refused(db: Database, spark: SparkSession, t
         spark.sql("SELECT 1.5D n, map('a', 1) j, 'x' u, 1 w, current_timestamp() s"), tmp_path / "lake:typed"
     )
     assert isinstance(error, TypeMismatch)
-    for told_of in ("numeric(4,1)", "gives double", "decimal(4,1)", "to_json", "timestamp_ntz"):
+    for told_of in ("numeric(4,1)", "has double", "decimal(4,1)", "to_json", "timestamp_ntz"):
         assert told_of in str(error)
     ok = "CAST(1 AS decimal(20,3)) n, '{{}}' j, '{u}' u, {w} w, timestamp_ntz'2024-01-01 00:00:00' s"
     a_uuid = str(uuid.UUID(int=7))
@@ -295,7 +296,7 @@ def test_writers_at_once(db: Database, spark: SparkSession, tmp_path: Path) -> N
     for thread in threads:
         thread.join(timeout=120)
     assert failures == []
-    tables = db._open.table("t").machine.fetch().parts.tables(["first"])
+    tables = db.context.table("t").machine.fetch().parts.tables(["first"])
     overwritten = 0
     for at in sorted({time for table in tables for time in table["first"].to_pylist()}):
         counts = dict(db.sql("SELECT id / 1000, count(*) FROM t GROUP BY id / 1000", as_of=at).rows())

@@ -16,9 +16,9 @@ import pytest
 
 import tidegate
 from tidegate.boundary import callback, guarded, public, trace
-from tidegate.scan.result import Result
-from tidegate.session.ingest import Ingesting, Ingestion
-from tidegate.session.querymap import Maps
+from tidegate.ingest.runtime import Ingestion, IngestionGroup
+from tidegate.query.result import Result
+from tidegate.statements.preview.query_map import Maps
 
 
 @public
@@ -119,13 +119,13 @@ def test_every_public_method_is_guarded(kind: type) -> None:
 def test_methods_of_ingestions_are_guarded() -> None:
     for name in ("progress", "stop", "wait"):
         assert vars(Ingestion)[name].__code__ is guarded(len).__code__
-        assert callable(vars(Ingesting)[name])
+        assert callable(vars(IngestionGroup)[name])
 
 
 def test_a_query_that_fails_inside(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """The statement's record and the trace have the same id, and the metrics say that it was our fault."""
     with tidegate.open("memory://") as db:
-        monkeypatch.setattr("tidegate.session.query.select", lambda *_: {}["s3cret"])
+        monkeypatch.setattr("tidegate.statements.select.select", lambda *_: {}["s3cret"])
         with caplog.at_level(logging.INFO, "tidegate"), pytest.raises(tidegate.InternalError) as caught:
             db.sql("SELECT 's3cret'")
         known = [one.tidegate for one in caplog.records]  # type: ignore[attr-defined]  # ours

@@ -18,6 +18,8 @@ import pytest
 
 from tests import servers
 
+pytestmark = pytest.mark.slow
+
 BEFORE = """
 import os, signal, subprocess, sys, threading, multiprocessing
 import pyarrow as pa
@@ -169,7 +171,7 @@ def test_fork(name: str, place: str, tmp_path: Path) -> None:
 
 SESSIONS = """
 import os, sys, threading
-from tidegate.store.sql import PostgresConsensus
+from tidegate.storage.consensus.sql import PostgresConsensus
 log = PostgresConsensus(sys.argv[1], sys.argv[2])
 log.compare_and_set("k", None, b"1")
 session = lambda: log._run("SELECT pg_backend_pid()")[0][0][0]
@@ -209,8 +211,7 @@ LIBRARIES = """
 import os, sys, threading
 import numpy as np, pyarrow as pa
 import tidegate
-from tidegate.expr import find
-from tidegate.shard import heart
+from tidegate.expr.primitives import text_search as find
 
 db = tidegate.open(sys.argv[1])
 db.sql("CREATE TABLE t (i int8, s text)")
@@ -221,9 +222,9 @@ views = pa.array(rows["s"].tolist()).cast(pa.string_view())
 
 def look():
     found = db.sql("SELECT i, s FROM t WHERE s LIKE '%777%' AND i % 3 = 0").rows()
-    numbers, texts = find.holding(views, "777")
-    caught = find.captured(texts, r"the (n[a-z]+) ([0-9])").to_pylist()
-    return found, numbers.tolist(), texts.to_pylist(), caught, find.matches(texts, "777 in|77 i").tolist()
+    numbers, texts = find.rows_containing(views, "777")
+    caught = find.capture_group(texts, r"the (n[a-z]+) ([0-9])").to_pylist()
+    return found, numbers.tolist(), texts.to_pylist(), caught, find.matches_regex(texts, "777 in|77 i").tolist()
 
 wanted = look()
 assert "polars" in sys.modules
@@ -232,7 +233,7 @@ child = os.fork()
 if child == 0:
     assert look() == wanted
     assert db.sql("SELECT sum(i) FROM t").rows() == [(n * (n - 1) // 2,)]
-    assert [t.name for t in threading.enumerate() if t.name == heart._heart[0].name]
+    assert [t.name for t in threading.enumerate() if t.name == "tidegate leases"]
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
 assert look() == wanted
@@ -249,7 +250,7 @@ OBJECTS = """
 import os, sys
 import obstore.store
 from tidegate.errors import StoreError
-from tidegate.store.object import ObjectBlob
+from tidegate.storage.blob.object_store import ObjectBlob
 store = obstore.store.LocalStore(sys.argv[1])
 blob = ObjectBlob(store, "x://y", once=store)
 blob.put("a", b"1")

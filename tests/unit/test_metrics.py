@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import tidegate
 from tidegate import logs
 from tidegate.metrics import BUCKETS, Metrics
-from tidegate.stats.summary import Summary
+from tidegate.storage.stats.part_stats import PartStats
 
 
 @pytest.fixture
@@ -102,10 +103,12 @@ def test_appends_are_counted(db: tidegate.Database) -> None:
 
 def test_a_failed_audit_is_counted(db: tidegate.Database) -> None:
     assert one(db, "audit_failures_total") == 0
-    shard = db._open.table("t")
-    honest = shard.describe
-    shard.describe = lambda schema, columns: honest(schema, [columns[0].take([1, 1]), *columns[1:]])
-    shard.append({"id": [7, 900], "s": ["a", "b"]})
+    shard = db.context.table("t")
+
+    def lying(schema: Any, columns: list[Any]) -> PartStats:
+        return shard.describe(schema, [columns[0].take([1, 1]), *columns[1:]])
+
+    replace(shard, describe=lying).append({"id": [7, 900], "s": ["a", "b"]})
     with pytest.raises(tidegate.CorruptError):
         db.sql("SELECT s FROM t WHERE id = 7")
     assert one(db, "audit_failures_total") == 1
@@ -117,11 +120,13 @@ def test_trimmed_and_unreadable_statistics_are_counted(db: tidegate.Database) ->
     db.append("t", {"id": [1], "s": ["long " * 20]})
     assert one(db, "statistics_trimmed_total", what="parts") >= 1
     assert one(db, "statistics_trimmed_total", what="bytes") > 0
-    shard = db._open.table("t")
-    shard.describe = lambda schema, columns: Summary(b"\x63 made by nobody", b"")
-    shard.append({"id": [2], "s": ["x"]})
+    shard = db.context.table("t")
+    replace(shard, describe=lambda *_: PartStats(b"\x63 made by nobody", b"")).append({"id": [2], "s": ["x"]})
     assert db.sql("SELECT s FROM t WHERE id = 2").rows() == [("x",)]
     assert one(db, "statistics_unreadable_total", why="damaged") >= 1
+    with tidegate.open("memory://") as other:
+        names = {name for name, _ in values(other)}
+        assert not names & {"tidegate_statistics_unreadable_total", "tidegate_statistics_trimmed_total"}
 
 
 def test_databases_do_not_share_numbers(db: tidegate.Database) -> None:

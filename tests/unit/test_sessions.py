@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tidegate
-from tidegate.config import Config, Scope
-from tidegate.serve.desk import Desk
-from tidegate.session.settings import spelled
-from tidegate.shard.heart import LEAST_S, _Heart
+from tidegate.config import Config, SettingScope
+from tidegate.server.gateway import Gateway
+from tidegate.settings import spelled
+from tidegate.storage.shard.leases.keeper import MIN_INTERVAL_S, RenewalThread
 
-DATABASE = [name for name, scope in Config.scopes().items() if scope is Scope.DATABASE]
+DATABASE = [name for name, scope in Config.scopes().items() if scope is SettingScope.DATABASE]
 VALUES = {"statement_timeout_ms": "60000", "max_result_bytes": "1000000"}
 OTHER = {bool: "off", int: "1", float: "1"}
 
@@ -39,12 +44,12 @@ def fresh(path: Path) -> tidegate.Database:
 
 def shard_config(db: tidegate.Database, name: str = "t") -> Config:
     """The settings that the open shard works with."""
-    return db._open.collection(name).config
+    return db.context.collection(name).config
 
 
 def has_statistics(db: tidegate.Database, name: str = "t") -> list[bool]:
     """Of each part, whether statistics were collected."""
-    state = db._open.collection(name).machine.fetch()
+    state = db.context.collection(name).machine.fetch()
     return [
         bool(stats) for table in state.parts.tables(["stats"]) for stats in table.column("stats").to_pylist()
     ]
@@ -55,8 +60,8 @@ def has_statistics(db: tidegate.Database, name: str = "t") -> list[bool]:
 
 def test_a_read_only_client_cannot_change_what_concerns_everybody(tmp_path: Path) -> None:
     with fresh(tmp_path / "lake") as db:
-        desk = Desk(db, write=False)
-        client = desk.client()
+        gateway = Gateway(db, write=False)
+        client = gateway.client()
         for statement in ("SET lease_ms = 1", "SET sweep_grace_ms = 0"):
             with pytest.raises(tidegate.BindError, match="is a setting of the database") as caught:
                 client.sql(statement)
@@ -64,7 +69,7 @@ def test_a_read_only_client_cannot_change_what_concerns_everybody(tmp_path: Path
             assert caught.value.position is not None
         assert client.sql("SELECT count(*) FROM t").rows() == [(3,)]
         assert shard_config(db) == Config()
-        desk.close()
+        gateway.close()
 
 
 @pytest.mark.parametrize("name", DATABASE)
@@ -112,12 +117,11 @@ def test_the_heart_follows_the_databases_lease(db: tidegate.Database) -> None:
     """A lease that became shorter is renewed in time, and one of no length does not keep a core busy."""
     gc.collect()  # shards of other tests, which have leases of their own
     db.sql("SELECT a FROM t")
-    for lease_ms, wait_s in ((400, 0.1), (0, LEAST_S), (200_000, 50.0)):
+    for lease_ms, wait_s in ((400, 0.1), (0, MIN_INTERVAL_S), (200_000, 50.0)):
         db.set("lease_ms", lease_ms)
-        beating = [thread for thread in threading.enumerate() if isinstance(thread, _Heart)]
-        assert [thread.interval_s for thread in beating if db._open.collection("t") in thread.shards] == [
-            wait_s
-        ]
+        threads = [thread for thread in threading.enumerate() if isinstance(thread, RenewalThread)]
+        machine = db.context.collection("t").machine
+        assert [t.work.interval_s for t in threads if machine in t.work.machines] == [wait_s]
 
 
 # ---------------------------------------------------------------- what is a client's own
@@ -130,15 +134,15 @@ def test_every_other_setting_is_the_sessions_own(db: tidegate.Database) -> None:
         for name in own:
             value = VALUES.get(name) or OTHER[type(getattr(Config(), name))]
             one.sql(f"SET {name} = {value}")
-            assert one.sql(f"SHOW {name}").text() == spelled(getattr(one._open.config, name)) != ""
-            assert getattr(one._open.config, name) != getattr(Config(), name) or name == "read_threads"
+            assert one.sql(f"SHOW {name}").text() == spelled(getattr(one.context.config, name)) != ""
+            assert getattr(one.context.config, name) != getattr(Config(), name) or name == "read_threads"
             for untouched in (other, db):
-                assert untouched._open.config == Config()
+                assert untouched.context.config == Config()
         one.sql("SELECT a FROM t; INSERT INTO t VALUES (4)")
         assert shard_config(db) == Config()
         for name in own:
             one.sql(f"RESET {name}")
-        assert one._open.config == Config()
+        assert one.context.config == Config()
 
 
 def test_reset_goes_back_to_the_databases_value(db: tidegate.Database) -> None:
@@ -170,7 +174,7 @@ def test_a_session_stays_within_the_databases_limits(
             session.set("max_result_bytes", 0)  # no limit
         session.set("max_result_bytes", 1_000_000)
         db.set("max_result_bytes", 20_000)  # the limit counts from now on, whatever was set before
-        assert session._open.config.max_result_bytes == 20_000
+        assert session.context.config.max_result_bytes == 20_000
         with pytest.raises(tidegate.BindError, match="read_threads cannot be more than 2"):
             session.set("read_threads", 0)  # as many as there are cores
 
@@ -192,14 +196,14 @@ def test_closing_a_session_harms_nobody(db: tidegate.Database) -> None:
     db.sql("CREATE SOURCE g FROM GENERATOR orders (ROWS 1000000, RATE 10)")
     running = db.ingest("g", spark=False)
     try:
-        shard = db._open.collection("t")
+        machine = db.context.collection("t").machine
         other = db.session()
         with db.session() as session:
             assert session.sql("SELECT count(*) FROM t").rows() == [(3,)]
-        assert db._open.collection("t") is shard
+        assert db.context.collection("t").machine is machine
         assert other.sql("SELECT count(*) FROM t").rows() == [(3,)]
         assert running.error is None
-        assert db._open.ingesting["g"] is running
+        assert db.context.ingestions["g"] is running
         assert not running.stopping.is_set()
     finally:
         running.stop()
@@ -230,3 +234,47 @@ def test_a_session_keeps_the_database_open(tmp_path: Path) -> None:
         assert session.sql("SELECT count(*) FROM t").rows() == [(3,)]
         with session.session() as inner:
             assert inner.sql("SELECT count(*) FROM t").rows() == [(3,)]
+
+
+def test_a_session_that_is_closed_in_the_middle_of_a_statement_stays_closed(db: tidegate.Database) -> None:
+    session = db.session()
+    done = threading.Event()
+
+    def work() -> None:
+        with suppress(tidegate.StoreError):
+            while not done.is_set():
+                session.set("audit", 0.2)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            for _ in range(2):
+                pool.submit(work)
+            session.close()
+            time.sleep(0.05)
+            done.set()
+    finally:
+        sys.setswitchinterval(interval)
+    with pytest.raises(tidegate.StoreError, match="closed"):
+        session.sql("SELECT 1")
+
+
+def test_a_session_of_a_session_has_no_wider_reach(db: tidegate.Database) -> None:
+    inner = db.session(tidegate.Reach(("/nowhere",))).session()
+    with pytest.raises(tidegate.BindError, match="does not read files there"):
+        inner.sql("CREATE SOURCE f FROM FILES '/etc/*.json' FORMAT JSON")
+
+
+@pytest.mark.parametrize("reach", ["/nowhere", 5])
+def test_what_is_no_reach_is_refused(db: tidegate.Database, reach: Any) -> None:
+    with pytest.raises(tidegate.TypeMismatch):
+        db.session(reach)
+    with pytest.raises(tidegate.TypeMismatch):
+        db.session(tidegate.Reach("/nowhere"))  # type: ignore[arg-type]  # its letters are no folders
+
+
+def test_a_source_without_connections_says_so(db: tidegate.Database) -> None:
+    db.sql("CREATE CONNECTION k TO KAFKA (BROKER 'b:9092')")
+    with pytest.raises(tidegate.BindError, match="FROM GENERATOR takes no CONNECTION"):
+        db.sql("CREATE SOURCE s FROM GENERATOR CONNECTION k (ROWS 5)")

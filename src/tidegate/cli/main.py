@@ -1,25 +1,24 @@
-"""`tidegate`: the command line. Every command is a few lines over the same API that programs use.
+"""The commands of `tidegate`, errors and exit codes.
 
     tidegate sql "SELECT * FROM orders LIMIT 10"        one statement, or several
     tidegate sql -f report.sql --format csv             a file;  tidegate sql < report.sql  does the same
-    tidegate sql                                        a prompt, with history and completion
+    tidegate sql                                        a prompt with history and completion
     tidegate ingest orders_30d --once                   runs sources
     tidegate status --json
 
-The lake is `--lake`, else what TIDEGATE_LAKE says, else the folder `lake`.
+The lake is `--lake`, else TIDEGATE_LAKE, else the folder `lake`.
 
 | exit code | |
 |---|---|
-| 0 | done |
-| 1 | a statement or command failed; stderr says why, with `--json` as one JSON object |
-| 2 | the command line itself is wrong |
+| 0 | success |
+| 1 | a statement or command failed; stderr has the error, with `--json` as a JSON object |
+| 2 | the command line is wrong, or the extra `cli` is missing |
 | 130 | Ctrl-C |
 """
 
 from __future__ import annotations
 
 import dataclasses
-import gc
 import json as jsons
 import os
 import sys
@@ -27,19 +26,19 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
 import tidegate
 from tidegate.boundary import internal, trace
-from tidegate.serve import maintenance
-from tidegate.serve.options import Json, Lake, opened, settle_garbage
-from tidegate.serve.output import Format, show
+from tidegate.cli import maintenance
+from tidegate.cli.options import Json, Lake, enable_garbage_collection, open_lake
+from tidegate.cli.output import Format, print_result
 
 if TYPE_CHECKING:
     from tidegate.database import Database
-    from tidegate.session.ingest_progress import Progress
+    from tidegate.ingest.runtime import IngestionProgress
 
 app = App(
     name="tidegate",
@@ -50,22 +49,23 @@ app = App(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command; its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
+    """Runs a command; returns its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    json = "--json" in arguments or "json" in arguments
     try:
-        app(given, exit_on_error=False, print_error=True, result_action="return_value")
+        app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
     except CycloptsError:
         return 2
     except tidegate.TidegateError as error:
-        _tell(error, json="--json" in given or "json" in given)
+        _print_error(error, json=json)
         return 1
-    except BrokenPipeError:  # `tidegate sql … | head`: whoever read has seen enough
+    except BrokenPipeError:  # `tidegate sql … | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:  # noqa: BLE001  # a fault of the command itself
-        found = internal(error)
-        found.__cause__ = error
-        _tell(found, json="--json" in given or "json" in given)
+    except Exception as error:  # noqa: BLE001  # a bug in the command
+        public = internal(error)
+        public.__cause__ = error
+        _print_error(public, json=json)
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
@@ -73,23 +73,17 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def run() -> NoReturn:
-    """The program `tidegate`. What it imports stays: looking through it for garbage would be a tenth of a cold start."""
-    gc.disable()
-    sys.exit(main())
-
-
-def _tell(error: tidegate.TidegateError, *, json: bool) -> None:
-    """An error, for people or for programs; of a fault of ours also where, as there is no log to look into."""
+def _print_error(error: tidegate.TidegateError, *, json: bool) -> None:
+    """Prints an error as text or JSON; of an internal error also the trace, since there is no log."""
     if isinstance(error, tidegate.InternalError) and error.__cause__ is not None:
         sys.stderr.write(f"{trace(error.__cause__)}\n")
     if not json:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return
-    told = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+    fields = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
     if error.position is not None:
-        told |= {"line": error.line, "column": error.column}  # type: ignore[dict-item]  # numbers beside texts
-    sys.stderr.write(jsons.dumps(told) + "\n")
+        fields |= {"line": error.line, "column": error.column}  # type: ignore[dict-item]  # numbers beside texts
+    sys.stderr.write(jsons.dumps(fields) + "\n")
 
 
 @app.command
@@ -104,7 +98,7 @@ def sql(
     timing: bool = False,
     json: Json = False,
 ) -> None:
-    """Runs SQL: a text, a file, what comes on stdin; or without any of these a prompt.
+    """Run SQL from an argument, a file or stdin; without any of these, open a prompt.
 
     ```
     tidegate sql "CREATE TABLE t (id int8, at timestamptz)"
@@ -116,66 +110,65 @@ def sql(
     Parameters
     ----------
     text
-        One statement, or several with semicolons between. All of them run; each result is printed. Before a text that
-        begins with a comment, write `--`: tidegate sql -- "-- all orders…".
+        One statement, or several separated by semicolons; each result is printed. Write `--` before a text that begins
+        with a comment: tidegate sql -- "-- all orders…".
     file
-        A file of statements.
+        A file with statements.
     format
         How results are printed.
     output
-        A file for the result, instead of the screen. Parquet needs one. It is replaced when all of it is written, and stays as it
-        was if anything fails.
+        Write the result to this file instead of the screen; required for Parquet. The file is replaced once it is complete,
+        and unchanged if anything fails.
     as_of
-        The time to read at, in milliseconds since 1970; for queries alone.
+        The time to read at, in milliseconds since 1970; for queries only.
     timing
         Print how long each statement took.
     """
     form: Format = "json" if json else format
     if form == "parquet" and output is None:
-        raise tidegate.UnsupportedError(
-            "Parquet is not for the screen", hint="-o result.parquet says where to"
-        )
+        raise tidegate.UnsupportedError("Parquet needs an output file", hint="-o result.parquet")
     if text is None and file is None and sys.stdin.isatty():
-        from tidegate.serve.repl import repl
+        from tidegate.cli.repl import repl
 
-        with opened(lake, make=True) as db:
+        with open_lake(lake, make=True) as db:
             repl(db, form)
         return
-    given = text if text is not None else file.read_text() if file is not None else sys.stdin.read()
-    with opened(lake, make=True) as db:
-        _run(db, given, form, output, as_of, timing=timing)
+    statements = text if text is not None else file.read_text() if file is not None else sys.stdin.read()
+    with open_lake(lake, make=True) as db:
+        _run_statements(db, statements, form, output, as_of, timing=timing)
 
 
-def _run(
-    db: Database, given: str, form: Format, output: Path | None, as_of: int | None, *, timing: bool
+def _run_statements(
+    db: Database, text: str, form: Format, output: Path | None, as_of: int | None, *, timing: bool
 ) -> None:
-    """Runs statements, and prints each result as it is there."""
-    from tidegate.sql.lex import pieces
+    """Runs statements one by one, and prints each result."""
+    from tidegate.sql.parse import split_statements
 
     if output is None:
-        for one in pieces(given):
+        for sql_ in split_statements(text):
             began = time.perf_counter()
-            result = db.sql(one, as_of=as_of)
-            show(result, form, began=began if timing else None)
+            result = db.sql(sql_, as_of=as_of)
+            print_result(result, form, began=began if timing else None)
         return
-    from tidegate.serve.export import parquet, replacing
+    from tidegate.server import atomic_write, write_parquet
 
-    with replacing(output) as temporary, ExitStack() as stack:
+    with atomic_write(output) as temporary, ExitStack() as stack:
         out, saved = None, False
         if form != "parquet":
             out = stack.enter_context(temporary.open("w", encoding="utf-8", newline=""))
-        for one in pieces(given):
-            result = db.sql(one, as_of=as_of)
+        for sql_ in split_statements(text):
+            result = db.sql(sql_, as_of=as_of)
             if not result.names:
-                show(result, form)
+                print_result(result, form)
             elif out is not None:
-                show(result, "csv" if form == "table" else form, out)
+                print_result(result, "csv" if form == "table" else form, out)
             elif saved:
                 raise tidegate.UnsupportedError(
-                    f"{output} holds the rows of one statement, and there are more", hint="give each a file"
+                    f"{output} can hold the rows of one statement only",
+                    hint="write each result to its own file",
                 )
             else:
-                parquet(result, temporary)
+                write_parquet(result, temporary)
                 saved = True
 
 
@@ -183,21 +176,21 @@ def _run(
 def explain(
     query: str, *, lake: Lake = "lake", analyze: bool = False, pushdown: bool = False, json: Json = False
 ) -> None:
-    """Says how a query would be answered, and why each part that is read must be.
+    """Show how a query would run, and why each part is read.
 
     ```
     tidegate explain "SELECT id FROM t WHERE at > '2026-01-01'"
-    tidegate explain --pushdown "SELECT …"    each condition: can it leave out parts, and if not, why
-    tidegate explain --analyze "SELECT …"     runs it: rows, bytes and time of each stage
+    tidegate explain --pushdown "SELECT …"    which conditions can skip parts, and why others cannot
+    tidegate explain --analyze "SELECT …"     run it: rows, bytes and time of each stage
     ```
     """
     words = "FILTER PUSHDOWN " if pushdown else "ANALYZE " if analyze else ""
-    with opened(lake) as db:
-        found = db.sql(f"EXPLAIN {words}{query}")
+    with open_lake(lake) as db:
+        result = db.sql(f"EXPLAIN {words}{query}")
         if json:
-            show(found, "json")
+            print_result(result, "json")
         else:
-            sys.stdout.write(found.text() + "\n")
+            sys.stdout.write(result.text() + "\n")
 
 
 @app.command
@@ -208,43 +201,46 @@ def ingest(
     spark: bool = True,
     json: Json = False,
 ) -> None:
-    """Runs sources: those that are named, or all of them; until Ctrl-C, or with `--once` until upstream has nothing new.
+    """Run sources, by name or all of them, until Ctrl-C or with `--once` until they are drained.
 
     ```
     tidegate ingest                         every source
     tidegate ingest orders_30d --once
-    tidegate ingest orders_30d --no-spark   in this process: for small sources, and where there is no Java
+    tidegate ingest orders_30d --no-spark   in this process: for small sources, or without Java
     ```
 
     Parameters
     ----------
     once
-        Ingest what there is now, and end.
+        Ingest what upstream has now, then exit.
     spark
-        Read on Spark, on all cores of this machine or wherever spark-defaults.conf says.
+        Read on Spark: on all cores of this machine, or as spark-defaults.conf says.
     json
-        Print how it is doing as JSON lines, for programs. Else there is a bar on a terminal.
+        Print progress as JSON lines; otherwise a terminal shows a progress bar.
     """
 
-    def told(now: Progress) -> None:
+    def print_progress(now: IngestionProgress) -> None:
         sys.stdout.write(now.json() + "\n")
         sys.stdout.flush()
 
-    with opened(lake) as db:
+    with open_lake(lake) as db:
         running = db.ingest(
-            names or None, once=once, spark=None if spark else False, progress=told if json else None
+            names or None,
+            once=once,
+            spark=None if spark else False,
+            progress=print_progress if json else None,
         )
         try:
             running.wait()
         finally:
             running.stop()
         if not json:
-            _ended(running.progress())
+            _print_summary(running.progress())
 
 
-def _ended(found: Mapping[str, Progress]) -> None:
-    """What sources have brought, one line each."""
-    for name, one in found.items():
+def _print_summary(progress: Mapping[str, IngestionProgress]) -> None:
+    """Prints one line per source: records, rows kept, batches."""
+    for name, one in progress.items():
         sys.stdout.write(
             f"{name}: {one.state}; {one.records:,} records in, {one.kept:,} kept, {one.filtered:,} filtered, "
             f"{one.expired:,} expired, {one.bad:,} bad; {one.parts:,} parts in {one.batches:,} batches\n"
@@ -253,32 +249,32 @@ def _ended(found: Mapping[str, Progress]) -> None:
 
 @app.command
 def status(*, lake: Lake = "lake", json: Json = False) -> None:
-    """Shows the collections: parts, rows, bytes, since, upper, leases. From metadata alone.
+    """Show collections and sources, from metadata alone.
 
     ```
     tidegate status
     tidegate status --json | jq .collections.orders.rows
     ```
     """
-    with opened(lake) as db:
-        found = db.status()
+    with open_lake(lake) as db:
+        current = db.status()
     if json:
-        sys.stdout.write(jsons.dumps(dataclasses.asdict(found), default=str) + "\n")
+        sys.stdout.write(jsons.dumps(dataclasses.asdict(current), default=str) + "\n")
         return
-    from tidegate.serve.screen import status as drawn
+    from tidegate.cli.screen import print_status
 
-    drawn(found)
+    print_status(current)
 
 
 @app.command
 def config(*, lake: Lake = "lake", json: Json = False) -> None:
-    """Lists every setting: its value, and what it means. `SET name = value` changes one for a session of `tidegate sql`."""
+    """List every setting with its default and meaning; `SET name = value` changes one in a session."""
     from tidegate.config import Config
 
-    known, meanings = Config(), Config.meanings()
+    defaults, meanings = Config(), Config.meanings()
     del lake
     for name, meaning in meanings.items():
-        value = getattr(known, name)
+        value = getattr(defaults, name)
         if json:
             sys.stdout.write(jsons.dumps({"name": name, "value": value, "meaning": meaning}) + "\n")
         else:
@@ -287,32 +283,28 @@ def config(*, lake: Lake = "lake", json: Json = False) -> None:
 
 @app.command
 def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
-    """Shows the main job: raw events through two sources on Spark into a lake, and the questions that matter.
+    """Run a demonstration: ingest raw events on Spark through two sources, and query them.
 
     ```
     tidegate demo
-    tidegate demo --rows 10000000 --lake demo     a larger one, and keep it
+    tidegate demo --rows 10000000 --lake demo     larger, and kept
     ```
 
     Parameters
     ----------
     rows
-        Orders; of clicks there are a fifth.
+        Number of orders; there are a fifth as many clicks.
     lake
-        Where to keep it; else it is in a temporary folder, and removed at the end.
+        Where to keep the lake; otherwise it is in a temporary folder that is removed at the end.
     """
-    from tidegate.demo import main as show_all
+    from tidegate.cli.demo.run import main as show_all
 
-    settle_garbage()
+    enable_garbage_collection()
     show_all(["--rows", str(rows), *(() if lake is None else ("--lake", str(lake)))])
 
 
 for command in (maintenance.compact, maintenance.sweep, maintenance.repair, maintenance.adopt):
     app.command(command)
-app.command(  # imported when it is asked for, as are its servers
-    "tidegate.serve.serving:serve", help="Opens the lake to browsers, Prometheus and psql; until Ctrl-C."
+app.command(  # imported on use, like the servers
+    "tidegate.cli.serve:serve", help="Serve the lake to browsers, Prometheus and psql until Ctrl-C."
 )
-
-
-if __name__ == "__main__":
-    run()

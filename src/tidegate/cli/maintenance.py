@@ -1,4 +1,4 @@
-"""The commands that look after a lake: compact, sweep, repair, adopt."""
+"""The maintenance commands: compact, sweep, repair, adopt."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 import tidegate
-from tidegate.serve.options import Json, Lake, opened
+from tidegate.cli.options import Json, Lake, open_lake
 
 
 def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = False) -> None:
-    """Merges small parts of collections, and forgets times that their retention no longer keeps.
+    """Merge small parts of collections, and drop history beyond their retention.
 
     ```
     tidegate compact            every collection
     tidegate compact orders --full
     ```
     """
-    with opened(lake) as db:
+    with open_lake(lake) as db:
         _each(
             names or tuple(db.status().collections),
             lambda name: db.compact(name, full=full),
@@ -32,33 +32,33 @@ def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = F
 
 
 def sweep(*, lake: Lake = "lake", json: Json = False) -> None:
-    """Deletes objects that nothing refers to any more: left by killed writers, and by compaction."""
-    with opened(lake) as db:
+    """Delete objects that nothing refers to: left by killed writers, or replaced by compaction."""
+    with open_lake(lake) as db:
         _each(("lake",), lambda _: db.sweep(), "swept", json)
 
 
 def repair(*names: str, to: int | None = None, lake: Lake = "lake", json: Json = False) -> None:
-    """Gives rows that were written with a time far ahead of the clock a time of now, or `--to` another, in ms.
+    """Move rows that were written with a time far in the future to now, or to `--to` in ms.
 
     ```
     tidegate repair orders
     ```
     """
-    with opened(lake) as db:
+    with open_lake(lake) as db:
         _each(names, lambda name: db.repair(name, to), "repaired", json)
 
 
 def adopt(
     *,
-    how: Annotated[Literal["moved", "alias", "copy"], Parameter("--as", help="What became of it.")],
+    how: Annotated[Literal["moved", "alias", "copy"], Parameter("--as", help="What happened to the lake.")],
     lake: Lake = "lake",
 ) -> None:
-    """Opens the way to a lake with metadata in PostgreSQL that is not where it was.
+    """Accept a new place of a lake whose metadata is in PostgreSQL.
 
     ```
-    tidegate adopt --as moved       it was moved or restored here, and is refused where it was
-    tidegate adopt --as alias       this is another name of the same place, such as another mount point
-    tidegate adopt --as copy        it is a copy, and becomes a lake of its own
+    tidegate adopt --as moved       moved or restored here; refused at the old place
+    tidegate adopt --as alias       another name of the same place, such as another mount point
+    tidegate adopt --as copy        a copy, which becomes a lake of its own
     ```
     """
     tidegate.adopt(lake, how)
@@ -66,11 +66,11 @@ def adopt(
 
 
 def _each(names: tuple[str, ...], work: Callable[[str], Any], verb: str, json: bool) -> None:
-    """Does it to each, and tells what was done."""
+    """Runs `work` for each name, and prints what was done."""
     for name in names:
-        done = dataclasses.asdict(work(name))
+        counts = dataclasses.asdict(work(name))
         if json:
-            sys.stdout.write(jsons.dumps({"name": name, **done}, default=str) + "\n")
+            sys.stdout.write(jsons.dumps({"name": name, **counts}, default=str) + "\n")
         else:
-            told = ", ".join(f"{value:,} {key}" for key, value in done.items() if isinstance(value, int))
-            sys.stdout.write(f"{verb} {name}: {told}\n")
+            summary = ", ".join(f"{value:,} {key}" for key, value in counts.items() if isinstance(value, int))
+            sys.stdout.write(f"{verb} {name}: {summary}\n")

@@ -1,4 +1,4 @@
-"""What commands have in common: the options `--lake` and `--json`, and opening the lake."""
+"""What commands share: the options `--lake` and `--json`, and opening the lake."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ import tidegate
 if TYPE_CHECKING:
     from tidegate.database import Database
 
-LAKE = "TIDEGATE_LAKE"
+LAKE_VARIABLE = "TIDEGATE_LAKE"
 Lake = Annotated[
     str,
     Parameter(
         ("--lake", "-l"),
-        env_var=LAKE,
+        env_var=LAKE_VARIABLE,
         help="A folder, or a URL such as s3://bucket/lake?metadata=postgresql://…",
     ),
 ]
-Json = Annotated[bool, Parameter("--json", negative=(), help="Print JSON, for programs.")]
+Json = Annotated[bool, Parameter("--json", negative=(), help="Print JSON.")]
 
 
-def opened(lake: str, *, make: bool = False) -> Database:
-    """The database; commands that only look do not make one by mistake."""
+def open_lake(lake: str, *, make: bool = False) -> Database:
+    """Opens the database; only commands with `make` create one that does not exist."""
     if not make and "://" not in lake and not Path(lake.partition("?")[0]).exists():
         raise tidegate.StoreError(
             f"there is no lake at {lake}",
-            hint=f"--lake or {LAKE} says where it is; `tidegate sql` with a CREATE TABLE makes one",
+            hint=f"--lake or {LAKE_VARIABLE} names it; `tidegate sql` with a CREATE TABLE creates one",
         )
     db = tidegate.open(lake)
-    settle_garbage()
+    enable_garbage_collection()
     return db
 
 
-def settle_garbage() -> None:
-    """What is to be imported is: from here on there may be garbage."""
+def enable_garbage_collection() -> None:
+    """Turns garbage collection on; modules imported so far are exempt from it."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

@@ -1,18 +1,18 @@
-r"""The prompt of `tidegate sql`: statements over several lines, history, completion, and a few commands with a backslash.
+r"""The prompt of `tidegate sql`: multi-line statements, history, completion, backslash commands.
 
     tidegate> SELECT id
             > FROM orders
             > LIMIT 10;
 
-A statement ends with a semicolon. Ctrl-C ends a query, or clears what is typed; Ctrl-D on an empty line leaves.
+A statement ends with a semicolon. Ctrl-C cancels a query or clears the input; Ctrl-D on an empty line quits.
 
 | | |
 |---|---|
-| `\d`, `\d orders` | the collections and views; the columns of one |
-| `\explain SELECT …` | how it would be answered |
-| `\timing` | prints how long each statement takes |
-| `\format csv` | table, csv or json |
-| `\?`, `\q` | this list; leave |
+| `\d`, `\d orders` | list collections and views; list the columns of one |
+| `\explain SELECT …` | show how a query would run |
+| `\timing` | turn printing of times on or off |
+| `\format csv` | print results as table, csv or json |
+| `\?`, `\q` | show this list; quit |
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 import tidegate
-from tidegate.serve.output import Format, show
-from tidegate.sql.lex import tokens
+from tidegate.cli.output import Format, print_result
+from tidegate.sql.parse import tokenize
 from tidegate.text import identifier
 
 if TYPE_CHECKING:
@@ -43,42 +43,42 @@ _WORDS = (
     "USING UNION ALL DISTINCT HAVING INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE VIEW SOURCE CONNECTION DROP ALTER ADD "
     "COLUMN EXPLAIN ANALYZE FILTER PUSHDOWN SHOW TABLES COLUMNS SOURCES CLUSTER KEEP STATISTICS TRANSFORM mz_now()"
 )
-WORDS = tuple(_WORDS.split())
+KEY_WORDS = tuple(_WORDS.split())
 HELP = (__doc__ or "").split("|---|---|\n")[-1].replace("| ", "", 1)
 
 
-class Words(Completer):
-    """Names of collections and their columns, functions and key words that begin as what is typed."""
+class SqlCompleter(Completer):
+    """Completes names of collections, columns and functions, and key words."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self.functions = _functions()
+        self.functions = _function_names()
 
     def get_completions(self, document: Document, complete_event: object) -> Iterable[Completion]:
-        """What may come next."""
+        """Yields the completions of the word before the cursor."""
         del complete_event
         typed = document.get_word_before_cursor(WORD=False)
         if not typed.strip():
             return
         seen = set()
-        for word, kind in self._known(document.text):
+        for word, kind in self._candidates(document.text):
             if word.lower().startswith(typed.lower()) and word not in seen:
                 seen.add(word)
                 text = identifier(word) if kind.startswith("col") else word
                 yield Completion(text, start_position=-len(typed), display_meta=kind)
 
-    def _known(self, text: str) -> Iterable[tuple[str, str]]:
+    def _candidates(self, text: str) -> Iterable[tuple[str, str]]:
         try:
-            found = self.db.status()
+            status = self.db.status()
         except tidegate.TidegateError:
-            found = None
-        if found is not None:
-            names = [*found.collections, *found.views]
+            status = None
+        if status is not None:
+            names = [*status.collections, *status.views]
             yield from ((name, "collection") for name in names)
             for name in names:
                 if name in text:
                     yield from ((row[0], f"column of {name}") for row in self._columns(name))
-        yield from ((word, "key word") for word in WORDS)
+        yield from ((word, "key word") for word in KEY_WORDS)
         yield from ((name, "function") for name in self.functions)
 
     def _columns(self, name: str) -> list[tuple[str, ...]]:
@@ -88,54 +88,54 @@ class Words(Completer):
             return []
 
 
-def _functions() -> list[str]:
-    from tidegate.expr.function import REGISTRY
+def _function_names() -> list[str]:
+    from tidegate.expr.model import REGISTRY
 
     return sorted(name for name in REGISTRY.names() if name.isidentifier())
 
 
-def finished(text: str) -> bool:
-    """Whether what is typed is to be run: a backslash command, or statements that end with a semicolon."""
+def is_complete(text: str) -> bool:
+    """Whether the input is complete: a backslash command, or statements that end with a semicolon."""
     stripped = text.strip()
     if not stripped or stripped.startswith("\\"):
         return True
     try:
-        found = [token for token in tokens(text) if token.kind != "end"]
+        sql_tokens = [token for token in tokenize(text) if token.kind != "end"]
     except tidegate.TidegateError:
-        return stripped.endswith(";;")  # a string that is not closed goes on; two semicolons insist
-    return bool(found) and found[-1].kind == "op" and found[-1].text == ";"
+        return stripped.endswith(";;")  # an open string continues; two semicolons end it anyway
+    return bool(sql_tokens) and sql_tokens[-1].kind == "op" and sql_tokens[-1].text == ";"
 
 
 def repl(db: Database, form: Format = "table") -> None:
-    """Asks and answers until the user leaves."""
+    """Reads and runs statements until the user quits."""
     session: PromptSession[str] = PromptSession(
-        history=FileHistory(str(_history())),
-        completer=Words(db),
+        history=FileHistory(str(_history_file())),
+        completer=SqlCompleter(db),
         complete_while_typing=False,
         multiline=True,
-        key_bindings=_keys(),
+        key_bindings=_key_bindings(),
         prompt_continuation=lambda width, *_: " " * (width - 2) + "> ",
     )
-    sys.stdout.write(f"tidegate {tidegate.__version__}: statements end with ;  \\? helps  \\q leaves\n")
-    talk = Talk(db, form)
-    while not talk.over:
+    sys.stdout.write(f"tidegate {tidegate.__version__}: statements end with ;  \\? for help  \\q to quit\n")
+    session_ = ReplSession(db, form)
+    while not session_.over:
         try:
             typed = session.prompt("tidegate> ")
         except KeyboardInterrupt:
             continue
         except EOFError:
             return
-        talk.answer(typed)
+        session_.answer(typed)
 
 
-class Talk:
-    """What a user has set, and the answers."""
+class ReplSession:
+    """Runs what a user types, with the format and timing they chose."""
 
     def __init__(self, db: Database, form: Format) -> None:
         self.db, self.form, self.timing, self.over = db, form, False, False
 
     def answer(self, typed: str) -> None:
-        """Runs what was typed; an error is printed, and the talk goes on."""
+        """Runs the input; an error is printed and does not end the prompt."""
         try:
             if typed.strip().startswith("\\"):
                 self._command(*typed.strip().rstrip(";").partition(" ")[::2])
@@ -149,7 +149,7 @@ class Talk:
     def _ask(self, sql: str) -> None:
         began = time.perf_counter()
         result = self.db.sql(sql)
-        show(result, self.form, began=began if self.timing else None)
+        print_result(result, self.form, began=began if self.timing else None)
 
     def _command(self, command: str, rest: str) -> None:
         rest = rest.strip()
@@ -169,13 +169,13 @@ class Talk:
                 sys.stdout.write(HELP)
 
 
-def _keys() -> KeyBindings:
+def _key_bindings() -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("enter")
     def enter(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if finished(buffer.text):
+        if is_complete(buffer.text):
             buffer.validate_and_handle()
         else:
             buffer.insert_text("\n")
@@ -183,8 +183,8 @@ def _keys() -> KeyBindings:
     return keys
 
 
-def _history() -> Path:
-    """Where what was typed is kept, readable by this user alone."""
+def _history_file() -> Path:
+    """Returns the history file, readable by this user only."""
     home = Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local" / "state")) / "tidegate"
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     return home / "history"

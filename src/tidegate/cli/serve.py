@@ -1,4 +1,4 @@
-"""`tidegate serve`: from the command line to a server (`server.py`), its secrets, its logs, and the sources it runs beside."""
+"""The command `tidegate serve`: options, secrets, logs, and sources that run beside the server."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from tidegate.cli.options import Lake, open_lake
 from tidegate.database import Database
 from tidegate.errors import StoreError
+from tidegate.ingest.runtime import log_progress
 from tidegate.logs import LOG, lines_to_stderr, to_stderr
-from tidegate.serve import server
-from tidegate.serve.options import Lake, opened
-from tidegate.serve.server import Bound, Doors
-from tidegate.session.ingest_progress import logged
+from tidegate.server import BoundAddress, ServerOptions
+from tidegate.server import serve as run_server
 
 
 def serve(
@@ -39,84 +39,84 @@ def serve(
     tls_key: Path | None = None,
     log_format: Literal["lines", "json"] = "lines",
 ) -> None:
-    """Opens the lake to browsers, to Prometheus, and to whatever speaks with PostgreSQL; until Ctrl-C.
+    """Serve the lake to browsers, Prometheus and PostgreSQL clients until Ctrl-C.
 
     ```
-    tidegate serve                              the collections, the map of their parts, a query box
+    tidegate serve                              web pages: collections, maps of their parts, queries
     tidegate serve --pg 5433                    psql -h 127.0.0.1 -p 5433
-    tidegate serve --write --files /data/in     clients may write, and make FILES sources below /data/in
+    tidegate serve --write --files /data/in     clients may write, and create FILES sources below /data/in
     tidegate serve --host 0.0.0.0 --token-file token --tls-cert cert.pem --tls-key key.pem
     ```
 
     Parameters
     ----------
     host
-        Where it listens. Beyond this machine, pages need a token and psql a password.
+        The address to listen on. Beyond this machine, web pages need a token and psql a password.
     port
-        Of the pages, /metrics and /health; 0 takes one that is free.
+        The port of the web pages, /metrics and /health; 0 takes a free one.
     web
-        Whether there are pages.
+        Serve web pages.
     pg
-        The port of the PostgreSQL protocol.
+        The port of the PostgreSQL protocol; not served without it.
     write
-        Let clients change the lake; else they only read.
+        Let clients change the lake; otherwise they only read.
     files
-        Folders and buckets that FILES sources of clients may read.
+        Folders and buckets that FILES sources created by clients may read.
     hosts
-        Hosts that connections of clients may go to: db.lan:5432, *.kafka.lan, [fd00::7]:9092, /run/postgresql.
+        Hosts that connections created by clients may reach: db.lan:5432, *.kafka.lan, [fd00::7]:9092, /run/postgresql.
     ingest
-        Run every source here too.
+        Also run every source in this process.
     spark
-        Where sources run: on Spark, or with --no-spark in this process.
+        Run sources on Spark, or with --no-spark in this process.
     token_file
-        A file with the token that browsers must show; else TIDEGATE_TOKEN.
+        A file with the token of the web pages; otherwise TIDEGATE_TOKEN.
     password_file
-        A file with the password of psql; else TIDEGATE_PASSWORD.
+        A file with the password of psql; otherwise TIDEGATE_PASSWORD.
     tls_cert
-        A certificate, for https and sslmode=require.
+        A TLS certificate, for https and sslmode=require.
     tls_key
-        Its key.
+        The key of the certificate.
     log_format
-        How logs are written to stderr.
+        The format of logs on stderr.
     """
-    secrets = _secret(token_file, "TIDEGATE_TOKEN"), _secret(password_file, "TIDEGATE_PASSWORD")
-    doors = Doors(host, port if web else None, pg, write, files, hosts, *secrets, tls_cert, tls_key)
+    secrets = _read_secret(token_file, "TIDEGATE_TOKEN"), _read_secret(password_file, "TIDEGATE_PASSWORD")
+    options = ServerOptions(host, port if web else None, pg, write, files, hosts, *secrets, tls_cert, tls_key)
     handler = (to_stderr if log_format == "json" else lines_to_stderr)()
     try:
-        with opened(lake) as db, _ingesting(db, spark=spark) if ingest else nullcontext():
-            asyncio.run(server.serve(db, doors, _told))
+        with open_lake(lake) as db, _run_sources(db, spark=spark) if ingest else nullcontext():
+            asyncio.run(run_server(db, options, _print_addresses))
     finally:
         LOG.removeHandler(handler)
 
 
 @contextmanager
-def _ingesting(db: Database, *, spark: bool) -> Iterator[None]:
-    """Runs every source meanwhile."""
-    running = db.ingest(spark=None if spark else False, progress=logged)
+def _run_sources(db: Database, *, spark: bool) -> Iterator[None]:
+    """Runs every source in the background."""
+    running = db.ingest(spark=None if spark else False, progress=log_progress)
     try:
         yield
     finally:
         running.stop()
 
 
-def _secret(file: Path | None, variable: str) -> str | None:
-    """What a file holds, else a variable of the environment; never an argument, which every user of the machine can read."""
+def _read_secret(file: Path | None, variable: str) -> str | None:
+    """Reads a secret from a file or the environment; arguments are visible to every user of the machine."""
     if file is None:
         return os.environ.get(variable) or None
     try:
-        found = file.read_text(encoding="utf-8").strip()
+        secret = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"{file} cannot be read: {error}") from None
-    if not found:
-        raise StoreError(f"{file} is empty", hint="it holds the secret, and nothing else")
-    return found
+        raise StoreError(f"cannot read {file}: {error}") from None
+    if not secret:
+        raise StoreError(f"{file} is empty", hint="it must contain the secret and nothing else")
+    return secret
 
 
-def _told(bound: Bound) -> None:
-    """Says where it listens."""
+def _print_addresses(bound: BoundAddress) -> None:
+    """Prints the addresses of the server."""
     if bound.url is not None:
         sys.stdout.write(f"pages      {bound.url}\nmetrics    {bound.url}/metrics\n")
     if bound.pg is not None:
         sys.stdout.write(f"psql       psql -h {bound.host} -p {bound.pg}\n")
-    sys.stdout.write("Ctrl-C ends it\n")
+    sys.stdout.write("Ctrl-C stops it\n")
     sys.stdout.flush()

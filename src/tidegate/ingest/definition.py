@@ -1,15 +1,15 @@
-"""What a source is, once it is bound: a value that tasks are sent, and that the catalog keeps as JSON.
+"""A bound source: the value that tasks receive, and that the catalog stores as JSON.
 
     CREATE SOURCE orders_30d FROM KAFKA CONNECTION k (TOPIC 'orders') FORMAT JSON
     INCLUDE OFFSET TRANSFORM USING (SELECT … FROM orders_30d WHERE mz_now() <= … )
 
-    Source(name="orders_30d", kind="kafka", upstream=…, included=(offset,), envelope="none",
-           outputs=(Output(name="orders_30d", shard="3f…", format=Json(), plan=…),), errors="77…")
+    SourceDefinition(name="orders_30d", kind="kafka", upstream=…, included=(offset,), envelope="none",
+                     outputs=(SourceOutput(name="orders_30d", shard="3f…", format=JsonFormat(), plan=…),), errors="77…")
 
-Every output has a shard of its own, and so has the collection of bad rows. Each shard keeps, with its rows, how far the source
-has come (`positions`, by keys that begin with `source/`). A batch brings all of them from one position to the next.
+Each output has its own shard, and so does the collection of bad rows. Each shard stores, with its rows, how far the source has read
+(`positions`, under keys that begin with `source/`). A batch advances all of them from one position to the next.
 
-`stored.py` beside this writes it as JSON, and reads it again.
+`define/serialize.py` converts a source to JSON and back.
 """
 
 from __future__ import annotations
@@ -17,74 +17,87 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tidegate.expr.types import BYTEA, JSONB, TEXT, TIMESTAMPTZ
-from tidegate.ingest.source import Columns, Format, Included, Limit, Upstream
-from tidegate.plan.mfp import MapFilterProject
+from tidegate.expr.model import types
+from tidegate.ingest.protocol import BatchLimit, Columns, IncludedColumn, RecordFormat, Upstream
+from tidegate.plan import MapFilterProject
 
-POSITION = "source/"
-"""What the keys of a source's positions begin with, in the state of a shard."""
+POSITION_PREFIX = "source/"
+"""The prefix of a source's position keys in the state of a shard."""
 UPSERT_KEY = "upsert_key"
-"""The option of a shard that names, by id, the hidden column with the raw key of ENVELOPE UPSERT."""
+"""The shard option that holds the id of the hidden column with the raw key of ENVELOPE UPSERT."""
 
-ERRORS = "_errors"
-"""What the name of the collection of bad rows ends with."""
+ERRORS_SUFFIX = "_errors"
+"""The suffix of the name of the collection of bad rows."""
 Envelope = Literal["none", "upsert", "debezium"]
+RETRACTING_ENVELOPES: tuple[Envelope, ...] = ("upsert", "debezium")
+"""Envelopes whose records may retract rows."""
 
 ERRORS_COLUMNS: Columns = (
-    ("at", TIMESTAMPTZ),
-    ("collection", TEXT),
-    ("position", JSONB),
-    ("message", TEXT),
-    ("raw", BYTEA),
-    ("included", BYTEA),
+    ("at", types.TIMESTAMPTZ),
+    ("collection", types.TEXT),
+    ("position", types.JSONB),
+    ("message", types.TEXT),
+    ("raw", types.BYTEA),
+    ("included", types.BYTEA),
 )
-"""A record that failed: when, for which collection, where it stands upstream, why, its bytes, and what else replay needs of it
-(`ingest/bad.py`: its key and what INCLUDE adds, as Arrow; NULL if nothing)."""
+"""A record that failed: the time, the collection, its position upstream, the reason, its bytes, and what else replay needs of it
+(`ingest/envelopes/bad_records.py`: its key and the columns of INCLUDE, as Arrow; NULL if it has none)."""
+
+
+def retracts(upstream: Upstream, envelope: Envelope) -> bool:
+    """Whether a source may retract rows, because of its upstream or its envelope."""
+    return upstream.retracts or envelope in RETRACTING_ENVELOPES
 
 
 @dataclass(frozen=True)
-class Output:
+class SourceOutput:
     """A collection that a source fills."""
 
     name: str
     shard: str
-    format: Format
+    format: RecordFormat
     plan: MapFilterProject
-    """From what the envelope gives (with NONE: the format's columns and behind them the included ones) to the shard's columns.
+    """From the output of the envelope (with NONE: the format's columns followed by the included ones) to the shard's columns.
 
-    It is `Q_safe` of `plan/temporal.py`: of a temporal transform its last two outputs are the hidden bounds. The hidden key of
-    UPSERT is not among its outputs: the envelope adds it behind all others.
+    It is `Q_safe` of `plan/temporal.py`: the last two outputs of a temporal transform are the hidden bounds. The hidden key of
+    UPSERT is not among its outputs: the envelope adds it after all others.
     """
     table: str | None = None
-    """Which of the upstream's tables; None if it has one kind of records."""
+    """The upstream's table; None if the upstream has only one kind of records."""
     before: MapFilterProject | None = None
-    """TRANSFORM BEFORE ENVELOPE: from the format's columns and the included ones to what the envelope is given.
+    """TRANSFORM BEFORE ENVELOPE: from the format's columns and the included ones to the input of the envelope.
 
-    `plan` then reads what the envelope makes of its outputs, and nothing else: what INCLUDE adds reaches it through this.
+    `plan` then reads only what the envelope returns for these outputs: columns of INCLUDE reach it through this plan.
     """
     hidden: int = 0
-    """How many of the shard's last columns no reader sees: two bounds, a key."""
+    """The number of hidden columns at the end of the shard: two bounds, a key."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """A source."""
+class SourceDefinition:
+    """A bound source: its upstream, envelope and outputs."""
 
     name: str
-    kind: Literal["kafka", "files", "postgres", "generator"]
+    kind: str
+    """The kind of its upstream: `kafka`, `files`, …"""
     upstream: Upstream
-    outputs: tuple[Output, ...]
+    outputs: tuple[SourceOutput, ...]
     errors: str
     """The shard of `<name>_errors`: `ERRORS_COLUMNS`."""
-    included: tuple[Included, ...] = ()
+    included: tuple[IncludedColumn, ...] = ()
     envelope: Envelope = "none"
-    key_format: Format | None = None
-    limit: Limit = field(default_factory=Limit)
+    key_format: RecordFormat | None = None
+    limit: BatchLimit = field(default_factory=BatchLimit)
     max_errors: int | None = None
     options: dict[str, Any] = field(default_factory=dict, compare=False)
-    """What else WITH says."""
+    """Other options of WITH."""
+
+    @property
+    def retracts(self) -> bool:
+        """Whether the source may retract rows."""
+        return retracts(self.upstream, self.envelope)
 
     @property
     def tables(self) -> dict[str, str | None]:
-        """Of which table upstream each collection is made; None, where there is only one stream of records."""
+        """The upstream table of each collection; None if the upstream has only one stream of records."""
         return {output.name: output.table for output in self.outputs}

@@ -1,1 +1,66 @@
-"""Row-by-row work as one value: MapFilterProject, temporal plans, and the choice of what is read first."""
+"""Plans: what is done with rows, independent of where the rows are stored.
+
+A `MapFilterProject` is any row-by-row transformation (map, filter, project). `logical` is the tree of a whole query: scans, each
+with its own MapFilterProject, and joins, aggregates, windows, set operations, sorts and subqueries above them. This room rests on
+`tidegate.expr` alone: it knows neither files nor statistics, only expressions and what they may be (`Specs`).
+
+>>> from tidegate.expr.model.build import call, literal
+>>> from tidegate.expr.model.tree import Column
+>>> from tidegate.expr.model.types import INT8
+>>> plan = MapFilterProject.identity((INT8, INT8)).filter(call(">", Column(1, INT8), literal(5, INT8))).project([0])
+>>> print(plan)
+Filter #1 > 5
+Project (#0)
+>>> sorted(plan.demand())
+[0, 1]
+
+| module | |
+|---|---|
+| `mfp` | MapFilterProject: one map, one filter, one projection |
+| `divide` | splits a plan between a source and what runs above it |
+| `temporal` | filters on `mz_now()` become bounds of a row's validity |
+| `verdicts` | which containers (parts, pages) pass a filter whole, in part or not at all |
+| `conditions` | which columns and conditions are read first: the stages of late materialisation |
+| `aggregate` | GROUP BY, aggregates and DISTINCT between two plans |
+| `logical` | the tree of any query |
+| `explain` | the text of EXPLAIN |
+| `serialize` | plans as JSON, for the catalog |
+| `run/` | evaluates a plan over batches of rows |
+"""
+
+from tidegate.plan import explain, logical, serialize
+from tidegate.plan.aggregate import (
+    AGGREGATE_NAMES,
+    Aggregate,
+    AggregateKind,
+    Aggregation,
+    exact_sum_type,
+    sum_type,
+)
+from tidegate.plan.conditions import StagePlan, choose_stages
+from tidegate.plan.divide import may_pass, partition
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.plan.temporal import check_stable, decompose
+from tidegate.plan.verdicts import Verdicts, compute_verdicts, deciding_columns
+
+__all__ = [
+    "AGGREGATE_NAMES",
+    "Aggregate",
+    "AggregateKind",
+    "Aggregation",
+    "MapFilterProject",
+    "StagePlan",
+    "Verdicts",
+    "check_stable",
+    "choose_stages",
+    "compute_verdicts",
+    "deciding_columns",
+    "decompose",
+    "exact_sum_type",
+    "explain",
+    "logical",
+    "may_pass",
+    "partition",
+    "serialize",
+    "sum_type",
+]

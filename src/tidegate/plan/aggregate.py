@@ -26,17 +26,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from tidegate.expr.types import FLOAT4, FLOAT8, INT8, INTERVAL, Kind, Type, numeric
+from tidegate.expr.model import Kind, Type, types
 from tidegate.plan.mfp import MapFilterProject
 
-Computed = Literal["count", "sum", "min", "max"]
+AggregateKind = Literal["count", "sum", "min", "max"]
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One value for each group: NULLs are passed over, and without anything else the value is NULL, or 0 for count."""
+    """One value for each group. NULLs are ignored; without other values it is NULL, or 0 for count."""
 
-    kind: Computed
+    kind: AggregateKind
     type: Type
     column: int | None = None
     """Of what leaves the plan below; None: rows are counted."""
@@ -77,7 +77,7 @@ class Aggregation:
         return "\n".join([*lines, "Distinct"] if self.distinct is not None else lines)
 
 
-class Declared(NamedTuple):
+class AggregateDoc(NamedTuple):
     """An aggregate as people read about it."""
 
     written: str
@@ -85,28 +85,30 @@ class Declared(NamedTuple):
     meaning: str
 
 
-DECLARED: dict[str, Declared] = {
-    "count": Declared("`count(*)`, `count(x)`", "`int8`", "how many rows; how many where x is not NULL"),
-    "sum": Declared(
+AGGREGATE_DOCS: dict[str, AggregateDoc] = {
+    "count": AggregateDoc("`count(*)`, `count(x)`", "`int8`", "how many rows; how many where x is not NULL"),
+    "sum": AggregateDoc(
         "`sum(x)`",
         "`int8` of int2 and int4; `numeric(38,0)` of int8; `numeric(38,s)` of numeric(p,s); `float4`, `float8`, `interval` "
         "of the same",
         "the sum; overflow is an error. Floats are added as float8, in the order in which rows are read, which is not fixed: "
         "the last digits may differ from one layout of parts to another",
     ),
-    "avg": Declared(
+    "avg": AggregateDoc(
         "`avg(x)`",
         "`numeric(38,18)` of integers, of numerics as `/` has it; `float8` of floats; `interval`",
         "the sum over the count",
     ),
-    "min": Declared("`min(x)`", "the type of x", "the least value; any type, by the one order (-0 before 0)"),
-    "max": Declared("`max(x)`", "the type of x", "the greatest value; NaN is greatest"),
-    "bool_and": Declared("`bool_and(x)`, `every(x)`", "`bool`", "whether all are true"),
-    "bool_or": Declared("`bool_or(x)`", "`bool`", "whether any is true"),
+    "min": AggregateDoc(
+        "`min(x)`", "the type of x", "the least value; any type, by the one order (-0 before 0)"
+    ),
+    "max": AggregateDoc("`max(x)`", "the type of x", "the greatest value; NaN is greatest"),
+    "bool_and": AggregateDoc("`bool_and(x)`, `every(x)`", "`bool`", "whether all are true"),
+    "bool_or": AggregateDoc("`bool_or(x)`", "`bool`", "whether any is true"),
 }
 """What the documentation says."""
 
-NAMES = frozenset((*DECLARED, "every"))
+AGGREGATE_NAMES = frozenset((*AGGREGATE_DOCS, "every"))
 """The aggregates that are done here."""
 
 
@@ -114,17 +116,17 @@ def sum_type(given: Type) -> Type | None:
     """The type of a sum; None if there is none of such values."""
     match given.kind:
         case Kind.INT2 | Kind.INT4:
-            return INT8
+            return types.INT8
         case Kind.INT8:
-            return numeric(38, 0)
+            return types.numeric(38, 0)
         case Kind.NUMERIC:
-            return numeric(38, given.scale or 0)
+            return types.numeric(38, given.scale or 0)
         case Kind.FLOAT4:
-            return FLOAT4
+            return types.FLOAT4
         case Kind.FLOAT8:
-            return FLOAT8
+            return types.FLOAT8
         case Kind.INTERVAL:
-            return INTERVAL
+            return types.INTERVAL
         case _:
             return None
 
@@ -132,13 +134,13 @@ def sum_type(given: Type) -> Type | None:
 def exact_sum_type(given: Type) -> Type | None:
     """The type of the sum that an average is made of: wide enough for any count."""
     if given.is_integer:
-        return numeric(38, 0)
-    return FLOAT8 if given.is_float else sum_type(given)
+        return types.numeric(38, 0)
+    return types.FLOAT8 if given.is_float else sum_type(given)
 
 
-def document() -> str:
+def aggregate_reference() -> str:
     """The aggregates as a table of the reference."""
-    rows = [f"| {one.written} | {one.gives} | {one.meaning} |" for one in DECLARED.values()]
+    rows = [f"| {one.written} | {one.gives} | {one.meaning} |" for one in AGGREGATE_DOCS.values()]
     return "\n".join([*_HEAD, *rows, *_FOOT]) + "\n"
 
 
@@ -150,10 +152,11 @@ _HEAD = (
 )
 _FOOT = (
     "",
-    "With GROUP BY (expressions, outputs by name or number) and HAVING, or without. Each takes `DISTINCT` and `FILTER (WHERE …)`.",
-    "NULLs are passed over; of no values `count` is 0 and all others are NULL. GROUP BY and DISTINCT hold equal what `=` does, and",
-    "NULL to be NULL: 0 and -0 are one group, and so are 1 month and 30 days; the group shows the first of them (0, 30 days).",
-    "`count(*)`, `count(column)`, `min(column)` and `max(column)` without GROUP BY are told from statistics where these prove them",
-    "(`path` is then `metadata`). DISTINCT ON, GROUPING SETS, ROLLUP and CUBE, `string_agg`, `array_agg`, window functions and an",
-    "aggregation over another one run on Spark: see [spark.md](spark.md). A transform never aggregates.",
+    "Aggregates work with and without GROUP BY (expressions, or outputs by name or number) and HAVING. Each accepts `DISTINCT`",
+    "and `FILTER (WHERE …)`. NULLs are ignored. Without any value, `count` is 0 and all others are NULL. GROUP BY and DISTINCT",
+    "treat values as equal if `=` does, and NULL as equal to NULL: 0 and -0 are one group, and so are 1 month and 30 days. The",
+    "group shows the first of them (0, 30 days). Without GROUP BY, `count(*)`, `count(column)`, `min(column)` and `max(column)`",
+    "are answered from statistics if these prove the answer (`path` is then `metadata`). DISTINCT ON, GROUPING SETS, ROLLUP,",
+    "CUBE, `string_agg`, `array_agg`, window functions and aggregations over other aggregations run on Spark: see",
+    "[spark.md](spark.md). A transform never aggregates.",
 )

@@ -1,4 +1,4 @@
-"""Which conditions of a filter are read first, and which wait until all columns are there: late materialisation (seed 004).
+"""Chooses which columns and conditions of a filter are read first: late materialisation (seed 004).
 
     chosen = choose(conditions, weight={0: 8, 1: 80, 2: 300}, demand={0, 1, 2}, selectivity=estimates.selectivity)
     chosen.stages     read these columns, ask these conditions, and go on with the rows that are still open
@@ -26,13 +26,13 @@ The seed's rules, and what became of them:
   For independent conditions no order reads less.
 - **Income** is the bytes that need not be read. The seed counts `(1 - selectivity) · rest`, as for one stage; here later stages
   profit from earlier ones, so it is `total - (b1 + s1·b2 + s12·b3 + … + s·rest)`, which for one stage is the seed's.
-- **Improvement**: a stage must save `IMPROVEMENT` of the bytes that would be read without it. In the seed's loop the last test
+- **Improvement**: a stage must save `MIN_IMPROVEMENT` of the bytes that would be read without it. In the seed's loop the last test
   subtracts the selectivity from itself where a group was taken, and so ends after the first one. It means the improvement *over
   what was selected before*; that is compared here. And a group that gains too little is passed over, it does not end the
   search: in our order a wider and sharper one may follow.
-- **Too many columns**, counted in bytes: `WIDEST_ONE`, `WIDEST_MANY`. The columns of a filter must be read in any
-  case, so a wide one is not dear by itself (the seed's own example is LIKE on the widest column of its query); but there must
-  be something left to be saved.
+- **Too many columns**, counted in bytes: `MAX_SHARE_ONE_COLUMN`, `MAX_SHARE_SEVERAL_COLUMNS`. The columns of a filter must be
+  read in any case, so a wide one is not expensive by itself (the seed's own example is LIKE on the widest column of its query);
+  but there must be something left to save.
 - **Heavy functions** (`Cost.HEAVY`, wherever in the tree) come last, after all that is cheap: they are never asked of a row
   that a light stage drops. The seed leaves them above the scan. Here they may be the last stages, if income grows by that: JSON
   that passes one row in a thousand spares the other columns of the rest. Light conditions that gained too little alone then go
@@ -49,28 +49,26 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidegate.expr.function import Cost
-from tidegate.expr.show import show
-from tidegate.expr.tree import Call, Expr, support, walk
+from tidegate.expr.model import Call, Cost, Expr, show, support, walk
 
-IMPROVEMENT = 0.1
+MIN_IMPROVEMENT = 0.1
 """The share of the bytes still to be read that a stage must save. A stage is one more round trip, and skipping inside a
 column costs about a tenth more CPU than reading it in one go (research/latemat.md C3: 1058 against 928 ms, 10 % of the rows)."""
-WIDEST_ONE = 0.75
+MAX_SHARE_ONE_COLUMN = 0.75
 """The share of all bytes that a group of one column may read. Above it even a perfect filter saves less than a quarter,
 and one that keeps a row in each page saves nothing."""
-WIDEST_MANY = 0.25
+MAX_SHARE_SEVERAL_COLUMNS = 0.25
 """The same for a group of several columns: the seed's figure. No statistic is kept about columns together, so the selectivity
 of such a condition is a guess, and a guess should not decide over more."""
 
-LITTLE = "gains too little"
+_GAINS_TOO_LITTLE = "gains too little"
 
-Selectivity = Callable[[Sequence[Expr]], float]
+SelectivityEstimate = Callable[[Sequence[Expr]], float]
 """About which share of the rows passes all of these conditions."""
 
 
 @dataclass(frozen=True)
-class Stage:
+class ReadStage:
     """Columns that are read together, and the conditions that are then asked."""
 
     conditions: tuple[Expr, ...]
@@ -92,7 +90,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedCondition:
     """A condition that waits for all columns, and why."""
 
     condition: Expr
@@ -104,11 +102,11 @@ class Skipped:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class StagePlan:
     """Every condition once: in a stage, or in the rest."""
 
-    stages: tuple[Stage, ...]
-    skipped: tuple[Skipped, ...]
+    stages: tuple[ReadStage, ...]
+    skipped: tuple[SkippedCondition, ...]
     """In the order in which they were given."""
 
     @property
@@ -148,12 +146,12 @@ class _Group:
 
 @dataclass
 class _Choice:
-    """What is chosen so far, on the way to `Chosen`."""
+    """What is chosen so far, on the way to `StagePlan`."""
 
     weight: Mapping[int, float]
     demand: frozenset[int]
-    selectivity: Selectivity
-    stages: list[Stage] = field(default_factory=list)
+    selectivity: SelectivityEstimate
+    stages: list[ReadStage] = field(default_factory=list)
     read: frozenset[int] = frozenset()
     spent: float = 0.0
     """Bytes a row that the stages read, those of later stages weighed by the rows left."""
@@ -166,12 +164,12 @@ class _Choice:
     def passing(self) -> float:
         return self.stages[-1].selectivity if self.stages else 1.0
 
-    def asked(self) -> list[Expr]:
+    def chosen_conditions(self) -> list[Expr]:
         return [condition for stage in self.stages for condition in stage.conditions]
 
     def open(self, groups: Iterable[_Group]) -> list[_Group]:
         """Those that no stage has taken along."""
-        asked = set(self.asked())
+        asked = set(self.chosen_conditions())
         return [group for group in groups if asked.isdisjoint(group.conditions)]
 
     def share(self, columns: Iterable[int]) -> float:
@@ -180,31 +178,31 @@ class _Choice:
 
     def too_wide(self, columns: frozenset[int]) -> bool:
         new = columns - self.read
-        return self.share(new) > (WIDEST_ONE if len(new) <= 1 else WIDEST_MANY)
+        return self.share(new) > (MAX_SHARE_ONE_COLUMN if len(new) <= 1 else MAX_SHARE_SEVERAL_COLUMNS)
 
     def offer(self, conditions: tuple[Expr, ...], columns: frozenset[int], *, heavy: bool) -> bool:
         """Makes a stage of these if that saves enough; whether it did."""
         new = columns - self.read
         spent = self.spent + self.passing * _bytes(self.weight, new)
-        after = min(self.passing, _fraction(self.selectivity([*self.asked(), *conditions])))
+        after = min(self.passing, _fraction(self.selectivity([*self.chosen_conditions(), *conditions])))
         left = _bytes(self.weight, self.demand - self.read)
         cost_before = self.spent + self.passing * left
         cost_after = spent + after * _bytes(self.weight, self.demand - self.read - new)
-        if cost_before - cost_after <= IMPROVEMENT * cost_before:
+        if cost_before - cost_after <= MIN_IMPROVEMENT * cost_before:
             return False
         income = (self.total - cost_after) / self.total
-        self.stages.append(Stage(conditions, tuple(sorted(new)), after, self.share(new), income, heavy))
+        self.stages.append(ReadStage(conditions, tuple(sorted(new)), after, self.share(new), income, heavy))
         self.read, self.spent = self.read | new, spent
         return True
 
 
-def choose(
+def choose_stages(
     conditions: Sequence[Expr],
     weight: Mapping[int, float],
     demand: Iterable[int],
-    selectivity: Selectivity,
-) -> Chosen:
-    """Divides the conditions of a filter, written over the columns of the collection, into stages and a rest.
+    selectivity: SelectivityEstimate,
+) -> StagePlan:
+    """Divides the conditions of a filter (over the collection's columns) into stages and a rest.
 
     `weight`: by column, its bytes (a row or in all, only their proportion matters). `demand`: all columns that the plan
     reads, those of its conditions included.
@@ -215,9 +213,9 @@ def choose(
     why: dict[Expr, str] = {}
     passed = _light(choice, [group for group in groups if not group.heavy], why)
     _heavy(choice, [group for group in groups if group.heavy], passed, why)
-    pushed = set(choice.asked())
-    skipped = tuple(Skipped(c, why[c]) for c in dict.fromkeys(conditions) if c not in pushed)
-    return Chosen(tuple(choice.stages), skipped)
+    pushed = set(choice.chosen_conditions())
+    skipped = tuple(SkippedCondition(c, why[c]) for c in dict.fromkeys(conditions) if c not in pushed)
+    return StagePlan(tuple(choice.stages), skipped)
 
 
 def heavy_functions(condition: Expr) -> list[str]:
@@ -229,7 +227,7 @@ def heavy_functions(condition: Expr) -> list[str]:
 
 
 def _grouped(conditions: Iterable[Expr]) -> list[_Group]:
-    """Each condition once. Of constants a heavy function is computed once, not for every row: it is not heavy."""
+    """Groups the distinct conditions by columns and weight. A heavy function of constants is light."""
     groups: dict[tuple[frozenset[int], bool], list[Expr]] = {}
     for condition in dict.fromkeys(conditions):
         key = support(condition), bool(heavy_functions(condition))
@@ -247,7 +245,7 @@ def _light(choice: _Choice, groups: Sequence[_Group], why: dict[Expr, str]) -> l
             why.update(dict.fromkeys(group.conditions, _wide(choice, group)))
             passed.append(group)
         elif not choice.offer((*group.conditions, *free), group.columns, heavy=False):
-            why.update(dict.fromkeys(group.conditions, LITTLE))
+            why.update(dict.fromkeys(group.conditions, _GAINS_TOO_LITTLE))
             passed.append(group)
         waiting, passed = choice.open(waiting), choice.open(passed)
     return passed
@@ -256,7 +254,7 @@ def _light(choice: _Choice, groups: Sequence[_Group], why: dict[Expr, str]) -> l
 def _heavy(choice: _Choice, groups: Sequence[_Group], passed: list[_Group], why: dict[Expr, str]) -> None:
     """Makes the last stages of heavy groups; light ones that gained too little go with the first of them."""
     for group in _ranked(choice, groups):
-        little = [other for other in passed if why[other.conditions[0]] == LITTLE]
+        little = [other for other in passed if why[other.conditions[0]] == _GAINS_TOO_LITTLE]
         columns = group.columns.union(*(other.columns for other in little))
         free = _free(passed, choice.read | columns)
         if choice.too_wide(group.columns):

@@ -29,13 +29,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tidegate.expr.show import show
-from tidegate.expr.tree import Call, Expr
+from tidegate.expr.model import Call, Expr, show
 from tidegate.plan.aggregate import Aggregate, Aggregation
 from tidegate.text import identifier
 
 WIDTH = 100
-LISTED = 30
+MAX_SHOWN_OUTPUTS = 30
 """Outputs that are shown by their expression; further ones are counted."""
 PUSHED = "pushed down filter:"
 """The words to look for in an explanation."""
@@ -127,7 +126,9 @@ def key(text: str, *, descending: bool, nulls_first: bool) -> str:
 
 def project(outputs: Sequence[Expr], labels: Sequence[str], names: Sequence[str] | None) -> Step:
     """What leaves, with the names that are not those of the expressions."""
-    shown = [output(one, label, names) for one, label in zip(outputs[:LISTED], labels, strict=False)]
+    shown = [
+        output(one, label, names) for one, label in zip(outputs[:MAX_SHOWN_OUTPUTS], labels, strict=False)
+    ]
     more = min(len(outputs), len(labels)) - len(shown)
     return Step("Project", (", ".join([*shown, *([f"… {more} more"] if more else [])]) or "nothing",))
 
@@ -159,7 +160,7 @@ def operand(condition: Expr, names: Sequence[str] | None) -> str:
 def aggregate(
     found: Aggregation, below: Sequence[Expr], labels: Sequence[str], names: Sequence[str]
 ) -> list[Step]:
-    """What happens to groups, the last step first: `below` is what is grouped and added up, `labels` what leaves."""
+    """The steps of an aggregation, the last first; `below`: keys and arguments, `labels`: output names."""
     inner = called_apart(found.labels)
     steps = [] if found.distinct is None else [Step("Distinct")]
     if not found.above.is_identity:
@@ -191,16 +192,6 @@ def called_apart(labels: Sequence[str]) -> list[str]:
 
 
 # ---------------------------------------------------------------- amounts
-
-
-def size(count: int) -> str:
-    """Bytes, to two digits or more: 812 B, 1.2 MB, 340 GB."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if amount < 999.5 or unit == "TB":
-            return f"{amount:.1f} {unit}" if unit != "B" and amount < 9.95 else f"{amount:,.0f} {unit}"
-        amount /= 1000
-    raise AssertionError("the last unit holds any amount")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:

@@ -1,4 +1,4 @@
-"""Any query as a tree: scans, each with a row-by-row plan of its own, and the remainder, which Spark runs.
+"""The logical plan of any query: scans, each with a row-by-row plan, and relational operators above.
 
     SELECT c.name, sum(o.price * 2) FROM orders o JOIN customers c ON o.customer = c.id
     WHERE o.at > '2024-01-01' AND c.country = 'de' GROUP BY c.name
@@ -8,13 +8,13 @@
         Scan orders      Filter #2 > '2024-01-01'…   Map #0 * 2 as #7      reads customer, at, price
         Scan customers   Filter #6 = 'de'                                  reads id, name, country
 
-A column is known by one number in the whole tree, whoever made it: a scan's columns, what a Map, an aggregate, a window or a
-subquery makes. A node gives on the columns of what it reads, and adds its own. So an expression means the same wherever it
-stands above what it reads; moving one is changing nothing; and a subquery that speaks of a row of the query around it just uses
-that row's columns. A collection that stands twice in FROM is two scans, with numbers of their own.
+Every column has one number in the whole tree, whichever node computes it: a scan, a Map, an aggregate, a window function or a
+subquery. A node passes on the columns of its input and adds its own. So an expression means the same anywhere above the nodes
+that compute its columns, moving an expression does not rewrite it, and a correlated subquery simply uses columns of the outer
+query. A collection that appears twice in FROM is two scans with different column numbers.
 
-`split_query.py` makes the tree from syntax, `split_push.py` moves conditions and expressions down into the scans, and finds out
-which columns are read. What a tree means is said by the nodes below; `spark/query_text.py` writes it as Spark SQL.
+`sql/bind/general` builds the tree from syntax, `sql/lower/push_down.py` moves conditions and expressions down into the scans
+and determines which columns are read, `spark/engine/sql_text.py` writes it as Spark SQL.
 """
 
 from __future__ import annotations
@@ -23,50 +23,50 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, assert_never
 
-from tidegate.expr.tree import Column, Expr, permute, support
-from tidegate.expr.types import Type
+from tidegate.expr.model import Column, Expr, Type, permute, support
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.sql.outputs import projected
 
-Made: TypeAlias = tuple[tuple[Column, Expr], ...]
-"""Columns, and what they are."""
+ComputedColumns: TypeAlias = tuple[tuple[Column, Expr], ...]
+"""Columns, each with the expression that defines it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """A collection: the rows that pass `conditions`, which read only its columns; and what is computed of them."""
+    """Reads a collection: the rows that pass `conditions`, and expressions over their columns."""
 
     source: str
     columns: tuple[Column, ...]
     """All columns of the collection, in order."""
     conditions: tuple[Expr, ...] = ()
-    made: Made = ()
-    wanted: frozenset[int] | None = None
-    """The columns, of both kinds, that are used above; None: all."""
+    computed: ComputedColumns = ()
+    demanded: frozenset[int] | None = None
+    """The stored and computed columns that nodes above use; None: all."""
 
     def leaving(self) -> tuple[Column, ...]:
-        """The columns that leave it."""
-        every = (*self.columns, *(column for column, _ in self.made))
-        return every if self.wanted is None else tuple(c for c in every if c.index in self.wanted)
+        """The output columns."""
+        columns = (*self.columns, *(column for column, _ in self.computed))
+        if self.demanded is None:
+            return columns
+        return tuple(column for column in columns if column.index in self.demanded)
 
     def plan(self) -> MapFilterProject:
-        """What is done with the rows, over the collection's columns by their places; `leaving` says what leaves it."""
+        """The scan as a plan over the collection's columns by position; its outputs are `leaving()`."""
         place = {column.index: i for i, column in enumerate(self.columns)}
         values: dict[int, Expr] = {c.index: Column(i, c.type, c.name) for i, c in enumerate(self.columns)}
-        values |= {column.index: permute(value, place) for column, value in self.made}
+        values |= {column.index: permute(value, place) for column, value in self.computed}
         plan = MapFilterProject.identity([column.type for column in self.columns])
         plan = plan.filter(*(permute(condition, place) for condition in self.conditions))
-        return projected(plan, [values[column.index] for column in self.leaving()])
+        return plan.select([values[column.index] for column in self.leaving()])
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
-    """One row without columns: what SELECT without FROM reads."""
+class SingleRow:
+    """One row without columns: the input of SELECT without FROM."""
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """VALUES: constants."""
+class ConstantRows:
+    """VALUES: rows of constants."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Expr, ...], ...]
@@ -82,21 +82,21 @@ class Filter:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """One more column for each expression."""
+    """Adds a column for each expression."""
 
     input: Rel
-    made: Made
+    computed: ComputedColumns
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
-    """What is asked of a query that stands in an expression.
+class Subquery:
+    """A query inside an expression, and what the expression takes from it.
 
-    | kind | gives |
+    | kind | value |
     |---|---|
-    | scalar | the value of the one column and at most one row; NULL of none |
-    | exists | whether there is a row |
-    | any, all | whether `left operator row` holds for some row, for all rows; operator `=` of any is IN |
+    | scalar | the value of its only column in its only row; NULL if it has no row |
+    | exists | whether it has a row |
+    | any, all | whether `left operator row` holds for some row, for all rows; `= any` is IN |
     | array | the values of all rows |
     """
 
@@ -105,23 +105,23 @@ class Look:
     columns: tuple[Column, ...]
     left: tuple[Expr, ...] = ()
     tests: tuple[Expr, ...] = ()
-    """any, all: the comparisons of left with columns."""
+    """any, all: the comparisons of `left` with `columns`."""
     operator: str = "="
 
 
 @dataclass(frozen=True, eq=False)
-class Ask:
-    """One more column for each subquery."""
+class SubqueryApply:
+    """Adds a column for each subquery."""
 
     input: Rel
-    made: tuple[tuple[Column, Look], ...]
+    computed: tuple[tuple[Column, Subquery], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Join:
-    """Pairs of rows for which all of `on` holds; `left` also the rows of the left side that have no pair, and so on.
+    """Pairs of rows for which all of `on` holds; outer joins add the rows of a side that have no pair.
 
-    With `lateral` the right side speaks of columns of the left one.
+    With `lateral` the right side uses columns of the left one.
     """
 
     kind: Literal["inner", "left", "right", "full"]
@@ -132,7 +132,7 @@ class Join:
 
 
 @dataclass(frozen=True)
-class Order:
+class SortKey:
     """One entry of ORDER BY."""
 
     value: Expr
@@ -141,51 +141,51 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """One value of many rows: an aggregate or a window function by its name."""
+class AggregateExpr:
+    """A call of an aggregate or window function, by name."""
 
     kind: str
     type: Type
-    given: tuple[Expr, ...] = ()
+    args: tuple[Expr, ...] = ()
     distinct: bool = False
-    order: tuple[Order, ...] = ()
+    order: tuple[SortKey, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A row for each group of rows that are equal in the keys, with these columns alone.
+    """One row for each group of rows with equal keys; its columns are the keys and the aggregates.
 
-    A key that is a column keeps its number. `sets`: GROUPING SETS, as choices of keys by their places. Without keys and sets
-    there is one row, even of no rows.
+    A key that is a column keeps its number. `sets`: GROUPING SETS, each a choice of keys by position. Without keys and sets
+    there is exactly one row, even if the input is empty.
     """
 
     input: Rel
-    keys: Made
-    made: tuple[tuple[Column, Summary], ...]
+    keys: ComputedColumns
+    computed: tuple[tuple[Column, AggregateExpr], ...]
     sets: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
-class Span:
-    """A window: which rows a row is seen among, in which order, and from where to where."""
+class WindowSpec:
+    """A window: how rows are partitioned, how each partition is sorted, and the frame around a row."""
 
     partition: tuple[Expr, ...]
-    order: tuple[Order, ...]
+    order: tuple[SortKey, ...]
     frame: str | None = None
     """In words that PostgreSQL and Spark share."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """One more column for each window function."""
+    """Adds a column for each window function."""
 
     input: Rel
-    made: tuple[tuple[Column, Summary, Span], ...]
+    computed: tuple[tuple[Column, AggregateExpr, WindowSpec], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Combine:
-    """UNION, INTERSECT or EXCEPT, with `every` each row as often as it is there: column i is left[i] and right[i]."""
+class SetOp:
+    """UNION, INTERSECT or EXCEPT (`every`: ALL); column i is `left_columns[i]` and `right_columns[i]`."""
 
     name: Literal["UNION", "INTERSECT", "EXCEPT"]
     every: bool
@@ -198,153 +198,171 @@ class Combine:
 
 @dataclass(frozen=True, eq=False)
 class Distinct:
-    """Rows that differ in these columns, and these columns alone."""
+    """The distinct rows of these columns, and no other columns."""
 
     input: Rel
     columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Sorted:
-    """All rows in an order, and of these some."""
+class Sort:
+    """Sorted rows, within a limit and an offset."""
 
     input: Rel
-    order: tuple[Order, ...]
+    order: tuple[SortKey, ...]
     limit: int | None = None
     offset: int = 0
 
 
-Rel: TypeAlias = Scan | Row | Rows | Filter | Map | Ask | Join | Group | Window | Combine | Distinct | Sorted
+Rel: TypeAlias = (
+    Scan
+    | SingleRow
+    | ConstantRows
+    | Filter
+    | Map
+    | SubqueryApply
+    | Join
+    | Group
+    | Window
+    | SetOp
+    | Distinct
+    | Sort
+)
+"""A node of the tree."""
 
 
 @dataclass(frozen=True, eq=False)
-class General:
-    """A whole query: its tree, and of what leaves that the result's columns, by name. A column may stand there twice."""
+class LogicalQuery:
+    """A whole query: its tree, and the names and columns of its result; a column may occur twice."""
 
     rel: Rel
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     count: int = field(default=0)
-    """How many numbers of columns there are: the next one is free."""
+    """How many column numbers are in use; it is also the next free one."""
 
     @property
     def types(self) -> tuple[Type, ...]:
-        """Of the result's columns."""
+        """The types of the result's columns."""
         return tuple(column.type for column in self.columns)
 
     def scans(self) -> list[Scan]:
         """Every scan, in the order in which they are written."""
-        return [rel for rel in every(self.rel) if isinstance(rel, Scan)]
+        return [rel for rel in walk(self.rel) if isinstance(rel, Scan)]
 
 
 def inputs(rel: Rel) -> tuple[Rel, ...]:
-    """What a node reads, the queries of its expressions included."""
+    """The inputs of a node, the queries of its subqueries included."""
     match rel:
-        case Scan() | Row() | Rows():
+        case Scan() | SingleRow() | ConstantRows():
             return ()
-        case Ask(below, made):
-            return (below, *(look.query for _, look in made))
-        case Filter() | Map() | Group() | Window() | Distinct() | Sorted():
+        case SubqueryApply(below, subqueries):
+            return (below, *(subquery.query for _, subquery in subqueries))
+        case Filter() | Map() | Group() | Window() | Distinct() | Sort():
             return (rel.input,)
-        case Join() | Combine():
+        case Join() | SetOp():
             return (rel.left, rel.right)
         case _:
             assert_never(rel)
 
 
-def rebuilt(rel: Rel, new: tuple[Rel, ...]) -> Rel:
-    """The node over others than those that `inputs` gives."""
+def with_inputs(rel: Rel, new: tuple[Rel, ...]) -> Rel:
+    """The node with its `inputs` replaced."""
     match rel:
-        case Scan() | Row() | Rows():
+        case Scan() | SingleRow() | ConstantRows():
             return rel
-        case Ask():
-            looks = zip(rel.made, new[1:], strict=True)
-            return Ask(new[0], tuple((column, replace(look, query=q)) for (column, look), q in looks))
-        case Filter() | Map() | Group() | Window() | Distinct() | Sorted():
+        case SubqueryApply():
+            pairs = zip(rel.computed, new[1:], strict=True)
+            return SubqueryApply(
+                new[0], tuple((column, replace(subquery, query=q)) for (column, subquery), q in pairs)
+            )
+        case Filter() | Map() | Group() | Window() | Distinct() | Sort():
             return replace(rel, input=new[0])
-        case Join() | Combine():
+        case Join() | SetOp():
             return replace(rel, left=new[0], right=new[1])
         case _:
             assert_never(rel)
 
 
-def every(rel: Rel) -> Iterator[Rel]:
-    """The node and all below it."""
+def walk(rel: Rel) -> Iterator[Rel]:
+    """The node and all nodes below it."""
     yield rel
     for below in inputs(rel):
-        yield from every(below)
+        yield from walk(below)
 
 
-def columns_of(rel: Rel) -> tuple[Column, ...]:
-    """The columns that leave a node, each once."""
+def output_columns(rel: Rel) -> tuple[Column, ...]:
+    """The output columns of a node, each once."""
     match rel:
         case Scan():
             return rel.leaving()
-        case Row():
+        case SingleRow():
             return ()
-        case Rows(columns) | Distinct(_, columns) | Combine(columns=columns):
+        case ConstantRows(columns) | Distinct(_, columns) | SetOp(columns=columns):
             return tuple(dict.fromkeys(columns))
-        case Filter(below) | Sorted(below):
-            return columns_of(below)
-        case Map(below, made):
-            return (*columns_of(below), *(column for column, _ in made))
-        case Ask(below, looks):
-            return (*columns_of(below), *(column for column, _ in looks))
+        case Filter(below) | Sort(below):
+            return output_columns(below)
+        case Map(below, computed):
+            return (*output_columns(below), *(column for column, _ in computed))
+        case SubqueryApply(below, subqueries):
+            return (*output_columns(below), *(column for column, _ in subqueries))
         case Window(below, windows):
-            return (*columns_of(below), *(column for column, _, _ in windows))
+            return (*output_columns(below), *(column for column, _, _ in windows))
         case Join(_, left, right):
-            return (*columns_of(left), *columns_of(right))
+            return (*output_columns(left), *output_columns(right))
         case Group(_, keys, aggregates):
             return (*(column for column, _ in keys), *(column for column, _ in aggregates))
         case _:
             assert_never(rel)
 
 
-def read_by(rel: Rel) -> frozenset[int]:
-    """The columns that a node's own expressions read, those of a subquery in it included if they come from outside."""
+def columns_read(rel: Rel) -> frozenset[int]:
+    """The columns that a node's own expressions read, including outer columns that its subqueries read."""
     match rel:
         case Filter(_, conditions):
             return support(*conditions)
-        case Map(_, made):
-            return support(*(value for _, value in made))
-        case Ask(_, looks):
-            inside = [support(*look.left) | free(look.query) for _, look in looks]
-            return frozenset().union(*inside)
+        case Map(_, computed):
+            return support(*(value for _, value in computed))
+        case SubqueryApply(_, subqueries):
+            reads = [support(*subquery.left) | outer_columns(subquery.query) for _, subquery in subqueries]
+            return frozenset().union(*reads)
         case Join(_, _, right, on, lateral):
-            return support(*on) | (free(right) if lateral else frozenset())
+            return support(*on) | (outer_columns(right) if lateral else frozenset())
         case Group(_, keys, aggregates):
-            return support(*(value for _, value in keys)) | summed(*(one for _, one in aggregates))
+            return support(*(value for _, value in keys)) | _argument_columns(
+                *(call for _, call in aggregates)
+            )
         case Window(_, windows):
-            spans = [support(*span.partition, *(o.value for o in span.order)) for _, _, span in windows]
-            return summed(*(one for _, one, _ in windows)).union(*spans)
+            specs = [support(*spec.partition, *(key.value for key in spec.order)) for _, _, spec in windows]
+            return _argument_columns(*(call for _, call, _ in windows)).union(*specs)
         case Distinct(_, columns):
             return frozenset(column.index for column in columns)
-        case Combine():
+        case SetOp():
             return frozenset(c.index for c in (*rel.left_columns, *rel.right_columns))
-        case Sorted(_, order):
-            return support(*(one.value for one in order))
-        case Scan() | Row() | Rows():
+        case Sort(_, order):
+            return support(*(key.value for key in order))
+        case Scan() | SingleRow() | ConstantRows():
             return frozenset()
         case _:
             assert_never(rel)
 
 
-def summed(*summaries: Summary) -> frozenset[int]:
+def _argument_columns(*calls: AggregateExpr) -> frozenset[int]:
     """The columns that aggregates read."""
-    read = [support(*one.given, *(order.value for order in one.order)) for one in summaries]
-    return frozenset().union(*read)
+    reads = [support(*call.args, *(key.value for key in call.order)) for call in calls]
+    return frozenset().union(*reads)
 
 
-def free(rel: Rel) -> frozenset[int]:
-    """The columns that are used here and made elsewhere: those of a query around this one."""
+def outer_columns(rel: Rel) -> frozenset[int]:
+    """The columns that the tree uses and does not compute: those of a query around it."""
     used: frozenset[int] = frozenset()
-    made: set[int] = set()
-    for node in every(rel):
-        used |= read_by(node)
-        made.update(column.index for column in columns_of(node))
+    computed: set[int] = set()
+    for node in walk(rel):
+        used |= columns_read(node)
+        computed.update(column.index for column in output_columns(node))
         if isinstance(node, Scan):
-            made.update(column.index for column in node.columns)
-        if isinstance(node, Ask):
-            for _, look in node.made:
-                used |= support(*look.tests)
-    return used - made
+            computed.update(column.index for column in node.columns)
+        if isinstance(node, SubqueryApply):
+            for _, subquery in node.computed:
+                used |= support(*subquery.tests)
+    return used - computed

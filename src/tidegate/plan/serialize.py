@@ -1,4 +1,4 @@
-"""A MapFilterProject as JSON: how the catalog keeps a transform (`expr/stored.py` says how expressions are written).
+"""Plans as JSON, as the catalog stores transforms; expressions as in `expr/model/serialize.py`.
 
     SELECT id FROM orders WHERE price > 5         over id int8, price int8
 
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate.expr import stored
-from tidegate.expr.stored import type_from_json, type_to_json
+from tidegate.expr.model import serialize
+from tidegate.expr.model import serialize as stored
 from tidegate.plan.mfp import MapFilterProject
 
 
@@ -22,7 +22,7 @@ def to_json(plan: MapFilterProject) -> dict[str, Any]:
     nodes, places = stored.to_json([*plan.expressions, *plan.predicates])
     maps = len(plan.expressions)
     return {
-        "inputs": [type_to_json(type_) for type_ in plan.inputs],
+        "inputs": [serialize.type_to_json(type_) for type_ in plan.inputs],
         "nodes": nodes,
         "map": places[:maps],
         "filter": places[maps:],
@@ -34,7 +34,7 @@ def from_json(given: dict[str, Any]) -> MapFilterProject:
     """A plan from JSON."""
     nodes = stored.from_json(given["nodes"])
     return MapFilterProject(
-        tuple(type_from_json(type_) for type_ in given["inputs"]),
+        tuple(serialize.type_from_json(type_) for type_ in given["inputs"]),
         tuple(nodes[place] for place in given["map"]),
         tuple(nodes[place] for place in given["filter"]),
         tuple(given["project"]),

@@ -1,4 +1,4 @@
-"""Plans whose rows come and go by themselves: filters on `mz_now()`, maintained as time passes.
+"""Filters on `mz_now()`: turns them into bounds of each row's validity, maintained as time passes.
 
 A conjunct that compares `mz_now()` with an expression of the row bounds the times at which the row is there.
 Bounds are milliseconds, the lower one inclusive and the upper one exclusive:
@@ -37,23 +37,26 @@ a bound or an output is the row's. So an insertion and its retraction, years lat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from tidegate.errors import PlanError
-from tidegate.expr.build import call, null
-from tidegate.expr.function import REGISTRY, Function
-from tidegate.expr.outcome import to_numpy
-from tidegate.expr.show import show
-from tidegate.expr.tree import Call, Column, Expr, Now, has_now, walk
-from tidegate.expr.types import MZ_TIMESTAMP, Kind, Type
+from tidegate.expr.model import (
+    REGISTRY,
+    Call,
+    Column,
+    Expr,
+    Function,
+    Kind,
+    Now,
+    Type,
+    build,
+    show,
+    subexpressions,
+    tree,
+    types,
+    walk,
+)
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.optimise import ordered, rebuild
-from tidegate.plan.safe import Failures, SafePlan
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _HINT = (
@@ -79,26 +82,18 @@ class Decomposition(NamedTuple):
     final: MapFilterProject
 
 
-class Updates(NamedTuple):
-    """What a temporal plan gives for a batch: rows that appear, then rows that disappear."""
-
-    columns: list[pa.Array]
-    times: np.ndarray
-    diffs: np.ndarray
-    failures: Failures
-
-
 def bounds_of(condition: Expr) -> Bounds:
     """The times at which a temporal condition holds; a PlanError if it compares nothing with `mz_now()`."""
     if isinstance(condition, Call) and condition.function.name in _FLIPPED and len(condition.args) == 2:
         operator, (left, right) = condition.function.name, condition.args
         if _is_now(right):
             operator, left, right = _FLIPPED[operator], right, left
-        if _is_now(left) and not has_now(right):
+        if _is_now(left) and not tree.has_now(right):
             return _bounds(operator, right)
     raise PlanError(
         f"mz_now() cannot be maintained in {show(condition, names=True)}",
         construct=show(condition, names=True),
+        subject="mz_now",
         hint=_HINT,
     )
 
@@ -130,50 +125,34 @@ def _bounds(operator: str, e: Expr) -> Bounds:
 
 def _ms(name: str, e: Expr) -> Expr:
     """One of the hidden functions of `functions/temporal.py`, applied to whatever time-like type e has."""
-    if e.type == MZ_TIMESTAMP and name != "step_ms":
+    if e.type == types.MZ_TIMESTAMP and name != "step_ms":
         return e
     for function in REGISTRY.overloads(name):
         param = function.params[0]
         if isinstance(param, Type) and param.kind is e.type.kind:
-            return Call(function, (e,), MZ_TIMESTAMP)
-    raise PlanError(f"mz_now() cannot be compared with {e.type}", construct=show(e, names=True))
+            return Call(function, (e,), types.MZ_TIMESTAMP)
+    raise PlanError(
+        f"mz_now() cannot be compared with {e.type}", construct=show(e, names=True), subject="mz_now"
+    )
 
 
 def present(e: Expr) -> Expr:
     """True where e is a value, NULL where it is NULL, an error where it is one: as any comparison with e."""
-    return call("=", e, e)
+    return build.call("=", e, e)
 
 
 def _parted(mfp: MapFilterProject) -> tuple[list[Expr], list[Expr]]:
     """The conditions without and with `mz_now()`; a PlanError if an output shows it."""
     for output in mfp.outputs:
-        if has_now(output):
+        if tree.has_now(output):
             raise PlanError(
                 f"mz_now() cannot be maintained in the column {show(output, names=True)}",
                 construct=show(output, names=True),
+                subject="mz_now",
                 hint="a maintained row does not change as time passes; use mz_now() in the WHERE clause only",
             )
-    conditions = ordered(mfp.conditions)
-    return [c for c in conditions if not has_now(c)], [c for c in conditions if has_now(c)]
-
-
-def extract_temporal(mfp: MapFilterProject) -> tuple[MapFilterProject, MapFilterProject]:
-    """All the work that does not depend on time, and then the temporal predicates and a projection.
-
-    For sources that hold rows back (upsert): the first plan gives each row at most once, the second may give
-    it a life. The first drops rows whose bounds are NULL, which no time would let pass.
-    """
-    plain, temporal = _parted(mfp)
-    compared = list(dict.fromkeys(bounds_of(condition).compared for condition in temporal))
-    first = rebuild(mfp, ordered([*plain, *map(present, compared)]), [*mfp.outputs, *compared])
-    place = {e: Column(len(mfp.outputs) + i, e.type) for i, e in enumerate(compared)}
-    second = MapFilterProject.identity(first.types).filter(*(_comparing(c, place) for c in temporal))
-    return first, second.project(range(len(mfp.outputs)))
-
-
-def _comparing(condition: Expr, place: dict[Expr, Column]) -> Expr:
-    assert isinstance(condition, Call)
-    return Call(condition.function, tuple(place.get(arg, arg) for arg in condition.args), condition.type)
+    conditions = subexpressions.sort_conditions(mfp.conditions)
+    return [c for c in conditions if not tree.has_now(c)], [c for c in conditions if tree.has_now(c)]
 
 
 def decompose(mfp: MapFilterProject) -> Decomposition:
@@ -184,77 +163,36 @@ def decompose(mfp: MapFilterProject) -> Decomposition:
     found = [bounds_of(condition) for condition in temporal]
     lowers = list(dict.fromkeys(bound.lower for bound in found if bound.lower is not None))
     uppers = list(dict.fromkeys(bound.upper for bound in found if bound.upper is not None))
-    conditions = ordered([*plain, *map(present, (*lowers, *uppers))])
+    conditions = subexpressions.sort_conditions([*plain, *map(present, (*lowers, *uppers))])
     outputs = [*mfp.outputs, _outermost("greatest", lowers), _outermost("least", uppers)]
-    safe = rebuild(mfp, conditions, outputs)
+    safe = mfp.rebuild(conditions, outputs)
     kept = MapFilterProject.identity(safe.types)
-    lower, upper = (Column(len(mfp.outputs) + i, MZ_TIMESTAMP) for i in (0, 1))
-    expiration = kept.filter(call("<", Now(), upper)) if uppers else kept
-    final = kept.filter(call("<=", lower, Now())) if lowers else kept
+    lower, upper = (Column(len(mfp.outputs) + i, types.MZ_TIMESTAMP) for i in (0, 1))
+    expiration = kept.filter(build.call("<", Now(), upper)) if uppers else kept
+    final = kept.filter(build.call("<=", lower, Now())) if lowers else kept
     return Decomposition(safe, expiration, final.project(range(len(mfp.outputs))))
 
 
 def _outermost(name: str, bounds: Sequence[Expr]) -> Expr:
     # greatest and least skip NULL, but `present` has dropped every row that has one.
-    return null(MZ_TIMESTAMP) if not bounds else bounds[0] if len(bounds) == 1 else call(name, *bounds)
-
-
-@dataclass(frozen=True)
-class TemporalPlan:
-    """A plan that gives each row a life, from its time or a later lower bound to its upper bound."""
-
-    mfp: MapFilterProject
-    safe: SafePlan = field(init=False, compare=False)
-    """The work that does not depend on time; of a plan that is temporal, with the bounds as last columns."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "safe", SafePlan(decompose(self.mfp).safe))
-
-    def evaluate(
-        self,
-        columns: Sequence[pa.Array],
-        rows: int,
-        times: np.ndarray,
-        diffs: np.ndarray,
-        until: int | None = None,
-    ) -> Updates:
-        """What rows that arrive at `times` with `diffs` lead to; updates at `until` or later are left out."""
-        got = self.safe.evaluate(columns, rows)
-        unbounded = pa.nulls(len(got.selection), MZ_TIMESTAMP.arrow)
-        values, (low, high) = got.columns, (unbounded, unbounded)
-        if self.mfp.is_temporal:
-            *values, low, high = got.columns
-        arrived, diff = times[got.selection], diffs[got.selection]
-        lower = np.where(_known(low), np.maximum(arrived, to_numpy(low)), arrived)
-        upper, ends = to_numpy(high), _known(high)
-        appears = ~ends | (lower < upper)
-        if until is not None:
-            appears &= lower < until
-            ends &= upper < until
-        on, off = np.flatnonzero(appears), np.flatnonzero(appears & ends)
-        both = np.concatenate([on, off])
-        return Updates(
-            [pc.take(value, pa.array(both)) for value in values],
-            np.concatenate([lower[on], upper[off]]),
-            np.concatenate([diff[on], -diff[off]]),
-            got.failures,
-        )
-
-
-def _known(bound: pa.Array) -> np.ndarray:
-    known: np.ndarray = bound.is_valid().to_numpy(zero_copy_only=False)
-    return known
+    return (
+        build.null(types.MZ_TIMESTAMP)
+        if not bounds
+        else bounds[0]
+        if len(bounds) == 1
+        else build.call(name, *bounds)
+    )
 
 
 def unstable(mfp: MapFilterProject, *, exact: bool = False) -> Iterator[Function]:
-    """The functions of the plan whose results are not promised for ever; with `exact`, floating point too."""
+    """The functions whose results may change between versions; with `exact`, floating point too."""
     for node in walk(*mfp.conditions, *mfp.outputs):
         if isinstance(node, Call) and not (node.function.stable and (node.function.exact or not exact)):
             yield node.function
 
 
-def only_stable(mfp: MapFilterProject, *, exact: bool = False) -> None:
-    """A PlanError that names the function in the way, if what the plan computes is not promised for ever.
+def check_stable(mfp: MapFilterProject, *, exact: bool = False) -> None:
+    """Raises a PlanError that names the first function whose result may change between versions.
 
     A transform meets the retraction of a row years after the row, and must then give the same bytes. `exact`
     also refuses floating point, whose last digit may change: needed where retractions arrive, not for

@@ -1,6 +1,6 @@
-"""What a plan does with whole parts, told from their statistics: drop them, take them whole, or read them.
+"""Verdicts of a plan over whole parts, from their statistics: drop, take whole, or read.
 
-    found = verdicts(plan, columns, now=(as_of, until - 1), parts=n)
+    found = compute_verdicts(plan, columns, now=(as_of, until - 1), parts=n)
     found.verdict        NONE, SOME or ALL for each part, by the predicates together
     found.may_fail       parts in which some output may fail for some row
     found.by_condition   each predicate with its own verdicts, for EXPLAIN
@@ -22,13 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.expr.build import conjunction
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs, Verdict
-from tidegate.expr.transfer import any_of
-from tidegate.expr.tree import Call, Expr, support
+from tidegate.expr.domain import Interpretation, Specs, Verdict, any_of
+from tidegate.expr.model import Call, Expr, build, subexpressions, support
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.optimise import may_fail, ordered
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +50,14 @@ class Verdicts:
         return whole
 
 
-def verdicts(
+def compute_verdicts(
     mfp: MapFilterProject,
     columns: Sequence[Specs | None],
     now: tuple[int | None, int | None] = (None, None),
     parts: int = 1,
 ) -> Verdicts:
     """Interprets the plan over the Specs of its inputs, `now` being the inclusive range of `mz_now()`."""
-    conditions = ordered(mfp.conditions)
+    conditions = subexpressions.sort_conditions(mfp.conditions)
     if parts == 0:  # what is one value for all parts has no size that fits none
         return Verdicts(
             np.zeros(0, np.int8),
@@ -71,16 +67,16 @@ def verdicts(
         )
     interpretation = Interpretation(columns, now)
     each = tuple((c, np.broadcast_to(interpretation.of(c).verdict(), parts)) for c in conditions)
-    whole = interpretation.of(conjunction(conditions))
+    whole = interpretation.of(build.conjunction(conditions))
     verdict = np.broadcast_to(whole.verdict(), parts)
     errors = any_of([interpretation.of(output).error for output in _fallible(mfp)])
     return Verdicts(verdict, np.broadcast_to(errors, parts), each, np.broadcast_to(whole.error, parts))
 
 
-def asked(mfp: MapFilterProject) -> frozenset[int]:
+def deciding_columns(mfp: MapFilterProject) -> frozenset[int]:
     """The columns whose Specs decide: those of conditions, and of outputs that can fail at all."""
     return support(*mfp.conditions, *_fallible(mfp))
 
 
 def _fallible(mfp: MapFilterProject) -> list[Expr]:
-    return [output for output in mfp.outputs if isinstance(output, Call) and may_fail(output)]
+    return [output for output in mfp.outputs if isinstance(output, Call) and subexpressions.may_fail(output)]

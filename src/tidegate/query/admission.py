@@ -1,10 +1,10 @@
-"""Whose turn it is: a bounded number of peeks at the same time, and those who wait are served in the order in which they came.
+"""PeekSlots: bounds the number of concurrent fast-path reads; waiting reads are served in order.
 
-    with turns.take(question.config.peeks_at_once, question.watch):
+    with request.peek_slots.acquire(request.config.peeks_at_once, request.cancel):
         …
 
-Fast-path reads run in the process that serves everyone else. One client with a thousand of them must not keep others waiting
-for long, nor fill the memory; whoever waits can still be cancelled.
+Fast-path reads run in the process that serves everyone else. One client with a thousand of them must neither keep others waiting
+for long nor fill the memory; a waiting read can still be cancelled.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tidegate.scan.watch import Watch
+from tidegate.query.cancellation import CancelToken
 
 _POLL_S = 0.02
 
 
-class Turns:
-    """A queue with several counters. Threads share it."""
+class PeekSlots:
+    """A fair semaphore whose size is given with each acquisition. Threads share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -29,23 +29,23 @@ class Turns:
 
     @property
     def running(self) -> int:
-        """How many have their turn."""
+        """How many slots are in use."""
         return self._running
 
     @property
     def waiting(self) -> int:
-        """How many wait for it."""
+        """How many reads wait for a slot."""
         return len(self._waiting)
 
     @contextmanager
-    def take(self, most: int, watch: Watch) -> Iterator[None]:
-        """Waits for a turn, with `most` at the same time, and gives it back at the end."""
+    def acquire(self, most: int, cancel: CancelToken) -> Iterator[None]:
+        """Waits for one of `most` slots, and releases it at the end."""
         ticket = object()
         with self._lock:
             self._waiting.append(ticket)
             try:
                 while self._waiting[0] is not ticket or self._running >= max(1, most):
-                    watch.check()
+                    cancel.check()
                     self._lock.wait(_POLL_S)
             except BaseException:
                 self._waiting.remove(ticket)

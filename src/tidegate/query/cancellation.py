@@ -1,12 +1,13 @@
-"""How a query is stopped: by whoever asked it, or by its time-out.
+"""CancelToken: ends a query when it is cancelled, interrupted, or exceeds its time-out.
 
 watch = Watch(timeout_ms=5_000)
 watch.check()            between pieces of work: raises when it is over
 watch.cancel()           from any thread
-with listening(watch):   a Ctrl-C in here ends it too, even one that Python drops; kernels in here ask it (`expr/cancel.py`)
+with listening(watch):   a Ctrl-C in here ends it too, even one that Python drops; kernels in here ask it
+(`expr/primitives/cancel.py`)
 
 Python raises KeyboardInterrupt wherever the main thread happens to be. In a callback of a weak reference or a finaliser that is
-reported and dropped, and whoever pressed Ctrl-C waits in vain. So the watch remembers it, and the next check raises it again.
+reported and dropped, and Ctrl-C has no effect. So the token remembers it, and the next check raises it again.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 from tidegate.errors import CancelledError
-from tidegate.expr.cancel import cancellable
+from tidegate.expr.primitives import cancellable
 
 
-class Watch:
-    """One query's end. Threads may share it."""
+class CancelToken:
+    """Cancels one query. Threads may share it."""
 
     def __init__(self, timeout_ms: int = 0) -> None:
         """`timeout_ms`: 0 for none."""
@@ -35,19 +36,19 @@ class Watch:
         """Ctrl-C was pressed."""
 
     def cancel(self) -> None:
-        """The query ends at its next check."""
+        """Ends the query at its next check."""
         self._cancelled.set()
 
     def pause(self) -> None:
-        """From here on no time counts: whoever asked has what they asked for."""
+        """Stops the time-out: the client has the rows that it asked for."""
         self._end = None
 
     def restart(self) -> None:
-        """They ask for more: the time-out begins anew."""
+        """Starts the time-out anew: the client asks for more rows."""
         self._end = time.monotonic() + self.timeout_ms / 1000 if self.timeout_ms else None
 
     def check(self) -> None:
-        """Raises if the query is to end."""
+        """Raises if the query is cancelled or timed out."""
         if self.interrupted and threading.current_thread() is threading.main_thread():
             raise KeyboardInterrupt
         if self._cancelled.is_set() or self.interrupted:
@@ -61,8 +62,8 @@ class Watch:
 
 
 @contextmanager
-def listening(watch: Watch) -> Iterator[None]:
-    """Remembers a Ctrl-C for a query of the main thread. A handler that the user has set is left alone."""
+def interruptible(watch: CancelToken) -> Iterator[None]:
+    """Makes Ctrl-C cancel a query of the main thread, unless the user has set a handler."""
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         with cancellable(watch.check):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.model import Kind, Type
 
 
 class Interval(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a statement gives: columns of rows, how they were come by, and at what cost.
+"""Result: the rows of a statement, the path that answered it, and what it cost.
 
     r = db.sql("SELECT id, price FROM orders WHERE price > 5")
     r.arrow()                 a pyarrow.Table; r.schema is its schema
@@ -32,6 +32,7 @@ there, `scan` counts on, and what is read stays pinned until the last row is rea
 
 from __future__ import annotations
 
+import importlib.util
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -42,13 +43,12 @@ from typing import Any, Literal, Self
 
 import pyarrow as pa
 
-from tidegate import fork
 from tidegate.boundary import public
-from tidegate.errors import LimitError, TidegateError
-from tidegate.expr.types import Type
-from tidegate.scan.stream import Batch, Over, RowStream, size_of, sliced
-from tidegate.scan.values import python_rows
-from tidegate.shard.change import Part
+from tidegate.errors import LimitError, TidegateError, UnsupportedError
+from tidegate.expr.model import Type
+from tidegate.query.python_values import python_rows
+from tidegate.query.row_stream import Batch, Over, RowStream, size_of, sliced
+from tidegate.storage.part import Part
 
 Path = Literal["metadata", "peek", "local", "spark"]
 
@@ -64,13 +64,9 @@ class Stage:
     seconds: float = 0.0
 
 
-_ADDING = fork.lock()
-"""Parts of one query may be read by several threads; what they add up is held for less than a microsecond."""
-
-
 @dataclass
-class Scan:
-    """What was read, of what there is. Parts that are read only to check a verdict are audited, not read.
+class ScanMetrics:
+    """What a query read. Parts that are read only to check a verdict count as audited, not as read.
 
     scan.add("filter url", rows_in=8_192, rows_out=3, bytes=40_000, seconds=0.001)
 
@@ -97,34 +93,36 @@ class Scan:
     """Inside of the parts read, what late materialisation did not have to fetch or decode."""
     bytes_skipped: int = 0
     stages: list[Stage] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+    """Several threads may read parts of one query."""
 
     def count(self, parts: Sequence[Part]) -> None:
         """These parts are read."""
-        with _ADDING:
+        with self._lock:
             self.parts_read += len(parts)
             self.bytes_read += sum(part.size for part in parts)
             self.rows_read += sum(part.rows for part in parts)
 
     def open(self, size: int = 0) -> None:
         """A part of so many bytes is read; how much of it, `close` tells."""
-        with _ADDING:
+        with self._lock:
             self.parts_read += 1
             self.bytes_skipped += size
 
     def close(self, fetched: int) -> None:
         """So many bytes of it were fetched; the others were not needed."""
-        with _ADDING:
+        with self._lock:
             self.bytes_read += fetched
             self.bytes_skipped = max(0, self.bytes_skipped - fetched)
 
     def see(self, rows: int) -> None:
         """So many rows were looked at."""
-        with _ADDING:
+        with self._lock:
             self.rows_read += rows
 
     def skip(self, pages: int) -> None:
         """So many pages of 8,192 rows were passed over."""
-        with _ADDING:
+        with self._lock:
             self.pages_skipped += pages
 
     def add(
@@ -137,7 +135,7 @@ class Scan:
         seconds: float = 0.0,
     ) -> None:
         """Some work of a stage; that of the same name is added up, in the order in which names first came."""
-        with _ADDING:
+        with self._lock:
             stage = next((one for one in self.stages if one.name == name), None)
             if stage is None:
                 self.stages.append(stage := Stage(name))
@@ -146,9 +144,9 @@ class Scan:
             stage.bytes += bytes
             stage.seconds += seconds
 
-    def absorb(self, other: Scan) -> None:
+    def absorb(self, other: ScanMetrics) -> None:
         """What another has counted."""
-        with _ADDING:
+        with self._lock:
             for name in ("parts_read", "bytes_read", "rows_read", "pages_skipped", "bytes_skipped"):
                 setattr(self, name, getattr(self, name) + getattr(other, name))
         for one in other.stages:
@@ -158,7 +156,7 @@ class Scan:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Stage]:
-        """Times what is done inside; whoever does it says on what is given how many rows and bytes it was."""
+        """Times the body, which sets rows and bytes on the Stage that it gets."""
         one, began = Stage(name), time.perf_counter()
         try:
             yield one
@@ -177,13 +175,13 @@ class Result:
         types: Sequence[Type],
         columns: Sequence[pa.ChunkedArray] | RowStream,
         path: Path = "metadata",
-        scan: Scan | None = None,
+        scan: ScanMetrics | None = None,
         said: str | None = None,
         max_bytes: int = 0,
     ) -> None:
-        """`said`: what there is to say beside, or instead of, rows. `max_bytes`: what may be held of a stream; 0: any number."""
+        """`said`: text beside or instead of rows. `max_bytes`: how much of a stream may be held; 0: any."""
         self.names, self.types, self.path, self.said = tuple(names), tuple(types), path, said
-        self.scan = Scan() if scan is None else scan
+        self.scan = ScanMetrics() if scan is None else scan
         self.count = 0
         """Rows that `batches` has given so far."""
         self._stream = columns if isinstance(columns, RowStream) else None
@@ -203,7 +201,7 @@ class Result:
         return Result(names, types, chunked, **more)
 
     @staticmethod
-    def done(said: str) -> Result:
+    def message(said: str) -> Result:
         """Of a statement that gives no rows."""
         return Result((), (), (), said=said)
 
@@ -237,7 +235,7 @@ class Result:
             return self._stream.size if self._stream is not None else 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows as Arrow batches, in bounded memory whatever their number. See the module's docstring: they come once."""
+        """The rows as Arrow batches, in bounded memory. They come once: see the module's docstring."""
         with self._lock:
             if self._held is None:
                 self._check_there()
@@ -268,12 +266,12 @@ class Result:
                 pass
         return self.count
 
-    def when_over(self, told: Over) -> None:
+    def when_over(self, callback: Over) -> None:
         """Calls this when the query has ended: now, if it has; with the error, if it failed on the way."""
         if self._stream is None:
-            told(None)
+            callback(None)
         else:
-            self._stream.when_over(told)
+            self._stream.when_over(callback)
 
     def close(self) -> None:
         """Ends the query, if it still runs; rows that are held stay."""
@@ -292,7 +290,7 @@ class Result:
 
     @property
     def columns(self) -> tuple[pa.ChunkedArray, ...]:
-        """All rows, column by column; from here on they are held. More than `max_result_bytes` are a LimitError."""
+        """All rows, by column, held from now on. More than `max_result_bytes` are a LimitError."""
         with self._lock:
             if self._held is None:
                 self._check_there()
@@ -331,7 +329,10 @@ class Result:
 
     def df(self) -> Any:
         """The rows as a pandas DataFrame."""
-        return self.arrow().to_pandas()
+        table = self.arrow()
+        if importlib.util.find_spec("pandas") is None:
+            raise UnsupportedError("df() needs pandas, which is not installed", hint="pip install pandas")
+        return table.to_pandas()
 
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples of Python values."""

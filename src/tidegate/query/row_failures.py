@@ -1,4 +1,4 @@
-"""The error of a row that failed, with its values; and when it makes a query fail.
+"""Failing rows: their errors with the row's values, and when they make a query fail.
 
 | query | fails |
 |---|---|
@@ -18,11 +18,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidegate.errors import EvaluationError
-from tidegate.plan.safe import Failures
+from tidegate.plan.run import Failures
 
 
-def failed(failures: Failures, names: Sequence[str | None], columns: Sequence[pa.Array]) -> EvaluationError:
-    """The error of the first row that failed, with its values; those of columns without a name are nobody's business."""
+def row_error(
+    failures: Failures, names: Sequence[str | None], columns: Sequence[pa.Array]
+) -> EvaluationError:
+    """The error of the first failed row, with the values of its named columns."""
     row = int(failures.rows[0])
     named = zip(names, columns, strict=True)
     values = {name: _value(column, row) for name, column in named if name is not None}
@@ -31,7 +33,7 @@ def failed(failures: Failures, names: Sequence[str | None], columns: Sequence[pa
 
 @dataclass
 class Failing:
-    """What becomes of rows that fail: the query fails at once, or, if it is `patient`, when no others take their place."""
+    """How failing rows end a query: at once, or if `patient` only when other rows do not suffice."""
 
     patient: bool = False
     error: EvaluationError | None = None

@@ -1,13 +1,14 @@
-"""The rows of a query as they are read: once, in order, in bounded memory.
+"""RowStream: the rows of a query as they are read, once, in order, in bounded memory.
 
     stream = RowStream(batches, watch)
     stream.fill(16 << 20)          reads ahead: True if that was all, and everything is closed by now
     for columns, rows in stream:   what was read ahead first, then the rest as it is asked for
         …
-    stream.close()                 whoever has enough; also done at the end, at an error, and when Python collects it
+    stream.close()                 stops early; also done at the end, at an error, and when Python collects it
 
 A query that gives little is over when `fill` returns: its errors were raised, its counters are final, its lease is given back. A
-query that gives more goes on as its rows are taken. Whatever ends it, `when_over` is told once: with the error, or with None.
+query that gives more goes on as its rows are taken.
+The callbacks of `when_over` are called once at its end: with the error, or with None.
 
 `shaped` puts OFFSET and LIMIT to batches as they pass. ORDER BY must hold all of them, and is bounded by `max_result_bytes`.
 """
@@ -23,9 +24,9 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from tidegate.errors import TidegateError
-from tidegate.expr.types import Type
-from tidegate.scan.sort import Gathered, Shape
-from tidegate.scan.watch import Watch, listening
+from tidegate.expr.model import Type
+from tidegate.query.cancellation import CancelToken, interruptible
+from tidegate.query.sort import ResultShape, SortBuffer
 
 Batch: TypeAlias = "tuple[list[pa.Array], int]"
 """Columns, and how many rows they have."""
@@ -40,12 +41,14 @@ def size_of(columns: Iterable[pa.Array]) -> int:
     return sum(column.nbytes for column in columns)
 
 
-def shaped(batches: Iterable[Batch], types: Sequence[Type], shape: Shape, max_bytes: int) -> Iterator[Batch]:
+def shaped(
+    batches: Iterable[Batch], types: Sequence[Type], shape: ResultShape, max_bytes: int
+) -> Iterator[Batch]:
     """The batches in their order and within their limits; no batch is asked for beyond a LIMIT."""
     if shape.limit == 0:
         return
     if shape.order:
-        gathered = Gathered(tuple(types), shape, max_bytes)
+        gathered = SortBuffer(tuple(types), shape, max_bytes)
         for columns, rows in batches:
             gathered.add(columns, rows)
         yield from sliced(gathered.finish())
@@ -73,7 +76,7 @@ def sliced(columns: Sequence[pa.ChunkedArray]) -> Iterator[Batch]:
 class RowStream:
     """See the module's docstring. One thread at a time reads it; any may close it."""
 
-    def __init__(self, batches: Iterator[Batch], watch: Watch) -> None:
+    def __init__(self, batches: Iterator[Batch], watch: CancelToken) -> None:
         self._batches: Iterator[Batch] | None = batches
         self._watch = watch
         self._ahead: deque[Batch] = deque()
@@ -123,12 +126,12 @@ class RowStream:
         return batch
 
     def _read(self) -> Batch | None:
-        """One more; None: that was all."""
+        """The next batch; None at the end."""
         with self._lock:
             if self._batches is None:
                 return None
             try:
-                with listening(self._watch):
+                with interruptible(self._watch):
                     self._watch.check()
                     batch = next(self._batches, None)
             except BaseException as error:
@@ -140,16 +143,16 @@ class RowStream:
                 self._end(None)
             return batch
 
-    def when_over(self, told: Over) -> None:
+    def when_over(self, callback: Over) -> None:
         """Calls this when nothing more is read: now, if that is so."""
         with self._lock:
             if self._batches is not None:
-                self._over.append(told)
+                self._over.append(callback)
                 return
-        told(self.error)
+        callback(self.error)
 
     def close(self, error: TidegateError | None = None) -> None:
-        """Nothing more is read. `error` is what whoever asks for more is told."""
+        """Stops reading. Later reads raise `error`."""
         with self._lock:
             if self.error is None and self._batches is not None:
                 self.error = error
@@ -163,8 +166,8 @@ class RowStream:
             if isinstance(batches, Generator):
                 batches.close()
         finally:
-            for told in over:
-                told(error)
+            for callback in over:
+                callback(error)
 
     def __del__(self) -> None:
         if not sys.is_finalizing() and getattr(self, "_batches", None) is not None:

@@ -1,8 +1,9 @@
-"""ORDER BY, LIMIT and OFFSET over the rows that leave a plan, in the one order of `expr/order.py`.
+"""ORDER BY, LIMIT and OFFSET over a plan's output, in the order of `expr/model/order.py`.
 
     Shape(order=(OrderBy(2, descending=True, nulls_first=True),), limit=10, offset=0)
 
-Each key becomes integers: the rank of the value among all values, from bytes that compare as values do (`shard/rowkey.py`), turned
+Each key becomes integers: the rank of the value among all values, from bytes that compare as values do
+(`storage/part/row_keys.py`), turned
 around for DESC, with NULLs at either end. Sorting is then sorting integers, and stable. With a limit, what is
 gathered is cut to the best `limit + offset` rows whenever it has grown to several times that.
 """
@@ -18,9 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import LimitError
-from tidegate.expr.types import Type
-from tidegate.shard.part import one_chunk
-from tidegate.shard.rowkey import row_keys
+from tidegate.expr.model import Type
+from tidegate.storage.part import one_chunk, row_keys
 
 SLACK = 65_536
 """Rows beyond the limit that are gathered before they are cut."""
@@ -35,7 +35,7 @@ class OrderBy(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class ResultShape:
     """What is done with all rows together."""
 
     order: tuple[OrderBy, ...] = ()
@@ -43,7 +43,7 @@ class Shape:
     offset: int = 0
 
     @property
-    def most(self) -> int | None:
+    def max_rows(self) -> int | None:
         """How many rows are needed at most."""
         return None if self.limit is None else self.limit + self.offset
 
@@ -54,11 +54,11 @@ class Shape:
 
 
 @dataclass
-class Gathered:
+class SortBuffer:
     """Rows as they come, cut down as soon as it is known which are not needed."""
 
     types: tuple[Type, ...]
-    shape: Shape
+    shape: ResultShape
     max_bytes: int = 0
     """Bytes that may be gathered; 0: any number."""
     batches: list[list[pa.Array]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Gathered:
         self.batches.append(columns)
         self.rows += rows
         self.size += sum(column.nbytes for column in columns)
-        most = self.shape.most
+        most = self.shape.max_rows
         if self.shape.order and most is not None and self.rows > 4 * most + SLACK:
             self._keep(_sorted(self._columns(), self.shape.order)[:most])
         if self.max_bytes and self.size > self.max_bytes:
@@ -83,14 +83,14 @@ class Gathered:
 
     def enough(self) -> bool:
         """Whether no further row is needed."""
-        return self.shape.any_rows and self.rows >= (self.shape.most or 0)
+        return self.shape.any_rows and self.rows >= (self.shape.max_rows or 0)
 
     def finish(self) -> list[pa.ChunkedArray]:
         """The rows in their order, within their limits."""
         shape = self.shape
         if shape.order and self.rows:
             self._keep(_sorted(self._columns(), shape.order))
-        stop = self.rows if shape.most is None else min(self.rows, shape.most)
+        stop = self.rows if shape.max_rows is None else min(self.rows, shape.max_rows)
         start = min(shape.offset, stop)
         return [column.slice(start, stop - start) for column in self._columns()]
 
@@ -108,7 +108,7 @@ class Gathered:
 
     def worst(self) -> pa.Array | None:
         """The first sort key of the last row that is in so far; None while there is room for more."""
-        most = self.shape.most
+        most = self.shape.max_rows
         if most is None or self.rows < most:
             return None
         self._keep(_sorted(self._columns(), self.shape.order)[:most])

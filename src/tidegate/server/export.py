@@ -1,12 +1,12 @@
-"""Results as CSV, JSON lines and Parquet, batch by batch: memory is bounded, whatever a result has.
+"""Results as CSV, JSON lines and Parquet, written batch by batch in bounded memory.
 
-    for data in csv(result): out.write(data)          a header and lines, as PostgreSQL's COPY writes them: NULL is nothing
-    for data in json_lines(result): …                 one JSON object a row; jsonb as itself
-    parquet(result, path)                             row groups of about 16 MiB; parquet_bytes(result): the same as bytes
-    with replacing(path) as temporary: …              the file is there when all of it is written, and else as it was before
+    for data in csv_lines(result): out.write(data)    a header and lines, as PostgreSQL's COPY writes them: NULL is an empty field
+    for data in json_lines(result): …                 one JSON object per row; jsonb as JSON
+    write_parquet(result, path)                       row groups of about 16 MiB; parquet_chunks(result): the same as bytes
+    with atomic_write(path) as temporary: …           replaces the file when all of it is written, and leaves it alone on an error
 
-Rows are joined by Arrow, column by column, and no value becomes a Python object but floats, intervals, arrays and records. So a
-result is written about as fast as it is read.
+Arrow joins the columns row by row; only floats, intervals, times, arrays and records become Python objects. So a result is written
+about as fast as it is read.
 """
 
 from __future__ import annotations
@@ -24,42 +24,41 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import StoreError
-from tidegate.expr.types import Kind, Type
-from tidegate.scan.values import python_rows
-from tidegate.serve.output import json_value, text
+from tidegate.expr.model import Kind, Type
+from tidegate.query import format_value, json_value, python_rows
 
 if TYPE_CHECKING:
-    from tidegate.scan.result import Result
+    from tidegate.query import Result
 
-GROUP = 16 << 20
-"""Bytes of a row group of a Parquet file."""
-_SLOW = (Kind.FLOAT4, Kind.FLOAT8, Kind.INTERVAL, Kind.TIME, Kind.ARRAY, Kind.RECORD)
-"""Kinds whose values are spelled one by one."""
+ROW_GROUP_BYTES = 16 << 20
+"""Bytes per row group of a Parquet file."""
+_VALUE_BY_VALUE = (Kind.FLOAT4, Kind.FLOAT8, Kind.INTERVAL, Kind.TIME, Kind.ARRAY, Kind.RECORD)
+"""Kinds whose values are converted to text one by one."""
 _NUMBERS = (Kind.INT2, Kind.INT4, Kind.INT8, Kind.MZ_TIMESTAMP)
 _ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 
 
-def csv(result: Result) -> Iterator[bytes]:
-    """The lines, some at a time."""
-    yield (",".join(quoted(name) for name in result.names) + "\n").encode()
+def csv_lines(result: Result) -> Iterator[bytes]:
+    """Yields the header and the lines, many per chunk."""
+    yield (",".join(quote_csv(name) for name in result.names) + "\n").encode()
     for batch in _slices(result.batches()):
         cells = [_csv_cells(column, type_) for column, type_ in zip(batch.columns, result.types, strict=True)]
-        yield _joined([*_between(cells, ","), "\n"])
+        yield _join_rows([*_interleave(cells, ","), "\n"])
 
 
 def json_lines(result: Result) -> Iterator[bytes]:
-    """The lines, some at a time. Of columns with the same name the last one counts."""
+    """Yields the lines, many per chunk. Of columns with the same name the last one is written."""
     places = {name: i for i, name in enumerate(result.names)}
     for batch in _slices(result.batches()):
         parts: list[Any] = []
         for name, i in places.items():
             cells = _json_cells(batch.column(i), result.types[i])
             parts += [("{" if not parts else ", ") + json.dumps(name, ensure_ascii=False) + ": ", cells]
-        yield _joined([*parts, "}\n"])
+        yield _join_rows([*parts, "}\n"])
 
 
-def parquet(result: Result, path: Path) -> None:
-    """Writes a Parquet file."""
+def write_parquet(result: Result, path: Path) -> None:
+    """Writes the rows to a Parquet file."""
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(path, result.schema, compression="zstd") as writer:
@@ -67,20 +66,20 @@ def parquet(result: Result, path: Path) -> None:
             writer.write_table(pa.Table.from_batches(group, result.schema))
 
 
-def parquet_bytes(result: Result) -> Iterator[bytes]:
-    """The bytes of a Parquet file, some at a time."""
+def parquet_chunks(result: Result) -> Iterator[bytes]:
+    """Yields the bytes of a Parquet file in chunks."""
     import pyarrow.parquet as pq
 
     sink = _Sink()
     with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), result.schema, compression="zstd") as writer:
         for group in _groups(result.batches()):
             writer.write_table(pa.Table.from_batches(group, result.schema))
-            yield sink.taken()
-    yield sink.taken()
+            yield sink.take()
+    yield sink.take()
 
 
 class _Sink(io.RawIOBase):
-    """What is written to it waits until it is taken."""
+    """A file that holds what is written until `take` removes it."""
 
     def __init__(self) -> None:
         self._written: list[bytes] = []
@@ -92,20 +91,20 @@ class _Sink(io.RawIOBase):
         self._written.append(bytes(data))
         return len(data)
 
-    def taken(self) -> bytes:
-        """All that was written since the last time."""
+    def take(self) -> bytes:
+        """Returns what was written since the last call."""
         written, self._written = self._written, []
         return b"".join(written)
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Batches that become a row group each."""
+    """Yields batches in groups, each of which becomes a row group."""
     group: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         group.append(batch)
         size += batch.nbytes
-        if size >= GROUP:
+        if size >= ROW_GROUP_BYTES:
             yield group
             group, size = [], 0
     if group:
@@ -113,10 +112,10 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Where to write a file that then takes the place of `path`: not before it is whole, and not at all if writing fails.
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Gives a temporary path, and renames it to `path` at the end; on an error `path` stays as it was.
 
-    What is no file, such as a pipe or /dev/stdout, is written to directly.
+    A path that is not a regular file, such as a pipe or /dev/stdout, is written directly.
     """
     try:
         if path.exists() and not path.is_file():
@@ -127,7 +126,7 @@ def replacing(path: Path) -> Iterator[Path]:
         try:
             yield temporary
             if not temporary.exists():
-                return  # there was nothing to write
+                return  # nothing was written
             if path.exists():
                 temporary.chmod(path.stat().st_mode & 0o7777)
             temporary.replace(path)
@@ -137,58 +136,58 @@ def replacing(path: Path) -> Iterator[Path]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from None
+        raise StoreError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 # ---------------------------------------------------------------- cells
 
 
 def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    from tidegate.serve.pg.encode import slices
+    from tidegate.server.postgres.wire.encode import split_batch
 
     for batch in batches:
-        yield from slices(batch)
+        yield from split_batch(batch)
 
 
-def _between(cells: Sequence[pa.Array], sign: str) -> list[Any]:
-    """Cells with a sign between each two."""
-    return [one for cell in cells for one in (sign, cell)][1:]
+def _interleave(cells: Sequence[pa.Array], separator: str) -> list[Any]:
+    """Puts a separator between each two cells."""
+    return [part for cell in cells for part in (separator, cell)][1:]
 
 
-def _joined(parts: Sequence[Any]) -> bytes:
-    """Columns and signs, row by row, behind each other."""
-    from tidegate.serve.pg.encode import contents
+def _join_rows(parts: Sequence[Any]) -> bytes:
+    """Concatenates columns and constant texts row by row, and the rows after each other."""
+    from tidegate.server.postgres.wire.encode import concatenated_bytes
 
-    return bytes(contents(pc.binary_join_element_wise(*parts, "")))
-
-
-def _spelled(array: pa.Array, type_: Type) -> pa.Array:
-    """The values as texts."""
-    if type_.kind in _SLOW:
-        return _one_by_one(array, type_, text)
-    from tidegate.serve.pg import encode
-
-    return encode.text(array, type_)
+    return bytes(concatenated_bytes(pc.binary_join_element_wise(*parts, "")))
 
 
-def _one_by_one(array: pa.Array, type_: Type, spell: Callable[[Any], str]) -> pa.Array:
-    values = [None if value is None else spell(value) for (value,) in python_rows([array], [type_])]
+def _to_text(array: pa.Array, type_: Type) -> pa.Array:
+    """Converts the values of a column to texts."""
+    if type_.kind in _VALUE_BY_VALUE:
+        return _convert_each(array, type_, format_value)
+    from tidegate.server.postgres.wire import encode
+
+    return encode.to_text(array, type_)
+
+
+def _convert_each(array: pa.Array, type_: Type, convert: Callable[[Any], str]) -> pa.Array:
+    values = [None if value is None else convert(value) for (value,) in python_rows([array], [type_])]
     return pa.array(values, pa.string())
 
 
 def _csv_cells(array: pa.Array, type_: Type) -> pa.Array:
-    cells = _spelled(array, type_)
+    cells = _to_text(array, type_)
     if type_.kind not in _NUMBERS:
-        odd = pc.or_(pc.match_substring_regex(cells, '[,"\r\n]'), pc.equal(cells, ""))
-        if pc.any(odd, min_count=0).as_py():
+        special = pc.or_(pc.match_substring_regex(cells, '[,"\r\n]'), pc.equal(cells, ""))
+        if pc.any(special, min_count=0).as_py():
             doubled = pc.replace_substring(cells, '"', '""')
-            cells = pc.if_else(odd, pc.binary_join_element_wise('"', doubled, '"', ""), cells)
+            cells = pc.if_else(special, pc.binary_join_element_wise('"', doubled, '"', ""), cells)
     return cells.fill_null("")
 
 
-def quoted(value: str) -> str:
-    """A text as CSV has it."""
-    if value == "" or any(sign in value for sign in ',"\r\n'):
+def quote_csv(value: str) -> str:
+    """Quotes a text as CSV needs it."""
+    if value == "" or any(character in value for character in ',"\r\n'):
         return '"' + value.replace('"', '""') + '"'
     return value
 
@@ -201,22 +200,22 @@ def _json_cells(array: pa.Array, type_: Type) -> pa.Array:
             cells = pc.if_else(array, "true", "false")
         case Kind.JSONB:
             cells = array
-        case kind if kind in _SLOW:
-            cells = _one_by_one(
+        case kind if kind in _VALUE_BY_VALUE:
+            cells = _convert_each(
                 array, type_, lambda value: json.dumps(json_value(value, ""), ensure_ascii=False)
             )
         case _:
-            cells = _json_texts(_spelled(array, type_))
+            cells = _json_texts(_to_text(array, type_))
     return cells.fill_null("null")
 
 
 def _json_texts(cells: pa.Array) -> pa.Array:
     escaped = cells
     if pc.any(pc.match_substring_regex(cells, '[\\x00-\\x1f"\\\\]'), min_count=0).as_py():
-        for sign, instead in _ESCAPES:
-            escaped = pc.replace_substring(escaped, sign, instead)
+        for character, replacement in _ESCAPES:
+            escaped = pc.replace_substring(escaped, character, replacement)
         rare = pc.fill_null(pc.match_substring_regex(escaped, "[\\x00-\\x1f]"), False)
         if pc.any(rare).as_py():
-            spelled = [json.dumps(one, ensure_ascii=False)[1:-1] for one in cells.filter(rare).to_pylist()]
-            escaped = pc.replace_with_mask(escaped, rare, pa.array(spelled, escaped.type))
+            texts = [json.dumps(value, ensure_ascii=False)[1:-1] for value in cells.filter(rare).to_pylist()]
+            escaped = pc.replace_with_mask(escaped, rare, pa.array(texts, escaped.type))
     return pc.binary_join_element_wise('"', escaped, '"', "")

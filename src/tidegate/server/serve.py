@@ -1,14 +1,14 @@
-"""`tidegate serve`: the doors of a lake, on one loop, until it is told to end.
+"""Opens the ports of a server and runs it until a signal or an event: what `tidegate serve` calls.
 
-    serve(db, Doors(port=8080, pg=5433))       pages and metrics at http://127.0.0.1:8080, psql at port 5433
+    await serve(db, ServerOptions(port=8080, pg=5433), ready)     web pages and metrics at http://127.0.0.1:8080, psql at port 5433
 
-| door | who comes in |
+| port | who may connect |
 |---|---|
-| web | whoever reaches the port, on loopback; elsewhere only with the token |
-| pg | the same; elsewhere only with the password (SCRAM-SHA-256) |
+| web | anyone who reaches it on loopback; on other addresses only with the token |
+| PostgreSQL | likewise; on other addresses only with the password (SCRAM-SHA-256) |
 
-A door that is bound to more than loopback must have its secret: a server that anybody in the network may ask is not made by leaving
-something out. Secrets come from files or the environment, never from the command line, where every user of a machine can read them.
+A port on an address beyond loopback must have its secret: no server is open to a network because an option was left out. Secrets
+come from files or the environment, never from the command line, which every user of the machine can read.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from pathlib import Path
 
 from tidegate.database import Database
 from tidegate.errors import StoreError, UnsupportedError
-from tidegate.serve.desk import Desk
+from tidegate.server.gateway import Gateway
 
 
 @dataclass(frozen=True)
-class Doors:
-    """Where a server listens, and who may come in."""
+class ServerOptions:
+    """Where a server listens, and what its clients may do."""
 
     host: str = "127.0.0.1"
     port: int | None = 8080
-    """Of the pages; None: there are none, 0: one that is free."""
+    """The port of the web pages; None: no web pages, 0: any free port."""
     pg: int | None = None
-    """Of the protocol of PostgreSQL."""
+    """The port of the PostgreSQL protocol; None: not served, 0: any free port."""
     write: bool = False
     files: tuple[str, ...] = ()
-    """Where clients that write may make FILES sources."""
+    """Folders that FILES sources made by clients may read."""
     hosts: tuple[str, ...] = ()
-    """Where connections that clients make may go."""
+    """Hosts that connections made by clients may reach."""
     token: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     tls_cert: Path | None = None
@@ -53,17 +53,17 @@ class Doors:
             return
         if self.port is not None and not self.token:
             raise UnsupportedError(
-                f"pages on {self.host} can be asked by the whole network, and there is no token",
-                hint="--token-file F, or TIDEGATE_TOKEN; or leave --host away: this machine alone",
+                f"web pages on {self.host} are open to the whole network, and there is no token",
+                hint="use --token-file F or TIDEGATE_TOKEN; or omit --host to serve this machine only",
             )
         if self.pg is not None and not self.password:
             raise UnsupportedError(
-                f"the PostgreSQL port on {self.host} can be asked by the whole network, and there is no password",
-                hint="--password-file F, or TIDEGATE_PASSWORD; or leave --host away: this machine alone",
+                f"the PostgreSQL port on {self.host} is open to the whole network, and there is no password",
+                hint="use --password-file F or TIDEGATE_PASSWORD; or omit --host to serve this machine only",
             )
 
     def tls(self) -> ssl.SSLContext | None:
-        """For connections that are encrypted."""
+        """Loads the certificate; None: connections are not encrypted."""
         if self.tls_cert is None:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -76,8 +76,8 @@ class Doors:
 
 
 @dataclass(frozen=True)
-class Bound:
-    """Where it listens now."""
+class BoundAddress:
+    """The address and ports that a running server listens on."""
 
     host: str
     port: int | None
@@ -86,13 +86,13 @@ class Bound:
 
     @property
     def url(self) -> str | None:
-        """Of the pages."""
+        """The URL of the web pages; None: there are none."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return None if self.port is None else f"http{'s' if self.tls else ''}://{host}:{self.port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """Whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -102,42 +102,44 @@ def is_loopback(host: str) -> bool:
 
 
 async def serve(
-    db: Database, doors: Doors, ready: Callable[[Bound], None], stop: asyncio.Event | None = None
+    db: Database,
+    options: ServerOptions,
+    ready: Callable[[BoundAddress], None],
+    stop: asyncio.Event | None = None,
 ) -> None:
-    """Serves until `stop`, or SIGINT or SIGTERM; `ready` is told where."""
-    desk = Desk(db, write=doors.write, files=doors.files, hosts=doors.hosts)
+    """Serves until `stop` is set or SIGINT or SIGTERM arrives; calls `ready` once the ports are open."""
+    gateway = Gateway(db, write=options.write, files=options.files, hosts=options.hosts)
     stop = stop or asyncio.Event()
-    tls = doors.tls()
+    tls = options.tls()
     async with AsyncExitStack() as stack:
-        stack.callback(desk.close)
-        port = None if doors.port is None else await _web(stack, desk, doors)
-        pg = None if doors.pg is None else await _pg(stack, desk, doors, tls)
+        stack.callback(gateway.close)
+        port = None if options.port is None else await _start_web(stack, gateway, options)
+        pg = None if options.pg is None else await _start_postgres(stack, gateway, options, tls)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            with suppress(
-                RuntimeError, ValueError, NotImplementedError
-            ):  # in a thread of a test there are none
+            with suppress(RuntimeError, ValueError, NotImplementedError):  # a test's thread has no signals
                 loop.add_signal_handler(number, stop.set)
-        ready(Bound(doors.host, port, pg, tls is not None))
+        ready(BoundAddress(options.host, port, pg, tls is not None))
         await stop.wait()
 
 
-def _check_installed() -> None:
-    if find_spec("uvicorn") is None or find_spec("starlette") is None:
+def _check_installed(feature: str, *names: str, otherwise: str) -> None:
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
         raise UnsupportedError(
-            "pages need starlette and uvicorn, which are not installed",
-            hint="pip install 'tidegate[serve]'; or --no-web --pg 5433: psql alone",
+            f"{feature} requires {' and '.join(missing)}, not installed here",
+            hint=f"pip install 'tidegate[server]'; or {otherwise}",
         )
 
 
-async def _web(stack: AsyncExitStack, desk: Desk, doors: Doors) -> int:
-    _check_installed()
+async def _start_web(stack: AsyncExitStack, gateway: Gateway, options: ServerOptions) -> int:
+    _check_installed("the web server", "starlette", "uvicorn", otherwise="--no-web --pg 5433: psql only")
     import uvicorn
 
-    from tidegate.serve.web.app import HOSTS, application
+    from tidegate.server.web.app import LOOPBACK_HOSTS, application
 
-    class Pages(uvicorn.Server):
-        """A server that leaves the signals to us."""
+    class WebServer(uvicorn.Server):
+        """A server that leaves signals to `serve`."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -145,55 +147,58 @@ async def _web(stack: AsyncExitStack, desk: Desk, doors: Doors) -> int:
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            up.set()
+            started.set()
 
-    up = asyncio.Event()
+    started = asyncio.Event()
+    hosts = (*LOOPBACK_HOSTS, options.host) if is_loopback(options.host) else ("*",)
     config = uvicorn.Config(
-        application(
-            desk, token=doors.token, hosts=(*HOSTS, doors.host) if is_loopback(doors.host) else ("*",)
-        ),
+        application(gateway, token=options.token, hosts=hosts),
         log_config=None,
         access_log=False,
         lifespan="off",
         timeout_graceful_shutdown=2,
         server_header=False,
-        ssl_certfile=doors.tls_cert,
-        ssl_keyfile=doors.tls_key,
+        ssl_certfile=options.tls_cert,
+        ssl_keyfile=options.tls_key,
     )
-    server, listener = Pages(config), _listening(doors.host, doors.port or 0)
+    server, listener = WebServer(config), _listen(options.host, options.port or 0)
     task = asyncio.create_task(server.serve([listener]))
 
-    async def ended() -> None:
+    async def shut_down() -> None:
         server.should_exit = True
         await task
 
-    stack.push_async_callback(ended)
-    await asyncio.wait((task, asyncio.ensure_future(up.wait())), return_when=asyncio.FIRST_COMPLETED)
+    stack.push_async_callback(shut_down)
+    await asyncio.wait((task, asyncio.ensure_future(started.wait())), return_when=asyncio.FIRST_COMPLETED)
     return int(listener.getsockname()[1])
 
 
-async def _pg(stack: AsyncExitStack, desk: Desk, doors: Doors, tls: ssl.SSLContext | None) -> int:
-    from tidegate.serve.pg.listen import PgServer
+async def _start_postgres(
+    stack: AsyncExitStack, gateway: Gateway, options: ServerOptions, tls: ssl.SSLContext | None
+) -> int:
+    _check_installed("the PostgreSQL port", "scramp", otherwise="omit --pg")
+    from tidegate.server.postgres.listener import PostgresServer
 
-    server = PgServer(desk, host=doors.host, port=doors.pg or 0, password=doors.password, tls=tls)
+    port = options.pg or 0
+    server = PostgresServer(gateway, host=options.host, port=port, password=options.password, tls=tls)
     try:
         await server.start()
     except OSError as error:
-        raise _taken(doors.host, doors.pg or 0, error) from None
+        raise _listen_error(options.host, port, error) from None
     stack.push_async_callback(server.close)
     return server.port
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        raise _taken(host, port, error) from None
+        raise _listen_error(host, port, error) from None
 
 
-def _taken(host: str, port: int, error: OSError) -> StoreError:
+def _listen_error(host: str, port: int, error: OSError) -> StoreError:
     return StoreError(
-        f"nothing can listen at {host}, port {port}: {error.strerror or error}",
-        hint="--port and --pg choose others; 0 takes one that is free",
+        f"cannot listen on {host}, port {port}: {error.strerror or error}",
+        hint="choose other ports with --port and --pg; 0 takes a free one",
     )

@@ -1,11 +1,11 @@
-"""Arrow as Spark hands it over ↔ Arrow as our evaluator wants it.
+"""Arrow arrays as Spark exchanges them, from and to the types of our evaluator.
 
     to_spark(array, INTERVAL)        struct<months, days, micros>
     from_spark(array, UUID)          fixed_size_binary[16]
-    batch(arrays, types, schema)     a RecordBatch that Spark takes for a StructType
+    batch(arrays, types, schema)     a RecordBatch that Spark accepts for a StructType
 
-Most types are the same on both sides. Those that differ: uuid (binary), interval (a struct), time (as `columns.py` says), and what
-holds them; and Spark may send its texts with 64-bit offsets.
+Most types are the same on both sides. These differ: uuid (binary), interval (a struct), time (see `types.py`), and types that
+contain them; and Spark may send texts with 64-bit offsets.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from tidegate.expr.types import Kind, Type
-from tidegate.shard.part import INTERVAL_STRUCT, from_storage, to_storage
-from tidegate.spark.columns import spark_type
+from tidegate.expr.model import Kind, Type
+from tidegate.spark.types import spark_type
+from tidegate.storage.part import INTERVAL_STRUCT, from_storage, to_storage
 
 
 def spark_schema(names: Sequence[str], types: Sequence[Type]) -> StructType:
-    """Columns of these names and types, as Spark sees them; any may be NULL."""
+    """Returns a Spark schema of nullable columns with these names and types."""
     return StructType(
         [StructField(name, spark_type(type_)) for name, type_ in zip(names, types, strict=True)]
     )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark expects of batches of this schema."""
+    """Returns the Arrow schema that Spark expects for batches of this schema."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def to_spark(array: pa.Array, type_: Type) -> pa.Array:
-    """Values of ours in the Arrow type that Spark keeps them in."""
+    """Converts our values to the Arrow type that Spark uses."""
     target = to_arrow_type(spark_type(type_), timezone="UTC")
     stored = to_storage(array, type_)
     return stored if stored.type == target else stored.cast(target)
 
 
 def from_spark(array: pa.Array, type_: Type) -> pa.Array:
-    """Values of Spark in the Arrow type that ours are kept in."""
+    """Converts Spark's values to the Arrow type that we use."""
     stored = _stored(type_)
     plain = array if array.type == stored else array.cast(stored)
     return from_storage(plain, type_)
 
 
 def batch(columns: Sequence[pa.Array], types: Sequence[Type], schema: pa.Schema) -> pa.RecordBatch:
-    """A batch that Spark takes."""
+    """Returns a batch that Spark accepts."""
     arrays = [to_spark(column, type_) for column, type_ in zip(columns, types, strict=True)]
     return pa.RecordBatch.from_arrays(
         [a if a.type == f.type else a.cast(f.type) for a, f in zip(arrays, schema, strict=True)],
@@ -57,7 +57,7 @@ def batch(columns: Sequence[pa.Array], types: Sequence[Type], schema: pa.Schema)
 
 
 def _stored(type_: Type) -> pa.DataType:
-    """The Arrow type of a part's file: as ours, with structs for intervals."""
+    """Returns the Arrow type in a part's file: ours, with structs for intervals."""
     match type_.kind:
         case Kind.INTERVAL:
             return INTERVAL_STRUCT

@@ -1,70 +1,72 @@
-"""The data source "tidegate": what Spark asks for when it is told `format("tidegate")`.
+"""The data source "tidegate": what `format("tidegate")` stands for in Spark.
 
-register(spark)                                          once for each session; `db.attach(spark)` does it
-df.write.format("tidegate").mode("append").save("lake:t")          write.py
-df.writeStream.format("tidegate").start("lake:t")                  stream.py
-spark.read.format("tidegate").load("lake:t")                       reading.py
+register(spark)                                          once per session; `db.attach(spark)` does it
+df.write.format("tidegate").mode("append").save("lake:t")          write/batch.py
+df.writeStream.format("tidegate").start("lake:t")                  write/stream.py
+spark.read.format("tidegate").load("lake:t")                       read/format_reader.py
 """
 
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from tidegate.spark.stream import StreamWriter
-from tidegate.spark.write import Writer, planned
+from tidegate.spark.task_errors import errors_to_driver
+from tidegate.spark.write.batch import BatchWriter, plan_write
+from tidegate.spark.write.stream import StreamWriter
 
 FORMAT = "tidegate"
 
 
 class TidegateSource(DataSource):
-    """Collections, as Spark knows them by the name "tidegate"."""
+    """Spark's entry to collections, by options."""
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(…)`."""
+        """Returns the name for `format(…)`."""
         return FORMAT
 
+    @errors_to_driver()
     def schema(self) -> StructType:
-        """The columns of a read."""
-        from tidegate.spark import (
-            reading,
-        )  # not for those who write: each process of Spark's imports this module
+        """Returns the columns of a read."""
+        from tidegate.spark.read import format_reader  # processes that write never import it
 
-        return reading.schema_of(self.options)
+        return format_reader.schema_of(self.options)
 
+    @errors_to_driver()
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For a read."""
-        from tidegate.spark import reading
+        """Returns the reader of a read."""
+        from tidegate.spark.read import format_reader
 
-        return reading.reader(self.options, schema)
+        return format_reader.reader(self.options, schema)
 
+    @errors_to_driver()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For a batch write."""
-        return Writer(planned(self.options, schema, overwrite=overwrite))
+        """Returns the writer of a batch write."""
+        return BatchWriter(plan_write(self.options, schema, overwrite=overwrite))
 
+    @errors_to_driver()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  # as Spark calls it
-        """For a micro-batch."""
+        """Returns the writer of a micro-batch."""
         return StreamWriter(self.options, schema, overwrite=overwrite)
 
 
-_known: WeakSet[SparkSession] = WeakSet()
-"""Sessions that know the source: Spark warns of one that is registered twice."""
+_REGISTERED = "_tidegate_registered"
+"""Attribute of a session that knows the source: Spark warns of a source that is registered twice."""
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("tidegate")` known to a session, in this thread.
+    """Makes `format("tidegate")` known to a session, for this thread.
 
-    Spark looks for sources written in Python in the *active* session, which each thread of the JVM has for itself: a thread that
-    has none does not find them. So whoever writes from several threads calls this in each of them; again does no harm.
+    Spark looks up Python sources in the *active* session, which each thread of the JVM has for itself: a thread without one does
+    not find them. A program that writes from several threads calls this in each of them; repeated calls do no harm.
     """
-    if spark not in _known:
+    if not hasattr(spark, _REGISTERED):
         spark.dataSource.register(TidegateSource)
-        _known.add(spark)
+        setattr(spark, _REGISTERED, True)
     jvm: Any = getattr(spark, "_jvm", None)
-    if jvm is not None:  # a client of Spark Connect has no JVM, and its server sees to it
+    if jvm is not None:  # a Spark Connect client has no JVM; its server has
         jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)

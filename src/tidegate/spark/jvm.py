@@ -1,18 +1,18 @@
-"""Spark's classes on the other side of py4j, looked up once; and many files handed over by one call.
+"""Spark's classes behind py4j, looked up once, and many files handed over by one call.
 
     jvm = Jvm.of(spark)
-    jvm.listed(uris, sizes)        what a FileIndex answers: a Seq of one PartitionDirectory
+    jvm.partition_directories(uris, sizes)        what a FileIndex returns: a Seq of one PartitionDirectory
 
-Every dot in `jvm.org.apache.…` asks the JVM, so whatever is needed more than once is kept here.
+Every dot in `jvm.org.apache.…` is a call to the JVM, so everything that is needed more than once is stored here.
 
-A file is four calls if its FileStatus is made from here: 13 s for 10,000. So a whole array of them is handed over as bytes, in the
-form in which Java itself writes objects, and read there by one `readObject`. How a FileStatus is written the JVM shows: three of
-them, with sizes and paths that are easy to recognise, are written there, and the bytes between are kept as a stencil.
+Creating a FileStatus from Python takes four calls: 13 s for 10,000 files. So a whole array of them is sent as bytes, in Java's own
+serialisation format, and read there by one `readObject`. The JVM shows how it serialises a FileStatus: three of them, with sizes
+and paths that are easy to recognise, are serialised there, and the bytes between become a template.
 
     head │ count │ A₁ size B₁ length path C₁ │ A₂ size B₂ length path C₂ │ A₂ size B₂ length path C₂ │ …
 
-The first object names its classes, all others refer back to it; so there are two stencils. They are tried on other files before
-they are used, and if anything is not as expected each file is made by itself.
+The first object names its classes, all others refer back to it; so there are two templates. They are tested on other files before
+they are used; if anything is not as expected, each file is created by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from __future__ import annotations
 import logging
 import tempfile
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -30,16 +29,17 @@ from pyspark.sql import SparkSession
 
 from tidegate.errors import UnsupportedError
 
-BLOCK = 128 << 20
-"""The size of a block that a FileStatus speaks of. Spark cuts files by a setting of its own."""
-SMALL = 16 << 10
-"""Bytes that are handed over by the call itself."""
+BLOCK_BYTES = 128 << 20
+"""The block size of a FileStatus. Spark divides files by a setting of its own."""
+MAX_INLINE_BYTES = 16 << 10
+"""Up to this many bytes are sent in the call itself; more go through a file."""
 _LOG = logging.getLogger(__name__)
-_known: WeakKeyDictionary[Any, Jvm] = WeakKeyDictionary()
+_ATTRIBUTE = "_tidegate_jvm"
+"""Attribute of a py4j gateway that holds its `Jvm`."""
 
 
 class Jvm:
-    """What is used of a JVM."""
+    """The classes and objects of a JVM that we use."""
 
     def __init__(self, gateway: Any, jvm: Any) -> None:
         sources = jvm.org.apache.spark.sql.execution.datasources
@@ -58,27 +58,27 @@ class Jvm:
         self.buffered, self.file_in = jvm.java.io.BufferedInputStream, jvm.java.io.FileInputStream
         self.identity = jvm.java.lang.System.identityHashCode
         self.no_files = gateway.new_array(jvm.java.lang.String, 0)
-        self.trackers = single(jvm.org.apache.spark.sql.catalyst, "QueryPlanningTracker")
-        self.explained = single(jvm.org.apache.spark.sql.execution, "ExplainUtils").localIdMap()
+        self.trackers = scala_object(jvm.org.apache.spark.sql.catalyst, "QueryPlanningTracker")
+        self.explained = scala_object(jvm.org.apache.spark.sql.execution, "ExplainUtils").localIdMap()
         self.scans = jvm.java.lang.Class.forName("org.apache.spark.sql.execution.FileSourceScanExec")
         self.of_class = jvm.com.google.common.collect.Iterables.filter
-        self.shown: tuple[tuple[int, int, int], dict[str, list[tuple[str, Any]]]] | None = None
-        """What `told.py` last found."""
+        self.explained_plan: tuple[tuple[int, int, int], dict[str, list[tuple[str, Any]]]] | None = None
+        """The filters of the plan that Spark rendered last (`explain_filters.py`)."""
         self.active = jvm.org.apache.spark.sql.classic.SparkSession.active
-        self._stencil = Stencil.learnt(self)
+        self._template = FileStatusTemplate.learn(self)
 
     @staticmethod
     def of(spark: SparkSession) -> Jvm:
-        """That of a session, which must run in this process: a client of Spark Connect has none."""
+        """Returns the JVM of a session of this process; an error for a Spark Connect client, which has none."""
         if not hasattr(spark, "_jsparkSession"):
             raise UnsupportedError(
-                "a client of Spark Connect has no JVM of its own",
-                hint="open the database in the process of the server, db.attach(spark) there, and read global_temp.<name>",
+                "a Spark Connect client has no JVM of its own",
+                hint="open the database and call db.attach(spark) in the server's process, and read global_temp.<name>",
             )
         context: Any = spark.sparkContext
         gateway = context._gateway
-        found = _known.get(gateway)
-        if found is None:
+        jvm: Jvm | None = vars(gateway).get(_ATTRIBUTE)  # getattr would ask the JVM
+        if jvm is None:
             try:
                 ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]  # Spark's
             except OSError as error:
@@ -86,27 +86,28 @@ class Jvm:
                     f"Spark cannot call back into Python: {error}",
                     hint="it must be able to connect to a port of this machine's loopback address",
                 ) from None
-            found = _known[gateway] = Jvm(gateway, context._jvm)
-        return found
+            jvm = Jvm(gateway, context._jvm)
+            setattr(gateway, _ATTRIBUTE, jvm)
+        return jvm
 
-    def listed(self, uris: pa.Array, sizes: np.ndarray) -> Any:
-        """Files as a FileIndex hands them to Spark."""
+    def partition_directories(self, uris: pa.Array, sizes: np.ndarray) -> Any:
+        """Returns files as `listFiles` of a FileIndex does."""
         return self.to_seq([self.directory.apply(self.empty_row, self.statuses(uris, sizes))])
 
     def statuses(self, uris: pa.Array, sizes: np.ndarray) -> Any:
-        """A FileStatus for each file."""
+        """Returns an array with a FileStatus for each file."""
         if not len(uris):
             return self.gateway.new_array(self.status, 0)
-        if self._stencil is not None:
-            return self._read(self._stencil.filled(uris, sizes))
-        made = self.gateway.new_array(self.status, len(uris))
+        if self._template is not None:
+            return self._read(self._template.fill(uris, sizes))
+        statuses = self.gateway.new_array(self.status, len(uris))
         for i, (uri, size) in enumerate(zip(uris.to_pylist(), sizes.tolist(), strict=True)):
-            made[i] = self.one_status(uri, size)
-        return made
+            statuses[i] = self.file_status(uri, size)
+        return statuses
 
     def _read(self, written: bytes) -> Any:
-        """An object from what Java would have written. py4j sends bytes as text: a file is faster, if they are many."""
-        if len(written) <= SMALL:
+        """Deserialises an object in the JVM. py4j sends bytes as text: for many bytes a file is faster."""
+        if len(written) <= MAX_INLINE_BYTES:
             return self.objects(self.bytes_in(written)).readObject()
         with tempfile.NamedTemporaryFile(prefix="tidegate-") as file:
             file.write(written)
@@ -117,18 +118,23 @@ class Jvm:
             finally:
                 stream.close()
 
-    def one_status(self, uri: str, size: int) -> Any:
-        """A file by itself."""
-        return self.status(size, False, 1, BLOCK, 0, self.path(self.jvm.java.net.URI(uri)))
+    def file_status(self, uri: str, size: int) -> Any:
+        """Returns the FileStatus of one file."""
+        return self.status(size, False, 1, BLOCK_BYTES, 0, self.path(self.jvm.java.net.URI(uri)))
 
 
-def single(package: Any, name: str) -> Any:
-    """The one instance of a Scala object."""
+def scala_object(package: Any, name: str) -> Any:
+    """Returns the instance of a Scala object."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
-class Stencil:
-    """How Java writes an array of FileStatus, with room for sizes and paths."""
+def java_interface(name: str) -> type:
+    """Returns the class that a Python class holds as `Java` to tell py4j which interface it implements."""
+    return type("Java", (), {"implements": (name,)})
+
+
+class FileStatusTemplate:
+    """Java's serialised form of an array of FileStatus, with gaps for sizes and paths."""
 
     def __init__(
         self, head: bytes, first: tuple[bytes, bytes, bytes], other: tuple[bytes, bytes, bytes]
@@ -136,74 +142,74 @@ class Stencil:
         self.head, self.first, self.other = head, first, other
 
     @staticmethod
-    def learnt(jvm: Jvm) -> Stencil | None:
-        """From what the JVM writes; None if it cannot be made sense of."""
+    def learn(jvm: Jvm) -> FileStatusTemplate | None:
+        """Derives the template from what the JVM writes; None if that is not as expected."""
         try:
             sizes, uris = (
                 [0x1122334455667701 + i for i in range(3)],
                 [f"file:/learnt/from/{i}" for i in range(3)],
             )
-            found = _taken_apart(_written(jvm, uris, sizes), uris, sizes)
+            template = _parse(_serialise(jvm, uris, sizes), uris, sizes)
             others = ["file:/x", "s3a://b/%20%C3%BC", "file:/a/longer/path/than/others", "file:/y"]
-            if found.filled(pa.array(others), np.array([1, 2, 3, 2**40])) == _written(
+            if template.fill(pa.array(others), np.array([1, 2, 3, 2**40])) == _serialise(
                 jvm, others, [1, 2, 3, 2**40]
             ):
-                return found
-        except ValueError:  # something was not found where it should be
+                return template
+        except ValueError:  # a size or a path is not where it should be
             pass
         _LOG.warning(
-            "this version of Java or Hadoop writes a FileStatus differently: planning will take longer"
+            "this version of Java or Hadoop serialises a FileStatus differently: planning takes longer"
         )
         return None
 
-    def filled(self, uris: pa.Array, sizes: np.ndarray) -> bytes:
-        """The bytes of an array of these files; there must be one."""
+    def fill(self, uris: pa.Array, sizes: np.ndarray) -> bytes:
+        """Returns the bytes of an array of these files, of which there must be at least one."""
         before, between, behind = (pa.scalar(piece, pa.large_binary()) for piece in self.other)
         paths = uris.cast(pa.large_binary())
         lengths = pc.binary_length(paths).to_numpy().astype(">u2")
         joined = pc.binary_join_element_wise(
             before,
-            _fixed(sizes.astype(">i8")),
+            _number_bytes(sizes.astype(">i8")),
             between,
-            _fixed(lengths),
+            _number_bytes(lengths),
             paths,
             behind,
             pa.scalar(b"", pa.large_binary()),
         )
         offsets = np.frombuffer(joined.buffers()[1], np.int64, len(joined) + 1)
-        every = memoryview(joined.buffers()[2])
+        data = memoryview(joined.buffers()[2])
         count = len(uris).to_bytes(4, "big")
         path = uris[0].as_py().encode()
-        first = _one(self.first, int(sizes[0]), path)
-        return b"".join((self.head, count, first, every[offsets[1] : offsets[-1]]))
+        first = _fill_first(self.first, int(sizes[0]), path)
+        return b"".join((self.head, count, first, data[offsets[1] : offsets[-1]]))
 
 
-def _one(stencil: tuple[bytes, bytes, bytes], size: int, path: bytes) -> bytes:
-    before, between, behind = stencil
+def _fill_first(template: tuple[bytes, bytes, bytes], size: int, path: bytes) -> bytes:
+    before, between, behind = template
     return b"".join((before, size.to_bytes(8, "big"), between, len(path).to_bytes(2, "big"), path, behind))
 
 
-def _fixed(numbers: np.ndarray) -> pa.Array:
-    """Numbers as their bytes."""
+def _number_bytes(numbers: np.ndarray) -> pa.Array:
+    """Returns the bytes of each number."""
     width = numbers.dtype.itemsize
     offsets = np.arange(len(numbers) + 1, dtype=np.int64) * width
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(numbers))]
     return pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
 
 
-def _written(jvm: Jvm, uris: list[str], sizes: list[int]) -> bytes:
-    made = jvm.gateway.new_array(jvm.status, len(uris))
+def _serialise(jvm: Jvm, uris: list[str], sizes: list[int]) -> bytes:
+    statuses = jvm.gateway.new_array(jvm.status, len(uris))
     for i, (uri, size) in enumerate(zip(uris, sizes, strict=True)):
-        made[i] = jvm.one_status(uri, size)
+        statuses[i] = jvm.file_status(uri, size)
     out = jvm.jvm.java.io.ByteArrayOutputStream()
     stream = jvm.jvm.java.io.ObjectOutputStream(out)
-    stream.writeObject(made)
+    stream.writeObject(statuses)
     stream.close()
     return bytes(out.toByteArray())
 
 
-def _taken_apart(data: bytes, uris: list[str], sizes: list[int]) -> Stencil:
-    """What stands between the sizes and paths of three files."""
+def _parse(data: bytes, uris: list[str], sizes: list[int]) -> FileStatusTemplate:
+    """Cuts the serialised form of three files at their sizes and paths."""
     at_size = [data.index(size.to_bytes(8, "big")) for size in sizes]
     at_path = [data.index(len(uri).to_bytes(2, "big") + uri.encode()) for uri in uris]
     ends = [at + 2 + len(uri) for at, uri in zip(at_path, uris, strict=True)]
@@ -216,4 +222,4 @@ def _taken_apart(data: bytes, uris: list[str], sizes: list[int]) -> Stencil:
         data[ends[0] : at_size[1]].removesuffix(before),
     )
     other = before, data[at_size[1] + 8 : at_path[1]], behind
-    return Stencil(data[:count], first, other)
+    return FileStatusTemplate(data[:count], first, other)

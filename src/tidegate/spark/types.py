@@ -1,4 +1,4 @@
-"""Types of ours as Spark has them, and the columns of a part as Spark's Parquet reader is to read them.
+"""Our types as Spark types, and names as Spark SQL.
 
     spark_type(parse_type("interval"))      StructType of months, days and micros
     schema_of(schema)                       StructType of a collection's columns, each of which may be NULL
@@ -8,7 +8,7 @@
 | jsonb | string | canonical JSON text, as in the file; `get_json_object`, `from_json` and `parse_json` read it |
 | uuid | binary | 16 bytes; Spark has no such type |
 | interval | struct<months int, days int, micros bigint> | Spark's intervals have months or microseconds, never both |
-| time | bigint | microseconds since midnight: Spark's own TIME is refused unless a session turns it on |
+| time | bigint | microseconds since midnight: Spark's own TIME is refused unless a session enables it |
 | timestamp, timestamptz | timestamp_ntz, timestamp | |
 | mz_timestamp | bigint | milliseconds |
 | all others | the same | |
@@ -37,8 +37,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tidegate.expr.types import Kind, Type
-from tidegate.shard.schema import ColumnDef
+from tidegate.expr.model import Kind, Type
+from tidegate.storage.part import SchemaColumn
 
 _PLAIN: dict[Kind, DataType] = {
     Kind.UNKNOWN: StringType(),
@@ -68,7 +68,7 @@ _PLAIN: dict[Kind, DataType] = {
 
 
 def spark_type(type_: Type) -> DataType:
-    """The Spark type that holds these values."""
+    """Returns the Spark type that holds values of a type."""
     match type_.kind:
         case Kind.NUMERIC:
             assert type_.precision is not None
@@ -83,19 +83,19 @@ def spark_type(type_: Type) -> DataType:
             return _PLAIN[kind]
 
 
-def schema_of(columns: Iterable[ColumnDef]) -> StructType:
-    """These columns as Spark sees them. All may be NULL: parts that are older than a column lack it."""
+def schema_of(columns: Iterable[SchemaColumn]) -> StructType:
+    """Returns columns as a Spark schema. All may be NULL: parts that are older than a column lack it."""
     return StructType([StructField(column.name, spark_type(column.type)) for column in columns])
 
 
 def quoted(name: str) -> str:
-    """A name as it stands in Spark SQL, and in what `col` and `expr` take."""
+    """Quotes a name for Spark SQL, and for `col` and `expr`."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def substituted(text: str) -> bool:
-    """Whether Spark replaces something in a text before it parses it: `${x}`, inside of names too, unless a session forbids it.
+    """Whether Spark replaces something in a text before parsing: `${x}`, also inside names.
 
-    No quoting helps. `col` takes such a name as it is.
+    Quoting does not help. `col` takes such a name as it is.
     """
     return "${" in text

@@ -1,4 +1,4 @@
-"""Queries that were asked before: a text is parsed once, and bound once for as long as its names mean the same.
+"""Cache of parsed and bound queries: a text is bound again only when its names change.
 
     lake.prepared.statements("SELECT …")              its statements
     lake.prepared.bound(parsed, seen, now_ms)         what the query means
@@ -14,22 +14,36 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tidegate import fork
-from tidegate.sql import bind, catalog, grammar, syntax
-from tidegate.sql.bind import BoundQuery
-from tidegate.sql.express import MOMENTS
-from tidegate.sql.statement import Query, Statement
+from tidegate.sql.bind import catalog
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.expression import CURRENT_TIME_FUNCTIONS
+from tidegate.sql.bind.query import BoundQuery
+from tidegate.sql.parse import syntax
+from tidegate.sql.parse.grammar import statements as grammar
+from tidegate.sql.parse.statement import SelectStatement, Statement
 
-if TYPE_CHECKING:
-    from tidegate.session.lake import Seen
 
-MOST = 256
+class RecordedCatalog(catalog.RelationCatalog, Protocol):
+    """The catalog as one statement saw it."""
+
+    @property
+    def entries(self) -> dict[str, catalog.CatalogEntry | None]:
+        """What each name that was asked for meant."""
+        ...
+
+    def views(self) -> list[str]:
+        """The texts of the views among them."""
+        ...
+
+
+MAX_TEXTS = 256
 """Texts that are kept."""
-LONG = 10_000
+MAX_TEXT_LENGTH = 10_000
 """Characters above which a text is not kept."""
-_NOW = re.compile(rf"\b(?:{'|'.join(MOMENTS)})\b", re.IGNORECASE)
+_NOW = re.compile(rf"\b(?:{'|'.join(CURRENT_TIME_FUNCTIONS)})\b", re.IGNORECASE)
 """What every query holds, or one of its views, whose meaning depends on when it is asked; `mz_now()` is not told by binding."""
 
 
@@ -38,7 +52,7 @@ class _Bound:
     """A bound query, and what the names were that it was bound with."""
 
     query: BoundQuery
-    names: dict[str, catalog.Entry | None]
+    names: dict[str, catalog.CatalogEntry | None]
 
 
 @dataclass(frozen=True)
@@ -50,8 +64,8 @@ class _Text:
     """By the very query, and not by what is in it."""
 
 
-class Prepared:
-    """The texts that were asked last. Threads may share it; two that ask the same at once may both do the work."""
+class PreparedStatements:
+    """The most recent texts. Threads may share it; two that miss at once may both do the work."""
 
     def __init__(self) -> None:
         """Nothing yet."""
@@ -63,23 +77,23 @@ class Prepared:
         kept = self._find(sql)
         if kept is not None:
             return kept.statements
-        found = tuple(grammar.statements(sql))
-        if len(sql) <= LONG and all(isinstance(one, Query) for one in found):
+        found = tuple(grammar.parse_statements(sql))
+        if len(sql) <= MAX_TEXT_LENGTH and all(isinstance(one, SelectStatement) for one in found):
             with self._lock:
                 self._texts[sql] = _Text(found)
-                while len(self._texts) > MOST:
+                while len(self._texts) > MAX_TEXTS:
                     self._texts.popitem(last=False)
         return found
 
-    def bound(self, parsed: syntax.Query | str, seen: Seen, now_ms: int) -> BoundQuery:
+    def bound(self, parsed: syntax.Query | str, seen: RecordedCatalog, now_ms: int) -> BoundQuery:
         """A query of rows or groups of one collection, as this catalog has it; a PlanError if it is more."""
         text = self._find(parsed.sql) if isinstance(parsed, syntax.Query) else None
         if text is None or isinstance(parsed, str):
-            return bind.query(parsed, seen, now_ms)
+            return bind.bind_query(parsed, seen, now_ms)
         kept = text.bound.get(parsed)
         if kept is not None and all(seen.relation(name) == entry for name, entry in kept.names.items()):
             return kept.query
-        found = bind.query(parsed, seen, now_ms)
+        found = bind.bind_query(parsed, seen, now_ms)
         if not any(map(_NOW.search, (parsed.sql, *seen.views()))):
             text.bound[parsed] = _Bound(found, dict(seen.entries))
         return found

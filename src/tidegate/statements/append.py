@@ -10,19 +10,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.boundary import milliseconds, text
+from tidegate.context import Context
 from tidegate.errors import TypeMismatch
-from tidegate.session.arguments import milliseconds, text
-from tidegate.session.lake import Lake
-from tidegate.shard.batch import Rows
+from tidegate.storage.part import TableLike
 
 
-def append(lake: Lake, name: str, rows: Any, at: int | None, diff: Any, token: str | None) -> int:
+def append(context: Context, name: str, rows: Any, at: int | None, diff: Any, token: str | None) -> int:
     """Appends rows to a table; the time they were given."""
     token = None if token is None else text(token, "token")
-    return lake.table(name).append(_rows(rows), at=milliseconds(at, "at"), diff=diff, token=token).at
+    return context.table(name).append(_rows(rows), at=milliseconds(at, "at"), diff=diff, token=token).at
 
 
-def _rows(given: Any) -> Rows:
+def _rows(given: Any) -> TableLike:
     if isinstance(given, pa.Table | pa.RecordBatch | Mapping):
         return given
     if hasattr(given, "__arrow_c_stream__"):

@@ -15,86 +15,74 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-
+from tidegate.context import CatalogSnapshot, Context, position_of, relation_of
 from tidegate.errors import BindError, Position, TidegateError, UnsupportedError
-from tidegate.expr import build
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.order import interval_key
-from tidegate.expr.tree import Expr
-from tidegate.expr.types import INTERVAL, Type
-from tidegate.scan.result import Result
-from tidegate.session.drop import readers
-from tidegate.session.lake import Lake, Seen, at, relation_of
-from tidegate.session.query import names_of
-from tidegate.shard.catalog import Item, View, exists, kind_of, view_of
-from tidegate.shard.change import Evolve
-from tidegate.shard.schema import Schema
-from tidegate.shard.state import RETENTION, State
-from tidegate.shard.statistics import KEEP
-from tidegate.shard.writer import CLUSTER, schema_of
-from tidegate.sql import grammar, statement
-from tidegate.sql.catalog import Entry
-from tidegate.sql.express import Binder, assigned
-from tidegate.sql.scope import Scope
-from tidegate.sql.syntax import Ident
+from tidegate.expr.model import Expr, Type
+from tidegate.query import Result
+from tidegate.sql.bind import Binder, CatalogEntry, Scope, assignment_cast, interval_milliseconds
+from tidegate.sql.parse import parse_expression, statement, syntax
+from tidegate.statements.drop import readers
+from tidegate.statements.select import names_of
+from tidegate.storage.catalog import CatalogItem, ViewItem, already_exists, kind_of, view_of
+from tidegate.storage.part import Schema
+from tidegate.storage.shard import State, changes, shard_options
 
 DEFAULTS = "defaults"
 
 
-def create_table(lake: Lake, given: statement.CreateTable) -> Result:
+def create_table(context: Context, given: statement.CreateTable) -> Result:
     """CREATE TABLE."""
     name = given.name.text
-    found = lake.catalog.find(name)
+    found = context.catalog.find(name)
     if found is not None:
-        return _there(found, name, skip=given.if_not_exists)
+        return _already_exists(found, name, skip=given.if_not_exists)
     try:
         schema = Schema.of([(c.name.text, c.type, c.nullable) for c in given.columns])
     except TidegateError as error:
-        error.position = at(given.sql, given.name)
+        error.position = position_of(given.sql, given.name)
         raise
     options = {
-        CLUSTER: [_column(schema, ident, given.sql) for ident in given.cluster_by],
-        KEEP: [
+        shard_options.CLUSTER_BY: [_column(schema, ident, given.sql) for ident in given.cluster_by],
+        shard_options.KEEP_STATISTICS: [
             [_column(schema, path[0], given.sql), *(step.text for step in path[1:])]
             for path in given.keep_statistics
         ],
-        DEFAULTS: _defaults(lake, given, schema),
+        DEFAULTS: _defaults(context, given, schema),
         **_with(given),
     }
     try:
-        lake.catalog.create_table(name, schema, {key: value for key, value in options.items() if value})
+        context.catalog.create_table(name, schema, {key: value for key, value in options.items() if value})
     except BindError:
         # Another one was faster.
-        item = lake.catalog.find(name)
+        item = context.catalog.find(name)
         if item is None:
             raise
-        return _there(item, name, skip=given.if_not_exists)
-    return Result.done("CREATE TABLE")
+        return _already_exists(item, name, skip=given.if_not_exists)
+    return Result.message("CREATE TABLE")
 
 
-def _there(found: Item, name: str, *, skip: bool) -> Result:
+def _already_exists(found: CatalogItem, name: str, *, skip: bool) -> Result:
     if not skip:
-        raise exists(name, found)
-    return Result.done(f'"{name}" already exists, and was left as it is')
+        raise already_exists(name, found)
+    return Result.message(f'"{name}" already exists, and was left as it is')
 
 
-def _column(schema: Schema, ident: Ident, sql: str) -> int:
+def _column(schema: Schema, ident: syntax.Ident, sql: str) -> int:
     try:
         return schema.find(ident.text).id
     except TidegateError as error:
-        error.position = at(sql, ident)
+        error.position = position_of(sql, ident)
         raise
 
 
-def _defaults(lake: Lake, given: statement.CreateTable, schema: Schema) -> dict[str, str]:
+def _defaults(context: Context, given: statement.CreateTable, schema: Schema) -> dict[str, str]:
     """The text of each DEFAULT, by column id as JSON has it; each is bound once to see that it fits."""
     found = {}
     for column, made in zip(given.columns, schema.columns, strict=True):
         if column.default_at is not None:
             text = given.sql[column.default_at.start : column.default_at.end]
             try:
-                default(lake, text, made.type)
+                default(context, text, made.type)
             except TidegateError as error:
                 error.position = Position(given.sql, *column.default_at)
                 raise
@@ -102,10 +90,10 @@ def _defaults(lake: Lake, given: statement.CreateTable, schema: Schema) -> dict[
     return found
 
 
-def default(lake: Lake, text: str, type_: Type) -> Expr:
+def default(context: Context, text: str, type_: Type) -> Expr:
     """What DEFAULT stands for, now."""
-    binder = Binder(text, Scope(()), lake.clock.now())
-    return assigned(binder.bind(grammar.whole_expression(text)), type_)
+    binder = Binder(text, Scope(()), context.clock.now())
+    return assignment_cast(binder.bind(parse_expression(text)), type_)
 
 
 def _with(given: statement.CreateTable) -> dict[str, Any]:
@@ -118,76 +106,64 @@ def _with(given: statement.CreateTable) -> dict[str, Any]:
                 hint="there is RETENTION = '30 days'",
                 position=Position(given.sql, *option.at),
             )
-        found[RETENTION] = milliseconds(option, given.sql)
+        found[shard_options.RETENTION_MS] = interval_milliseconds(option, given.sql)
     return found
 
 
-def milliseconds(option: statement.Option, sql: str) -> int:
-    """A length of time: an interval in quotes, or a number of milliseconds."""
-    value, position = option.value, Position(sql, *option.at)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    try:
-        length = evaluate(build.cast(build.text(str(value)), INTERVAL), [], 1)
-        if isinstance(value, str) and length.errors is None:
-            micros: int = interval_key(length.values)[0].as_py()
-            if micros >= 0:
-                return micros // 1000
-    except (TidegateError, pa.ArrowException):
-        pass
-    raise BindError(f"{value!r} is not a length of time", hint="such as '30 days'", position=position)
-
-
-def add_column(lake: Lake, given: statement.AddColumn) -> Result:
+def add_column(context: Context, given: statement.AddColumn) -> Result:
     """ALTER TABLE … ADD COLUMN."""
-    if given.if_exists and lake.catalog.find(given.table.text) is None:
-        return Result.done(f'"{given.table.text}" does not exist, and was left so')
+    if given.if_exists and context.catalog.find(given.table.text) is None:
+        return Result.message(f'"{given.table.text}" does not exist, and was left so')
     column = given.column
     if not column.nullable or column.default is not None:
         raise UnsupportedError(
             "a column that is added is NULL in the rows that are there: NOT NULL and DEFAULT are not supported",
-            position=at(given.sql, column.name),
+            position=position_of(given.sql, column.name),
         )
 
-    def think(state: State) -> Evolve | None:
-        schema = schema_of(state)
+    def propose(state: State) -> changes.Evolve | None:
+        schema = state.schema
         if given.if_not_exists and any(c.name == column.name.text for c in schema.columns):
             return None
-        return Evolve(schema.add(column.name.text, column.type).to_json())
+        return changes.Evolve(schema.add(column.name.text, column.type).to_json())
 
-    lake.table(given.table.text, at(given.sql, given.table)).machine.change(think)
-    return Result.done("ALTER TABLE")
+    context.table(given.table.text, position_of(given.sql, given.table)).machine.update(propose)
+    return Result.message("ALTER TABLE")
 
 
-def drop_column(lake: Lake, given: statement.DropColumn) -> Result:
+def drop_column(context: Context, given: statement.DropColumn) -> Result:
     """ALTER TABLE … DROP COLUMN."""
     name = given.table.text
-    if given.if_exists and lake.catalog.find(name) is None:
-        return Result.done(f'"{name}" does not exist, and was left so')
+    if given.if_exists and context.catalog.find(name) is None:
+        return Result.message(f'"{name}" does not exist, and was left so')
 
-    def think(state: State) -> Evolve | None:
-        schema = schema_of(state)
+    def propose(state: State) -> changes.Evolve | None:
+        schema = state.schema
         if given.if_column_exists and all(c.name != given.column.text for c in schema.columns):
             return None
         smaller = schema.drop(given.column.text)
-        _check_views(lake, name, smaller, state.options)
-        return Evolve(smaller.to_json())
+        _check_views(context, name, smaller, state.options)
+        return changes.Evolve(smaller.to_json())
 
     try:
-        lake.table(name, at(given.sql, given.table)).machine.change(think)
+        context.table(name, position_of(given.sql, given.table)).machine.update(propose)
     except BindError as error:
-        error.position = error.position or at(given.sql, given.column)
+        error.position = error.position or position_of(given.sql, given.column)
         raise
-    return Result.done("ALTER TABLE")
+    return Result.message("ALTER TABLE")
 
 
-def _check_views(lake: Lake, name: str, smaller: Schema, options: dict[str, Any]) -> None:
+def _check_views(context: Context, name: str, smaller: Schema, options: dict[str, Any]) -> None:
     """Raises if a view could not be bound any more."""
-    for view in readers(lake, name):
+    for view in readers(context, name):
         try:
-            names_of(_text(lake, view), _With(Seen(lake), name, smaller, options), lake.clock.now())
+            names_of(
+                _text(context, view),
+                _With(CatalogSnapshot(context), name, smaller, options),
+                context.clock.now(),
+            )
         except TidegateError:
-            kind = kind_of(lake.item(view))
+            kind = kind_of(context.item(view))
             raise BindError(
                 f'{kind} "{view}" reads that column', hint=f"DROP {kind.upper()} {view} first"
             ) from None
@@ -196,34 +172,34 @@ def _check_views(lake: Lake, name: str, smaller: Schema, options: dict[str, Any]
 class _With:
     """The catalog as it would be with another schema for one table."""
 
-    def __init__(self, seen: Seen, name: str, schema: Schema, options: dict[str, Any]) -> None:
+    def __init__(self, seen: CatalogSnapshot, name: str, schema: Schema, options: dict[str, Any]) -> None:
         self.seen, self.name, self.schema, self.options = seen, name, schema, options
 
-    def relation(self, name: str) -> Entry | None:
+    def relation(self, name: str) -> CatalogEntry | None:
         if name == self.name:
             return relation_of(name, self.schema, self.options)
         return self.seen.relation(name)
 
 
-def _text(lake: Lake, view: str) -> str:
-    item = lake.catalog.find(view)
+def _text(context: Context, view: str) -> str:
+    item = context.catalog.find(view)
     query = None if item is None else view_of(item)
     return "SELECT 1" if query is None else query.sql
 
 
-def create_view(lake: Lake, given: statement.CreateView) -> Result:
+def create_view(context: Context, given: statement.CreateView) -> Result:
     """CREATE [OR REPLACE] VIEW."""
     name = given.name.text
-    found = lake.catalog.find(name)
-    if found is not None and (given.if_not_exists or not (given.or_replace and isinstance(found, View))):
-        return _there(found, name, skip=given.if_not_exists)
-    seen = Seen(lake)
-    names = names_of(given.query, seen, lake.clock.now())
+    found = context.catalog.find(name)
+    if found is not None and (given.if_not_exists or not (given.or_replace and isinstance(found, ViewItem))):
+        return _already_exists(found, name, skip=given.if_not_exists)
+    seen = CatalogSnapshot(context)
+    names = names_of(given.query, seen, context.clock.now())
     if name in seen.entries:
-        raise BindError(f'view "{name}" reads itself', position=at(given.query.sql, given.name))
+        raise BindError(f'view "{name}" reads itself', position=position_of(given.query.sql, given.name))
     if len(given.columns) > len(names):
         message = f'"{name}" has {len(names)} columns, and {len(given.columns)} names are given'
-        raise BindError(message, position=at(given.query.sql, given.columns[len(names)]))
+        raise BindError(message, position=position_of(given.query.sql, given.columns[len(names)]))
     columns = tuple(column.text for column in given.columns)
-    lake.catalog.create_view(name, View(given.query.text, columns), replace=given.or_replace)
-    return Result.done("CREATE VIEW")
+    context.catalog.create_view(name, ViewItem(given.query.text, columns), replace=given.or_replace)
+    return Result.message("CREATE VIEW")

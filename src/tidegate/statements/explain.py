@@ -1,4 +1,4 @@
-"""EXPLAIN, EXPLAIN ANALYZE and EXPLAIN FILTER PUSHDOWN: what a query would do, what it did, and what its filter is worth.
+"""EXPLAIN, EXPLAIN ANALYZE and EXPLAIN FILTER PUSHDOWN.
 
     EXPLAIN SELECT …                     the steps, the path, the parts that are left, and why; nothing is read but metadata
     EXPLAIN ANALYZE SELECT …             runs the query too, and says what each stage took
@@ -17,31 +17,27 @@ from typing import TypeVar
 
 import numpy as np
 
-from tidegate.errors import BindError, ConflictError, PlanError, StoreError, UnsupportedError
-from tidegate.expr.reasons import obstacle
-from tidegate.expr.show import show
-from tidegate.expr.specs import Verdict
-from tidegate.expr.tree import Expr
-from tidegate.expr.types import BOOL, INT8, TEXT
+from tidegate.context import Context
+from tidegate.errors import BindError, PlanError, StoreError, UnsupportedError
+from tidegate.expr.domain import Verdict, pruning_obstacle
+from tidegate.expr.model import Expr, show, types
+from tidegate.plan import StagePlan
 from tidegate.plan import explain as text
-from tidegate.plan.conditions import Chosen
-from tidegate.plan.explain import PUSHED, Step
-from tidegate.scan import local
-from tidegate.scan.answer import answer, path_of
-from tidegate.scan.estimate import Estimates, choice
-from tidegate.scan.prune import Pruned, exact, prune
-from tidegate.scan.pushdown import Conjunct, conjuncts
-from tidegate.scan.question import Question
-from tidegate.scan.result import Result, Stage
-from tidegate.session.lake import Lake, at
-from tidegate.session.modify import plan as plan_of
-from tidegate.session.query import on_spark, once, question_of, reading
-from tidegate.shard.reader import Snapshot, snapshot
-from tidegate.shard.times import present
-from tidegate.shard.writer import schema_of
+from tidegate.query import Result, ScanRequest, Stage, answer, choose_path
+from tidegate.query.estimate import Estimates, stage_plan
+from tidegate.query.paths import local
+from tidegate.query.prune import Conjunct, PruneResult, conjunct_effects, prune, treats_equal_alike
 from tidegate.sql.bind import BoundQuery
-from tidegate.sql.statement import Delete, Query, Statement, Update
-from tidegate.text import identifier
+from tidegate.sql.parse import statement
+from tidegate.statements.modify import pinned_change
+from tidegate.statements.select import (
+    general_engine,
+    pinned_select,
+    question_of,
+    run_without_from,
+)
+from tidegate.storage.shard import Snapshot, resolve_now
+from tidegate.text import format_bytes, identifier
 
 T = TypeVar("T")
 
@@ -49,19 +45,23 @@ EXPLAINED = 3
 """Parts of which it is said why they are read."""
 
 
-def explain(lake: Lake, given: Statement, as_of: int | None, *, analyze: bool) -> Result:
-    """What a query would do, and with `analyze` what it did; of DELETE and UPDATE, how they find their rows."""
-    if analyze and isinstance(given, Delete | Update):
+def explain(context: Context, given: statement.Statement, as_of: int | None, *, analyze: bool) -> Result:
+    """Describes a query, with `analyze` also its costs; of DELETE and UPDATE, how they find rows."""
+    if analyze and isinstance(given, statement.Delete | statement.Update):
         raise UnsupportedError(
             f"EXPLAIN ANALYZE would run the {type(given).__name__.upper()}",
             hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE SELECT with the same WHERE what that costs",
         )
 
     def read(bound: BoundQuery, found: Snapshot, now: int) -> Result:
-        question = question_of(lake, bound, found, now)
-        pruned = prune(found, question.plan, now, use=lake.config.stats_filter)
+        question = question_of(context, bound, found, now)
+        pruned = prune(found, question.plan, now, use=context.config.stats_filter)
         ran = Ran.of(lambda: answer(question)) if analyze else None
-        above = _over(bound, question) if isinstance(given, Query) else [_change(given, question)]
+        above = (
+            _over(bound, question)
+            if isinstance(given, statement.SelectStatement)
+            else [_change(given, question)]
+        )
         return _printed([*above, *_below(bound, question, pruned, ran)], ran)
 
     def alone(bound: BoundQuery, now: int) -> Result:
@@ -69,40 +69,41 @@ def explain(lake: Lake, given: Statement, as_of: int | None, *, analyze: bool) -
         steps = [
             *_above(bound, plan.outputs, [], now),
             *text.selection(plan.conditions, None),
-            Step("Row", ("one, without columns; nothing is read",)),
+            text.Step("Row", ("one, without columns; nothing is read",)),
         ]
-        return _printed(steps, Ran.of(lambda: once(bound, now)) if analyze else None)
+        return _printed(steps, Ran.of(lambda: run_without_from(bound, now)) if analyze else None)
 
-    try:
-        return _explained(lake, given, as_of, read, alone)
-    except PlanError as error:
-        if not isinstance(given, Query):
-            raise
-        return on_spark(lake, error).explain(lake, given.query, as_of, analyze=analyze)
+    def general(error: PlanError) -> Result:
+        assert isinstance(given, statement.SelectStatement)
+        return general_engine(context, error).explain(context, given.query, as_of, analyze=analyze)
+
+    return _explained(context, given, as_of, read, alone, general)
 
 
 def _explained(
-    lake: Lake,
-    given: Statement,
+    context: Context,
+    given: statement.Statement,
     as_of: int | None,
     read: Callable[[BoundQuery, Snapshot, int], T],
     alone: Callable[[BoundQuery, int], T],
+    general: Callable[[PlanError], T],
 ) -> T:
-    """Binds a statement, and hands over the snapshot that it would read."""
+    """Binds a statement; calls `read` with its snapshot, `alone` without FROM, else `general`."""
     match given:
-        case Query(parsed):
-            return reading(lake, parsed, as_of, read, alone)
-        case Delete() | Update() if as_of is not None:
+        case statement.SelectStatement(parsed):
+            with pinned_select(context, parsed, as_of) as query:
+                if isinstance(query, PlanError):
+                    return general(query)
+                if query.snapshot is None:
+                    return alone(query.bound, query.now)
+                return read(query.bound, query.snapshot, query.now)
+        case statement.Delete() | statement.Update() if as_of is not None:
             raise BindError("as_of is for queries: a statement that changes something does so now")
-        case Delete() | Update():
-            shard = lake.table(given.table.text, at(given.sql, given.table))
-            with snapshot(shard) as found:
-                bound = plan_of(lake, given)
-                if schema_of(shard.machine.fetch()).id != found.schema.id:
-                    raise ConflictError("the table's columns were changed meanwhile", hint="try again")
-                return read(
-                    bound, found, present(lake.clock.now(), [found.state], lake.config, temporal=False)
-                )
+        case statement.Delete() | statement.Update():
+            with pinned_change(context, given) as found:
+                held = found.snapshots[given.table.text]
+                now = resolve_now(found.wall, [held.state], context.config, temporal=False)
+                return read(found.query.change.read, held, now)
         case _:
             raise UnsupportedError(
                 "EXPLAIN is for statements that read: SELECT, DELETE, UPDATE, CREATE SOURCE",
@@ -113,7 +114,7 @@ def _explained(
 # ---------------------------------------------------------------- the steps
 
 
-def _finish(bound: BoundQuery, outputs: Sequence[str]) -> list[Step]:
+def _finish(bound: BoundQuery, outputs: Sequence[str]) -> list[text.Step]:
     """ORDER BY and LIMIT; a key that has a name of its own is called by it."""
 
     def called(column: int) -> str:
@@ -127,13 +128,13 @@ def _finish(bound: BoundQuery, outputs: Sequence[str]) -> list[Step]:
     return text.finish(keys, bound.limit, bound.offset)
 
 
-def _over(bound: BoundQuery, question: Question) -> list[Step]:
+def _over(bound: BoundQuery, question: ScanRequest) -> list[text.Step]:
     """What is done with rows that have passed the filter."""
     names = [column.name for column in question.snapshot.schema.columns]
     return _above(bound, question.plan.outputs, names, question.now)
 
 
-def _above(bound: BoundQuery, outputs: Sequence[Expr], names: Sequence[str], now: int) -> list[Step]:
+def _above(bound: BoundQuery, outputs: Sequence[Expr], names: Sequence[str], now: int) -> list[text.Step]:
     """The same, given what leaves the plan over rows whose columns are called so."""
     if bound.aggregation is None:
         finish = _finish(bound, [show(output, names) for output in outputs])
@@ -144,20 +145,20 @@ def _above(bound: BoundQuery, outputs: Sequence[Expr], names: Sequence[str], now
     return [*_finish(bound, shown), *text.aggregate(aggregation, outputs, bound.names, names)]
 
 
-def _change(given: Statement, question: Question) -> Step:
+def _change(given: statement.Statement, question: ScanRequest) -> text.Step:
     """What is done with the rows that DELETE or UPDATE finds."""
-    if not isinstance(given, Update):
-        return Step("Delete", ("retracts them",))
+    if not isinstance(given, statement.Update):
+        return text.Step("Delete", ("retracts them",))
     columns = question.snapshot.schema.columns
     names = [column.name for column in columns]
     outputs = question.plan.outputs[len(columns) :]
     targets = [identifier(target.text) for target, _ in given.assignments]
     values = [show(value, names) for value in outputs]
     said = [f"{target} = {value}" for target, value in zip(targets, values, strict=False)]
-    return Step("Update", (f"retracts them, and inserts them with {', '.join(said)}",))
+    return text.Step("Update", (f"retracts them, and inserts them with {', '.join(said)}",))
 
 
-def _below(bound: BoundQuery, question: Question, pruned: Pruned, ran: Ran | None) -> list[Step]:
+def _below(bound: BoundQuery, question: ScanRequest, pruned: PruneResult, ran: Ran | None) -> list[text.Step]:
     """The scan, and the Selection right above it."""
     names = [column.name for column in question.snapshot.schema.columns]
     estimates = Estimates.of(question.snapshot, pruned.kept, question.now)
@@ -166,8 +167,8 @@ def _below(bound: BoundQuery, question: Question, pruned: Pruned, ran: Ran | Non
     pushed = () if chosen is None else chosen.pushed
     items = [f"as of {question.snapshot.as_of}"]
     items += [f"mz_now() = {question.now}"] if bound.mfp.is_temporal else []
-    items += [f"{PUSHED} {text.conjoined(pushed, names)}"] if pushed else []
-    items += [f"path: {path_of(question, pruned)}"]
+    items += [f"{text.PUSHED} {text.conjoined(pushed, names)}"] if pushed else []
+    items += [f"path: {choose_path(question, pruned)}"]
     notes = [_columns(question, chosen, names), *_parts(question, pruned)]
     if chosen is not None:
         notes[1:1] = [f"not pushed down: {one.show(names)}" for one in chosen.skipped]
@@ -176,7 +177,7 @@ def _below(bound: BoundQuery, question: Question, pruned: Pruned, ran: Ran | Non
     scanned = passed if not rest else None if ran is None or at_once else ran.scanned
     return [
         *text.selection(rest, names, _rows(estimates.rows(question.plan.conditions), passed)),
-        Step(
+        text.Step(
             f"Scan {identifier(bound.source or '')}",
             tuple(items),
             _rows(estimates.rows(pushed), scanned),
@@ -185,19 +186,21 @@ def _below(bound: BoundQuery, question: Question, pruned: Pruned, ran: Ran | Non
     ]
 
 
-def _chosen(question: Question, pruned: Pruned, estimates: Estimates) -> tuple[Chosen | None, bool]:
-    """Which conditions are asked first, as the scan decides it, and whether it reads all columns at once all the same.
+def _chosen(
+    question: ScanRequest, pruned: PruneResult, estimates: Estimates
+) -> tuple[StagePlan | None, bool]:
+    """The conditions that the scan evaluates first, and whether it reads all columns at once.
 
     None: all conditions are asked when all columns are there, or rows must meet what retracts them before they are asked.
     """
-    met = pruned.retracts and not exact(question.plan)
+    met = pruned.retracts and not treats_equal_alike(question.plan)
     if met or not question.config.late_materialization or not pruned.parts:
         return None, False
     try:
-        chosen = choice(question.plan, estimates, local.weights(question, pruned))
+        chosen = stage_plan(question.plan, estimates, local.weights(question, pruned))
         return chosen, bool(chosen.stages) and not local.groups(question, pruned)
     except StoreError:  # the query itself will tell, if it comes to that part
-        return choice(question.plan, estimates), False
+        return stage_plan(question.plan, estimates), False
 
 
 def _rows(estimate: float, real: int | None) -> str:
@@ -206,7 +209,7 @@ def _rows(estimate: float, real: int | None) -> str:
     return f"{said} {'row' if last == 1 else 'rows'}"
 
 
-def _columns(question: Question, chosen: Chosen | None, names: Sequence[str]) -> str:
+def _columns(question: ScanRequest, chosen: StagePlan | None, names: Sequence[str]) -> str:
     """Which columns are read, in which order."""
     demanded, names = sorted(question.plan.demand()), [identifier(name) for name in names]
     if chosen is None or not chosen.stages:
@@ -217,13 +220,13 @@ def _columns(question: Question, chosen: Chosen | None, names: Sequence[str]) ->
     return f"columns: first {'; then '.join([*first, *([rest] if rest else [])])}"
 
 
-def _parts(question: Question, pruned: Pruned) -> list[str]:
+def _parts(question: ScanRequest, pruned: PruneResult) -> list[str]:
     """How many parts are read, of how many, and why."""
     table = question.snapshot.table(["size"]).column("size").to_numpy()
     kept = np.ones(len(table), bool) if pruned.verdicts is None else pruned.verdicts.keep
     whole = 0 if pruned.verdicts is None else int(np.count_nonzero(pruned.verdicts.verdict == Verdict.ALL))
     proven = f", {whole:,} proven whole" if whole else ""
-    amount = f"bytes: {text.size(int(table[kept].sum()))} of {text.size(pruned.size)}"
+    amount = f"bytes: {format_bytes(int(table[kept].sum()))} of {format_bytes(pruned.size)}"
     lines = [f"parts: {int(kept.sum()):,} of {pruned.total:,} kept{proven}; {amount}"]
     if not question.config.stats_filter:
         return [*lines, "all are read: stats_filter is off"]
@@ -234,7 +237,7 @@ def _parts(question: Question, pruned: Pruned) -> list[str]:
     return [*lines, *(["why kept:", *(f"  {line}" for line in shown)] if shown else [])]
 
 
-def _why(question: Question, pruned: Pruned, many: int) -> list[str]:
+def _why(question: ScanRequest, pruned: PruneResult, many: int) -> list[str]:
     """Of the first of the parts kept: the verdict, and each condition with the bounds that decided it."""
     assert pruned.verdicts is not None
     kept = np.flatnonzero(pruned.verdicts.keep)
@@ -281,11 +284,11 @@ class Ran:
     def lines(self) -> list[str]:
         """What ANALYZE adds."""
         scan = self.result.scan
-        amount = f"{text.size(scan.bytes_read)} of {text.size(scan.bytes_total)}"
+        amount = f"{format_bytes(scan.bytes_read)} of {format_bytes(scan.bytes_total)}"
         read = f"{scan.parts_read:,} of {scan.parts_total:,} parts, {amount}, {scan.rows_read:,} rows"
         rows = "1 row" if len(self.result) == 1 else f"{len(self.result):,} rows"
         table = [
-            (s.name, f"{s.rows_in:,}", f"{s.rows_out:,}", text.size(s.bytes), f"{1000 * s.seconds:.1f}")
+            (s.name, f"{s.rows_in:,}", f"{s.rows_out:,}", format_bytes(s.bytes), f"{1000 * s.seconds:.1f}")
             for s in scan.stages
         ]
         return [
@@ -295,10 +298,10 @@ class Ran:
         ]
 
 
-def _printed(steps: Sequence[Step], ran: Ran | None) -> Result:
+def _printed(steps: Sequence[text.Step], ran: Ran | None) -> Result:
     """The explanation; with ANALYZE, also with what was read."""
     if ran is None:
-        return Result.done(text.tree(steps))
+        return Result.message(text.tree(steps))
     said = "\n".join([text.tree(steps), *ran.lines()])
     return Result((), (), (), path=ran.result.path, scan=ran.result.scan, said=said)
 
@@ -306,21 +309,26 @@ def _printed(steps: Sequence[Step], ran: Ran | None) -> Result:
 # ---------------------------------------------------------------- FILTER PUSHDOWN
 
 
-def pushdown(lake: Lake, given: Statement, as_of: int | None) -> Result:
+def pushdown(context: Context, given: statement.Statement, as_of: int | None) -> Result:
     """A row for each condition of a query's filter: what it does to parts."""
 
     def read(bound: BoundQuery, found: Snapshot, now: int) -> tuple[list[Conjunct], str]:
-        question = question_of(lake, bound, found, now)
+        question = question_of(context, bound, found, now)
         pruned = prune(found, question.plan, now, use=True)
-        each = conjuncts(question, pruned)
-        return each, _told(question, pruned, each, [column.name for column in found.schema.columns])
+        each = conjunct_effects(question, pruned)
+        return each, _pushdown_text(question, pruned, each, [column.name for column in found.schema.columns])
 
     def alone(bound: BoundQuery, now: int) -> tuple[list[Conjunct], str]:
         plan = bound.mfp.at(now).optimise()
-        each = [Conjunct(c, False, 0, 0, obstacle(c) or "there are no parts") for c in plan.conditions]
+        each = [
+            Conjunct(c, False, 0, 0, pruning_obstacle(c) or "there are no parts") for c in plan.conditions
+        ]
         return each, "Nothing is read: there are no parts"
 
-    each, said = _explained(lake, given, as_of, read, alone)
+    def refuse(error: PlanError) -> tuple[list[Conjunct], str]:
+        raise error
+
+    each, said = _explained(context, given, as_of, read, alone, refuse)
     columns = [
         [show(one.condition) for one in each],
         [one.can_prune for one in each],
@@ -329,10 +337,12 @@ def pushdown(lake: Lake, given: Statement, as_of: int | None) -> Result:
         [one.why for one in each],
     ]
     names = ("condition", "can_prune", "parts_pruned", "parts_whole", "why")
-    return Result.of(names, (TEXT, BOOL, INT8, INT8, TEXT), columns, said=said)
+    return Result.of(names, (types.TEXT, types.BOOL, types.INT8, types.INT8, types.TEXT), columns, said=said)
 
 
-def _told(question: Question, pruned: Pruned, each: Sequence[Conjunct], names: Sequence[str]) -> str:
+def _pushdown_text(
+    question: ScanRequest, pruned: PruneResult, each: Sequence[Conjunct], names: Sequence[str]
+) -> str:
     """The same for people: each condition, all of them together, and why the first of the parts kept are."""
     if not each:
         return f"There is no filter: all {pruned.total:,} parts are read"

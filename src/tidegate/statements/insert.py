@@ -10,39 +10,35 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from tidegate.context import Context, position_of
 from tidegate.errors import BindError, EvaluationError, Position, TidegateError
-from tidegate.expr import build
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.tree import Column, Expr
-from tidegate.scan.result import Result
-from tidegate.scan.watch import Watch
-from tidegate.session.define import DEFAULTS, default
-from tidegate.session.lake import Lake, at
-from tidegate.session.query import select
-from tidegate.shard.schema import ColumnDef, Schema
-from tidegate.shard.validity import shown
-from tidegate.shard.writer import Shard, schema_of
-from tidegate.sql import statement, values
-from tidegate.sql.express import assigned
-from tidegate.sql.syntax import Values
+from tidegate.expr.model import Column, Expr, build
+from tidegate.query import CancelToken, Result
+from tidegate.sql.bind import assignment_cast, bind_values
+from tidegate.sql.parse import statement, syntax
+from tidegate.statements.define import DEFAULTS, default
+from tidegate.statements.select import select
+from tidegate.storage.part import Schema, SchemaColumn
+from tidegate.storage.shard import Shard, visible_columns
 
 
-def insert(lake: Lake, given: statement.Insert, watch: Watch | None = None) -> Result:
+def insert(context: Context, given: statement.Insert, watch: CancelToken | None = None) -> Result:
     """INSERT INTO … VALUES, SELECT or DEFAULT VALUES."""
-    shard = lake.table(given.table.text, at(given.sql, given.table))
+    shard = context.table(given.table.text, position_of(given.sql, given.table))
     state = shard.machine.fetch()
-    schema = schema_of(state)
-    targets = _targets(replace(schema, columns=shown(schema, state.options)), given)
-    columns, rows = _rows(lake, shard, given, targets, watch)
+    schema = state.schema
+    targets = _targets(replace(schema, columns=visible_columns(schema, state.options)), given)
+    columns, rows = _rows(context, shard, given, targets, watch)
     if rows:
         by_id = {target.id: column for target, column in zip(targets, columns, strict=True)}
         absent = {c.id: c for c in schema.columns if c.id not in by_id}
-        by_id |= {id_: _repeated(default_of(lake, shard, c), rows) for id_, c in absent.items()}
+        by_id |= {id_: _repeated(default_of(context, shard, c), rows) for id_, c in absent.items()}
         shard.append({c.name: by_id[c.id] for c in schema.columns})
-    return Result.done(f"INSERT 0 {rows}")
+    return Result.message(f"INSERT 0 {rows}")
 
 
-def _targets(schema: Schema, given: statement.Insert) -> list[ColumnDef]:
+def _targets(schema: Schema, given: statement.Insert) -> list[SchemaColumn]:
     if not given.columns:
         return list(schema.columns)
     found = []
@@ -50,26 +46,30 @@ def _targets(schema: Schema, given: statement.Insert) -> list[ColumnDef]:
         try:
             found.append(schema.find(ident.text))
         except TidegateError as error:
-            error.position = at(given.sql, ident)
+            error.position = position_of(given.sql, ident)
             raise
     return found
 
 
 def _rows(
-    lake: Lake, shard: Shard, given: statement.Insert, targets: list[ColumnDef], watch: Watch | None
+    context: Context,
+    shard: Shard,
+    given: statement.Insert,
+    targets: list[SchemaColumn],
+    watch: CancelToken | None,
 ) -> tuple[list[pa.Array], int]:
     """The columns that are given, and how many rows."""
     query = given.query
     if query is None:
-        return [_repeated(default_of(lake, shard, column), 1) for column in targets], 1
+        return [_repeated(default_of(context, shard, column), 1) for column in targets], 1
     types = [column.type for column in targets]
-    if isinstance(query.body, Values) and not (query.order_by or query.limit or query.offset):
+    if isinstance(query.body, syntax.Values) and not (query.order_by or query.limit or query.offset):
         if not given.columns and len(query.body.rows[0]) < len(targets):
             targets[:] = targets[: len(query.body.rows[0])]  # as in PostgreSQL, the last ones may be left out
             types = types[: len(targets)]
-        defaults = [default_of(lake, shard, column) for column in targets]
-        return values.columns(query.body, given.sql, types, defaults, lake.clock.now()), len(query.body.rows)
-    result = select(lake, query, None, watch)
+        defaults = [default_of(context, shard, column) for column in targets]
+        return bind_values(query.body, given.sql, types, defaults, context.clock.now()), len(query.body.rows)
+    result = select(context, query, None, watch)
     if len(result.types) > len(targets) or (given.columns and len(result.types) < len(targets)):
         raise BindError(
             f"{len(targets)} columns are to be filled, and the query gives {len(result.types)}",
@@ -80,12 +80,12 @@ def _rows(
     return [_assigned(result, i, table, column) for i, column in enumerate(targets)], table.num_rows
 
 
-def _assigned(result: Result, place: int, table: pa.Table, column: ColumnDef) -> pa.Array:
+def _assigned(result: Result, place: int, table: pa.Table, column: SchemaColumn) -> pa.Array:
     """A column of the query as values of the column that it fills."""
     chunks = table.column(place).chunks
     given = pa.concat_arrays(chunks) if chunks else pa.array([], result.types[place].arrow)
     try:
-        outcome = evaluate(assigned(Column(0, result.types[place]), column.type), [given], len(given))
+        outcome = evaluate(assignment_cast(Column(0, result.types[place]), column.type), [given], len(given))
     except TidegateError as error:
         error.message = f'column "{column.name}": {error.message}'
         raise
@@ -96,12 +96,12 @@ def _assigned(result: Result, place: int, table: pa.Table, column: ColumnDef) ->
     return outcome.values
 
 
-def default_of(lake: Lake, shard: Shard, column: ColumnDef) -> Expr:
+def default_of(context: Context, shard: Shard, column: SchemaColumn) -> Expr:
     """What stands for a value that is not given."""
-    text = shard.machine.known().options.get(DEFAULTS, {}).get(str(column.id))
+    text = shard.machine.cached_state().options.get(DEFAULTS, {}).get(str(column.id))
     if text is None:
         return build.null(column.type)
-    return default(lake, text, column.type)
+    return default(context, text, column.type)
 
 
 def _repeated(expr: Expr, rows: int) -> pa.Array:

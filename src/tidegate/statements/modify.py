@@ -1,4 +1,4 @@
-"""DELETE and UPDATE: a snapshot says which rows, and one append takes them out, and for UPDATE puts others in.
+"""DELETE and UPDATE: read the rows at a snapshot, then retract and insert them in one append.
 
     UPDATE t SET n = n + 1 WHERE id > 5
 
@@ -8,7 +8,7 @@
 What was there before can still be read AS OF before. A row that the filter or an assignment fails on fails the statement, and then
 nothing is changed; a row whose new values are its old ones is counted, and nothing is written for it.
 
-**Nothing is lost and nothing is done twice**, whoever else changes the table meanwhile. The append's entry is only made if the
+**Nothing is lost and nothing is done twice**, whatever else changes the table meanwhile. The append commits only if the
 table's `upper` is still the one that was read: so what was read is what is there. If others were faster, what they changed
 is read, and put through the filter:
 
@@ -19,59 +19,65 @@ is read, and put through the filter:
 | adds a column | all is bound and read again |
 | compacts | nothing was changed |
 
-All is read again, too, where following is not exact: if the filter reads floats or intervals (`scan/prune.py` says why), or
+All is read again, too, where following is not exact: if the filter reads floats or intervals (`query/prune/parts.py` says why), or
 `mz_now()`, or rows end by themselves. Between two attempts a random while passes. One of those who compete always wins, so together
-they come to an end. A statement that lost `ATTEMPTS` times is a `ConflictError`.
+they come to an end. A statement that lost `retry.CONTENTION.times` times is a `ConflictError`.
 """
 
 from __future__ import annotations
 
-import random
 import secrets
-import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from tidegate.context import CatalogSnapshot, Context, position_of
 from tidegate.errors import ConflictError, LimitError, PlanError, TidegateError, TimeError, UnsupportedError
-from tidegate.expr.tree import Expr, support
-from tidegate.plan.safe import Failures, SafePlan
-from tidegate.scan import local
-from tidegate.scan.audit import audited
-from tidegate.scan.failed import failed
-from tidegate.scan.prune import prune
-from tidegate.scan.question import Question
-from tidegate.scan.result import Path, Result, Scan
-from tidegate.scan.sort import Shape
-from tidegate.scan.watch import Watch
-from tidegate.session.insert import default_of
-from tidegate.session.lake import Lake, at, relation_of
-from tidegate.shard.batch import conform
-from tidegate.shard.merge import Block, concat, repeated, settled, summed
-from tidegate.shard.reader import Snapshot, snapshot, updates
-from tidegate.shard.schema import Schema
-from tidegate.shard.state import State
-from tidegate.shard.times import present
-from tidegate.shard.validity import labels
-from tidegate.shard.writer import PartSwept, Shard, schema_of
-from tidegate.sql import assign
-from tidegate.sql.bind import BoundQuery
-from tidegate.sql.statement import Delete, Update
+from tidegate.expr.model import Expr, support
+from tidegate.plan.run import Failures, SafePlan
+from tidegate.query import (
+    CancelToken,
+    Path,
+    Result,
+    ResultShape,
+    ScanMetrics,
+    ScanRequest,
+    audit_parts,
+    row_error,
+)
+from tidegate.query.paths import local
+from tidegate.query.prune import prune
+from tidegate.sql.bind import BoundChange, BoundQuery, Relation, bind_change
+from tidegate.sql.parse import statement
+from tidegate.statements.insert import default_of
+from tidegate.statements.pinned import Pinned, pinned
+from tidegate.storage import CONTENTION
+from tidegate.storage.part import Block, Schema, concat, conform, consolidate, consolidate_rows, repeat_rows
+from tidegate.storage.shard import (
+    PartSwept,
+    Shard,
+    Snapshot,
+    State,
+    open_changes,
+    resolve_now,
+    validity,
+)
 
-ATTEMPTS = 100
-LONGEST_PAUSE_S = 0.25
 LARGEST = 2**31 - 1
 """Bytes that a column of one batch can have, whatever `max_result_bytes` allows."""
 
 
 @dataclass(frozen=True)
-class _Bound:
-    given: Delete | Update
+class BoundModification:
+    """DELETE or UPDATE of one table, bound."""
+
+    given: statement.Delete | statement.Update
     shard: Shard
     schema: Schema
-    change: assign.BoundChange
+    change: BoundChange
     wall: int
 
 
@@ -85,69 +91,80 @@ class _Moved(TidegateError):  # noqa: N818  # reads as what it is; never leaves 
         """What it is that concerns us; None: that takes reading all again."""
 
 
-def plan(lake: Lake, given: Delete | Update) -> BoundQuery:
-    """The query by which a statement finds its rows: what EXPLAIN shows. It leaves all columns, then the new values."""
-    return _bound(lake, given).change.read
+def plan_modification(context: Context, given: statement.Delete | statement.Update) -> BoundQuery:
+    """The query that finds the rows to change: all their columns, then the new values."""
+    return _bind(context, given, CatalogSnapshot(context), context.clock.now()).change.read
 
 
-def modify(lake: Lake, given: Delete | Update, watch: Watch | None = None) -> Result:
+def modify(
+    context: Context, given: statement.Delete | statement.Update, watch: CancelToken | None = None
+) -> Result:
     """Runs the statement; the result says how many rows, as psql does."""
-    tries = _Tries(given, watch or Watch(lake.config.statement_timeout_ms))
+    tries = _Tries(given, watch or CancelToken(context.config.statement_timeout_ms))
     while True:
-        bound = _bound(lake, given)
-        with snapshot(bound.shard) as found:
-            if found.schema.id == bound.schema.id:
-                result = _tried(lake, bound, found, tries)
-                if result is not None:
-                    return result
+        with pinned_change(context, given) as found:
+            result = _tried(context, found.query, found.snapshots[given.table.text], tries)
+        if result is not None:
+            return result
         tries.again()
+
+
+def pinned_change(
+    context: Context, given: statement.Delete | statement.Update
+) -> AbstractContextManager[Pinned[BoundModification]]:
+    """DELETE or UPDATE, bound, with the snapshot of its table pinned."""
+    return pinned(context, partial(_bind, context, given), lambda _: [given.table.text])
 
 
 class _Tries:
     """How often it was tried; the time between two tries."""
 
-    def __init__(self, given: Delete | Update, watch: Watch) -> None:
+    def __init__(self, given: statement.Delete | statement.Update, watch: CancelToken) -> None:
         self.given, self.watch, self.lost = given, watch, 0
 
     def again(self) -> None:
         """Somebody was faster: waits a random while, or gives up."""
         self.lost += 1
         self.watch.check()
-        if self.lost >= ATTEMPTS:
+        if self.lost >= CONTENTION.times:
             raise ConflictError(
-                f'others changed "{self.given.table.text}" each of the {ATTEMPTS} times that this statement was about to',
-                hint="nothing was changed; try again, or with fewer writers at once",
-                position=at(self.given.sql, self.given.table),
+                f'concurrent changes of "{self.given.table.text}" made all {CONTENTION.times} attempts of this statement fail',
+                hint="nothing was changed; try again, or with fewer concurrent writers",
+                position=position_of(self.given.sql, self.given.table),
             )
-        time.sleep(random.uniform(0, min(0.002 * 2 ** min(self.lost, 10), LONGEST_PAUSE_S)))
+        CONTENTION.wait(self.lost)
 
 
-def _bound(lake: Lake, given: Delete | Update) -> _Bound:
-    shard = lake.table(given.table.text, at(given.sql, given.table))
-    state = shard.machine.fetch()
-    schema = schema_of(state)
-    wall = lake.clock.now()
+def _bind(
+    context: Context, given: statement.Delete | statement.Update, catalog: CatalogSnapshot, wall: int
+) -> BoundModification:
+    name = given.table.text
+    relation = catalog.relation(name)
+    context.table(name, position_of(given.sql, given.table))  # refuses what is no table
+    if not isinstance(relation, Relation):
+        raise ConflictError(f'"{name}" was replaced while the statement began', hint="try again")
+    shard, schema = catalog.tables[name]
 
     def default(place: int) -> Expr:
-        return default_of(lake, shard, schema.columns[place])
+        return default_of(context, shard, schema.columns[place])
 
     try:
-        change = assign.change(given, relation_of(given.table.text, schema, state.options), default, wall)
+        change = bind_change(given, relation, default, wall)
     except PlanError as error:
         raise UnsupportedError(
             f"{error.construct or error.message} is not supported in {type(given).__name__.upper()}",
             hint="rows are chosen and changed one by one: by expressions of their own columns",
             position=error.position,
         ) from None
-    return _Bound(given, shard, schema, change, wall)
+    return BoundModification(given, shard, schema, change, wall)
 
 
-def _tried(lake: Lake, bound: _Bound, found: Snapshot, tries: _Tries) -> Result | None:
+def _tried(context: Context, bound: BoundModification, found: Snapshot, tries: _Tries) -> Result | None:
     """Does it, following what others do meanwhile; None if all must be read again."""
     read, upper = bound.change.read, found.state.upper
-    now = present(bound.wall, [found.state], lake.config, temporal=read.mfp.is_temporal)
-    question = Question(
-        found, read.mfp.at(now).optimise(), read.names, Shape(), now, lake.config, tries.watch
+    now = resolve_now(bound.wall, [found.state], context.config, temporal=read.mfp.is_temporal)
+    question = ScanRequest(
+        found, read.mfp.at(now).optimise(), read.names, ResultShape(), now, context.config, tries.watch
     )
     columns, scan = _picked(question)
     while True:
@@ -163,20 +180,20 @@ def _tried(lake: Lake, bound: _Bound, found: Snapshot, tries: _Tries) -> Result 
         columns, upper = _followed(question, columns, moved.news), moved.upper
 
 
-def _picked(question: Question) -> tuple[list[pa.Array], Scan]:
-    """What leaves the plan: all columns of the rows to be changed, each as often as it is there, then the new values."""
+def _picked(question: ScanRequest) -> tuple[list[pa.Array], ScanMetrics]:
+    """The rows to change, each as often as it occurs: all columns, then the new values."""
     pruned = prune(question.snapshot, question.plan, question.now, use=question.config.stats_filter)
-    scan = Scan(parts_total=pruned.total, bytes_total=pruned.size)
+    scan = ScanMetrics(parts_total=pruned.total, bytes_total=pruned.size)
     pieces: list[list[pa.Array]] = [[pa.array([], type_.arrow) for type_ in question.plan.types]]
     size = 0
     for columns, _ in local.stream(question, pruned, scan):
         pieces.append(columns)
         size += _checked_size(question, columns, size)
-    audited(question, pruned, scan)
+    audit_parts(question, pruned, scan)
     return [pa.concat_arrays(piece) for piece in zip(*pieces, strict=True)], scan
 
 
-def _checked_size(question: Question, columns: list[pa.Array], before: int = 0) -> int:
+def _checked_size(question: ScanRequest, columns: list[pa.Array], before: int = 0) -> int:
     """The bytes of these columns, if there may be so many more."""
     size: int = sum(column.nbytes for column in columns)
     limit = min(question.config.max_result_bytes, LARGEST)
@@ -188,43 +205,45 @@ def _checked_size(question: Question, columns: list[pa.Array], before: int = 0) 
     return size
 
 
-def _exchange(bound: _Bound, columns: list[pa.Array]) -> Block:
-    """What is to be appended: rows that go, rows that come, those of equal values as one; times are still to be set."""
+def _exchange(bound: BoundModification, columns: list[pa.Array]) -> Block:
+    """The updates to append: rows that go, rows that come, equal rows as one; times are set later."""
     width, places = len(bound.schema.columns), bound.change.places
     times, ones = np.zeros(len(columns[0]), np.int64), np.ones(len(columns[0]), np.int64)
     blocks = [Block(columns[:width], times, -ones)]
-    if isinstance(bound.given, Update):
+    if isinstance(bound.given, statement.Update):
         after = columns[:width]
         for place, values in zip(places, columns[width:], strict=True):
             after[place] = values
         _check_nulls(bound, bound.given, columns[:width], after)
         blocks.append(Block(conform(bound.schema, after), times, ones))
-    return summed(concat(blocks), by_time=False)
+    return consolidate(concat(blocks), by_time=False)
 
 
-def _check_nulls(bound: _Bound, given: Update, before: list[pa.Array], after: list[pa.Array]) -> None:
+def _check_nulls(
+    bound: BoundModification, given: statement.Update, before: list[pa.Array], after: list[pa.Array]
+) -> None:
     """NOT NULL, with the row that would break it."""
     for place, (target, _) in zip(bound.change.places, given.assignments, strict=True):
         column = bound.schema.columns[place]
         if not column.nullable and after[place].null_count:
             row = np.flatnonzero(after[place].is_null().to_numpy(zero_copy_only=False))[:1]
             broken = f'null value in column "{column.name}" violates not-null constraint'
-            names = labels(bound.schema, bound.shard.machine.known().options)
-            error = failed(Failures(row, pa.array([broken])), names, before)
-            error.position = at(given.sql, target)
+            names = validity.visible_names(bound.schema, bound.shard.machine.cached_state().options)
+            error = row_error(Failures(row, pa.array([broken])), names, before)
+            error.position = position_of(given.sql, target)
             raise error
 
 
-def _appended(question: Question, bound: _Bound, block: Block, upper: int) -> _Moved | None:
+def _appended(question: ScanRequest, bound: BoundModification, block: Block, upper: int) -> _Moved | None:
     """Appends, if nothing that matters has changed since `upper`; else nothing, and what has."""
     shard, token = bound.shard, secrets.token_hex(16)
     stamped = replace(block, times=np.full(len(block), max(question.now, upper), np.int64))
     with shard.writing() as written:
         for part in shard.write(question.snapshot.state, bound.schema, stamped):
-            question.watch.check()
+            question.cancel.check()
             written.append(part)
         while True:
-            question.watch.check()
+            question.cancel.check()
             try:
                 check = partial(_unchanged, upper, bound.schema.id, question.snapshot.state.repaired)
                 shard.commit(written, at=None, token=token, check=check)
@@ -241,12 +260,12 @@ def _appended(question: Question, bound: _Bound, block: Block, upper: int) -> _M
 
 
 def _unchanged(upper: int, schema: int, repaired: int, state: State) -> None:
-    if (state.upper, schema_of(state).id, state.repaired) != (upper, schema, repaired):
+    if (state.upper, state.schema.id, state.repaired) != (upper, schema, repaired):
         raise _Moved(state.upper)
 
 
-def _news(question: Question, bound: _Bound, lower: int, upper: int) -> Block | None:
-    """Of what others appended at these times, the rows that pass the filter or fail in it; None if it does not tell all."""
+def _news(question: ScanRequest, bound: BoundModification, lower: int, upper: int) -> Block | None:
+    """The rows others appended that pass or fail the filter; None if following is not exact."""
     snapshot, plan, schema = question.snapshot, question.plan, bound.schema
     exact = all(plan.inputs[i].identity_is_equality for i in support(*plan.conditions))
     followed = exact and not bound.change.read.mfp.is_temporal and snapshot.validity is None
@@ -258,11 +277,11 @@ def _news(question: Question, bound: _Bound, lower: int, upper: int) -> Block | 
     ]
     size = 0
     try:
-        with updates(bound.shard, lower, upper, repaired=snapshot.state.repaired) as changes:
+        with open_changes(bound.shard, lower, upper, repaired=snapshot.state.repaired) as changes:
             if changes.schema.id != schema.id:
                 return None
             for block in changes.rows([column.id for column in schema.columns]):
-                question.watch.check()
+                question.cancel.check()
                 got = filtering.evaluate(block.columns, len(block), question.now)
                 pieces.append(block.take(np.union1d(got.selection, got.failures.rows).astype(np.int64)))
                 size += _checked_size(question, pieces[-1].columns, size)
@@ -271,14 +290,14 @@ def _news(question: Question, bound: _Bound, lower: int, upper: int) -> Block | 
     return concat(pieces)
 
 
-def _followed(question: Question, columns: list[pa.Array], news: Block) -> list[pa.Array]:
+def _followed(question: ScanRequest, columns: list[pa.Array], news: Block) -> list[pa.Array]:
     """What leaves the plan after what others did: our rows and theirs, added up."""
     names = [column.name for column in question.snapshot.schema.columns]
     ours = np.ones(len(columns[0]), np.int64)
-    there = settled(concat([Block(columns[: len(names)], ours, ours), news]), names)
-    rows = repeated(there)
+    there = consolidate_rows(concat([Block(columns[: len(names)], ours, ours), news]), names)
+    rows = repeat_rows(there)
     _checked_size(question, rows)
     got = SafePlan(question.plan).evaluate(rows, int(there.diffs.sum()), question.now)
     if len(got.failures):
-        raise failed(got.failures, question.snapshot.labels, rows)
+        raise row_error(got.failures, question.snapshot.labels, rows)
     return got.columns

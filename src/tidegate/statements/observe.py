@@ -2,7 +2,7 @@
 
 A result whose rows are still to be read is over when its last row is, when it fails on the way, or when it is closed.
 
-    observed(lake, sql, "select", lambda: …)       runs it; whatever comes of it is noted, and goes on its way
+    observed(context, sql, "select", lambda: …)       runs it; whatever comes of it is noted, and goes on its way
 
 | outcome | when |
 |---|---|
@@ -18,24 +18,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from tidegate import logs
 from tidegate.boundary import outward
-from tidegate.errors import CancelledError, InternalError, TidegateError
+from tidegate.context import Context
+from tidegate.errors import AuditError, CancelledError, InternalError, TidegateError
 from tidegate.metrics import Metrics
-from tidegate.scan.lie import AuditError
-from tidegate.scan.result import Result, Scan
-from tidegate.session.lake import Lake
-from tidegate.sql.lex import tokens
+from tidegate.query import Result, ScanMetrics
+from tidegate.sql.parse import tokenize
 
 T = TypeVar("T")
 _LOG = logging.getLogger("tidegate.statement")
 
 
-def observed(lake: Lake, sql: str, kind: str, run: Callable[[], T]) -> T:
+def observed(context: Context, sql: str, kind: str, run: Callable[[], T]) -> T:
     """Runs a statement of a text, or reads the text (`parse`, of which only failures are noted)."""
     began = time.perf_counter()
     try:
@@ -43,22 +42,22 @@ def observed(lake: Lake, sql: str, kind: str, run: Callable[[], T]) -> T:
     except Exception as error:  # noqa: BLE001  # it is raised below, as it is or as ours
         found = outward(error)
         try:
-            _over(lake.metrics, sql, kind, began, None, found)
+            _over(context.metrics, sql, kind, began, None, found)
             if found is error:
                 raise
             raise found from error
         finally:
             del found  # else the error's own trace would refer to it
     except BaseException as error:  # Ctrl-C
-        _over(lake.metrics, sql, kind, began, None, error)
+        _over(context.metrics, sql, kind, began, None, error)
         raise
     if not isinstance(result, Result):
         return result
     if result.live:  # the result itself is not referred to: who forgets it ends it
         answer = _Answer(result.path, result.scan, None)
-        result.when_over(partial(_over, lake.metrics, sql, kind, began, answer))
+        result.when_over(partial(_over, context.metrics, sql, kind, began, answer))
     else:
-        _over(lake.metrics, sql, kind, began, _Answer(result.path, result.scan, result.ready), None)
+        _over(context.metrics, sql, kind, began, _Answer(result.path, result.scan, result.ready), None)
     return result
 
 
@@ -66,7 +65,7 @@ class _Answer(NamedTuple):
     """What there is to say of a result."""
 
     path: str
-    scan: Scan
+    scan: ScanMetrics
     ready: int | None
     """How many rows; None: as many as its scan counts."""
 
@@ -101,13 +100,14 @@ def _note(
     result: _Answer | None,
     error: BaseException | None = None,
 ) -> None:
-    metrics.add("statements", kind=kind, outcome=outcome)
+    counts = [("statements", 1, {"kind": kind, "outcome": outcome})]
     if kind == "select":
         path = "none" if result is None else result.path
-        metrics.add("queries", path=path, outcome=outcome)
+        counts.append(("queries", 1, {"path": path, "outcome": outcome}))
         metrics.took(path, seconds)
     if result is not None and (kind == "select" or result.scan.parts_total):
-        _count(metrics, result)
+        counts += _scan_counts(result)
+    metrics.add_all(counts)
     level = logging.ERROR if outcome == "internal" else logging.INFO
     if _LOG.isEnabledFor(level):
         said = {
@@ -121,7 +121,7 @@ def _note(
         _LOG.log(level, "%s %s", kind, outcome, extra={"tidegate": said})
 
 
-def _count(metrics: Metrics, result: _Answer) -> None:
+def _scan_counts(result: _Answer) -> Iterator[tuple[str, int, dict[str, str]]]:
     scan = result.scan
     for what, parts, size in (
         ("considered", scan.parts_total, scan.bytes_total),
@@ -130,12 +130,12 @@ def _count(metrics: Metrics, result: _Answer) -> None:
         ("read", scan.parts_read, scan.bytes_read),
         ("audited", scan.parts_audited, scan.bytes_audited),
     ):
-        metrics.add("parts", parts, what=what)
-        metrics.add("bytes", size, what=what)
-    metrics.add("pages_skipped", scan.pages_skipped)
-    metrics.add("bytes_skipped", scan.bytes_skipped)
-    metrics.add("rows", scan.rows_read, what="read")
-    metrics.add("rows", result.rows, what="returned")
+        yield "parts", parts, {"what": what}
+        yield "bytes", size, {"what": what}
+    yield "pages_skipped", scan.pages_skipped, {}
+    yield "bytes_skipped", scan.bytes_skipped, {}
+    yield "rows", scan.rows_read, {"what": "read"}
+    yield "rows", result.rows, {"what": "returned"}
 
 
 def _costs(result: _Answer) -> dict[str, object]:
@@ -156,7 +156,7 @@ def _costs(result: _Answer) -> dict[str, object]:
 def _fingerprint(sql: str) -> str:
     """The shape of a text: constants are `?`; a text that has no shape has its length."""
     try:
-        found = tokens(sql)
+        found = tokenize(sql)
     except TidegateError:
         return f"{len(sql)} characters"
     return logs.fingerprint("?" if token.kind in ("string", "number") else token.text for token in found)

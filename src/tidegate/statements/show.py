@@ -17,130 +17,142 @@ from typing import assert_never
 import pyarrow as pa
 
 from tidegate.config import Config
+from tidegate.context import CatalogSnapshot, Context
 from tidegate.errors import BindError
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.types import BOOL, TEXT
-from tidegate.scan.result import Result
-from tidegate.session.define import DEFAULTS
-from tidegate.session.lake import Lake, Seen
-from tidegate.session.query import columns_of
-from tidegate.session.settings import check, spelled
-from tidegate.shard.catalog import Connection, Source, Subsource, Table, View, kind_of, view_of
-from tidegate.shard.state import RETENTION
-from tidegate.shard.statistics import KEEP
-from tidegate.shard.validity import shown
-from tidegate.shard.writer import CLUSTER, Shard, schema_of
-from tidegate.sql import bind, statement
+from tidegate.expr.model import types
+from tidegate.query import Result
+from tidegate.settings import check, spelled
+from tidegate.sql.bind import bind_expression
+from tidegate.sql.parse import statement
+from tidegate.statements.define import DEFAULTS
+from tidegate.statements.select import columns_of
+from tidegate.storage.catalog import (
+    ConnectionItem,
+    SourceItem,
+    SubsourceItem,
+    TableItem,
+    ViewItem,
+    kind_of,
+    view_of,
+)
+from tidegate.storage.shard import Shard, shard_options, visible_columns
 from tidegate.text import identifier
 
 
-def show(lake: Lake, given: statement.Show) -> Result:
-    """SHOW …"""
+def show(context: Context, given: statement.Show) -> Result:
+    """SHOW of settings, names and definitions."""
     match given.what:
         case "tables" | "views":
-            kind = Table if given.what == "tables" else View
-            names = [name for name, item in lake.catalog.items().items() if isinstance(item, kind)]
-            return Result.of(["name"], [TEXT], [_like(names, given.like)])
+            kind = TableItem if given.what == "tables" else ViewItem
+            names = [name for name, item in context.catalog.items().items() if isinstance(item, kind)]
+            return Result.of(["name"], [types.TEXT], [_like(names, given.like)])
         case "sources":
-            return _sources(lake, given.like)
+            return _sources(context, given.like)
         case "connections":
             found = {
-                name: item.to for name, item in lake.catalog.items().items() if isinstance(item, Connection)
+                name: item.to
+                for name, item in context.catalog.items().items()
+                if isinstance(item, ConnectionItem)
             }
             names = _like(list(found), given.like)
-            return Result.of(["name", "type"], [TEXT, TEXT], [names, [found[name] for name in names]])
+            return Result.of(
+                ["name", "type"], [types.TEXT, types.TEXT], [names, [found[name] for name in names]]
+            )
         case "columns":
             assert given.name is not None
-            return _columns(lake, given.name.text)
+            return _columns(context, given.name.text)
         case "all":
             names = _like([field.name for field in fields(Config)], given.like)
-            settings = [spelled(getattr(lake.config, name)) for name in names]
+            settings = [spelled(getattr(context.config, name)) for name in names]
             said = [Config.meanings()[name] for name in names]
-            return Result.of(["name", "setting", "description"], [TEXT] * 3, [names, settings, said])
+            return Result.of(["name", "setting", "description"], [types.TEXT] * 3, [names, settings, said])
         case what if what.startswith("create "):
             assert given.name is not None
-            return _create(lake, what.removeprefix("create "), given.name.text)
+            return _create(context, what.removeprefix("create "), given.name.text)
         case name:
             check(name)
-            value = spelled(getattr(lake.config, name))
-            return Result.of([name], [TEXT], [[value]], said=value)
+            value = spelled(getattr(context.config, name))
+            return Result.of([name], [types.TEXT], [[value]], said=value)
 
 
 def _like(names: list[str], pattern: str | None) -> list[str]:
     if pattern is None or not names:
         return names
     escaped = pattern.replace("'", "''")
-    found = evaluate(bind.expression(f"name LIKE '{escaped}'", [("name", TEXT)]), [pa.array(names)])
+    found = evaluate(bind_expression(f"name LIKE '{escaped}'", [("name", types.TEXT)]), [pa.array(names)])
     return [name for name, fits in zip(names, found.values.to_pylist(), strict=True) if fits]
 
 
-def _sources(lake: Lake, like: str | None) -> Result:
+def _sources(context: Context, like: str | None) -> Result:
     """Sources, and what belongs to them."""
-    items = lake.catalog.items()
+    items = context.catalog.items()
     kinds: dict[str, str] = {}
     states: dict[str, str | None] = {}
     of: dict[str, str | None] = {}
     for name, item in items.items():
-        if isinstance(item, Source):
+        if isinstance(item, SourceItem):
             kinds[name], of[name] = item.definition["kind"], None
-            states[name] = _state(lake, name, item)
-        elif isinstance(item, Subsource):
+            states[name] = _state(context, name, item)
+        elif isinstance(item, SubsourceItem):
             kinds[name], of[name], states[name] = "subsource", item.source, None
     names = _like(list(kinds), like)
     columns = [[found[name] for name in names] for found in (kinds, of, states)]
-    return Result.of(["name", "type", "of", "state"], [TEXT] * 4, [names, *columns])
+    return Result.of(["name", "type", "of", "state"], [types.TEXT] * 4, [names, *columns])
 
 
-def _state(lake: Lake, name: str, item: Source) -> str:
-    from tidegate.session.source_status import (
+def _state(context: Context, name: str, item: SourceItem) -> str:
+    from tidegate.ingest.runtime import (
         source_status,
     )  # what ingests is imported where there are sources
 
-    return source_status(lake, name, item).state
+    return source_status(context, name, item).state
 
 
-def _columns(lake: Lake, name: str) -> Result:
-    item = lake.item(name)
-    header = (["name", "nullable", "type"], [TEXT, BOOL, TEXT])
+def _columns(context: Context, name: str) -> Result:
+    item = context.item(name)
+    header = (["name", "nullable", "type"], [types.TEXT, types.BOOL, types.TEXT])
     view = view_of(item)
     if view is None:
-        state = lake.collection(name).machine.fetch()
-        columns = shown(schema_of(state), state.options)
+        state = context.collection(name).machine.fetch()
+        columns = visible_columns(state.schema, state.options)
         names, nullable = [c.name for c in columns], [c.nullable for c in columns]
         return Result.of(*header, [names, nullable, [str(c.type) for c in columns]])
-    own, types = columns_of(view.sql, Seen(lake), lake.clock.now())
+    own, column_types = columns_of(view.sql, CatalogSnapshot(context), context.clock.now())
     names = [*view.columns, *own[len(view.columns) :]]
-    return Result.of(*header, [names, [True] * len(names), [str(t) for t in types]])
+    return Result.of(*header, [names, [True] * len(names), [str(t) for t in column_types]])
 
 
-def _create(lake: Lake, kind: str, name: str) -> Result:
-    item = lake.item(name)
+def _create(context: Context, kind: str, name: str) -> Result:
+    item = context.item(name)
     if kind != kind_of(item):
-        hint = f'its source is "{item.source}"' if isinstance(item, Subsource) else None
+        hint = f'its source is "{item.source}"' if isinstance(item, SubsourceItem) else None
         raise BindError(f'"{name}" is a {kind_of(item)}, not a {kind}', hint=hint)
     match item:
-        case Table(shard):
-            sql = create_table_sql(name, lake.shard(shard))
-        case View(query, columns):
+        case TableItem(shard):
+            sql = create_table_sql(name, context.shard(shard))
+        case ViewItem(query, columns):
             given = f" ({', '.join(map(identifier, columns))})" if columns else ""
             sql = f"CREATE VIEW {identifier(name)}{given} AS {query}"
-        case Connection() | Source():
-            from tidegate.session.connection import create_sql, without_secrets
+        case ConnectionItem() | SourceItem():
+            from tidegate.ingest.define import connection_sql, redact_source_sql
 
             sql = (
-                without_secrets(item.sql) if isinstance(item, Source) else create_sql(identifier(name), item)
+                redact_source_sql(item.sql)
+                if isinstance(item, SourceItem)
+                else connection_sql(identifier(name), item)
             )
-        case Subsource():
+        case SubsourceItem():
             raise AssertionError("nobody can ask for it")
         case _:
             assert_never(item)
-    return Result.of(["name", "create_sql"], [TEXT, TEXT], [[name], [sql]], said=sql)
+    return Result.of(["name", "create_sql"], [types.TEXT, types.TEXT], [[name], [sql]], said=sql)
 
 
 def create_table_sql(name: str, shard: Shard) -> str:
     """The CREATE TABLE that would make the collection as it is now."""
     state = shard.machine.fetch()
-    schema, options = schema_of(state), state.options
+    schema, options = state.schema, state.options
     columns = []
     for column in schema.columns:
         default = options.get(DEFAULTS, {}).get(str(column.id))
@@ -149,12 +161,14 @@ def create_table_sql(name: str, shard: Shard) -> str:
         columns.append(" ".join(word for word in words if word))
     names = {column.id: identifier(column.name) for column in schema.columns}
     sql = f"CREATE TABLE {identifier(name)} ({', '.join(columns)})"
-    if cluster := [names[id_] for id_ in options.get(CLUSTER, ()) if id_ in names]:
+    if cluster := [names[id_] for id_ in options.get(shard_options.CLUSTER_BY, ()) if id_ in names]:
         sql += f" CLUSTER BY ({', '.join(cluster)})"
     if keep := [
-        ".".join([names[id_], *map(identifier, path)]) for id_, *path in options.get(KEEP, ()) if id_ in names
+        ".".join([names[id_], *map(identifier, path)])
+        for id_, *path in options.get(shard_options.KEEP_STATISTICS, ())
+        if id_ in names
     ]:
         sql += f" KEEP STATISTICS ({', '.join(keep)})"
-    if RETENTION in options:
-        sql += f" WITH (RETENTION = {options[RETENTION]})"
+    if shard_options.RETENTION_MS in options:
+        sql += f" WITH (RETENTION = {options[shard_options.RETENTION_MS]})"
     return sql

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegate.session.lake import Lake
-from tidegate.shard.catalog import Connection, Source, View, shard_of
-from tidegate.shard.validity import shown
-from tidegate.shard.writer import Shard, schema_of
+from tidegate.context import Context
+from tidegate.storage.catalog import ConnectionItem, SourceItem, ViewItem, shard_of
+from tidegate.storage.shard import Shard, visible_columns
 
 if TYPE_CHECKING:
-    from tidegate.session.source_status import SourceStatus
+    from tidegate.ingest.runtime import SourceStatus
 
 
 @dataclass(frozen=True)
@@ -51,33 +50,33 @@ class Status:
     connections: tuple[str, ...] = ()
 
 
-def status(lake: Lake) -> Status:
+def status(context: Context) -> Status:
     """How the database is doing."""
-    root, items = lake.root, lake.catalog.items()
+    root, items = context.root, context.catalog.items()
     return Status(
         root.place.root,
         root.marker.database,
         root.marker.format,
         root.marker.metadata,
-        {name: _of(lake.shard(shard)) for name, item in items.items() if (shard := shard_of(item))},
-        tuple(name for name, item in items.items() if isinstance(item, View)),
-        _sources(lake, {name: item for name, item in items.items() if isinstance(item, Source)}),
-        tuple(name for name, item in items.items() if isinstance(item, Connection)),
+        {name: _of(context.shard(shard)) for name, item in items.items() if (shard := shard_of(item))},
+        tuple(name for name, item in items.items() if isinstance(item, ViewItem)),
+        _sources(context, {name: item for name, item in items.items() if isinstance(item, SourceItem)}),
+        tuple(name for name, item in items.items() if isinstance(item, ConnectionItem)),
     )
 
 
-def _sources(lake: Lake, items: dict[str, Source]) -> dict[str, SourceStatus]:
+def _sources(context: Context, items: dict[str, SourceItem]) -> dict[str, SourceStatus]:
     if not items:
         return {}  # and what ingests is not imported
-    from tidegate.session.source_status import source_status
+    from tidegate.ingest.runtime import source_status
 
-    return {name: source_status(lake, name, item) for name, item in items.items()}
+    return {name: source_status(context, name, item) for name, item in items.items()}
 
 
 def _of(shard: Shard) -> CollectionStatus:
     state = shard.machine.fetch()
     return CollectionStatus(
-        len(shown(schema_of(state), state.options)),
+        len(visible_columns(state.schema, state.options)),
         state.parts.count,
         state.parts.rows,
         state.parts.size,

@@ -8,9 +8,9 @@
 | a folder `?metadata=log` | the same | numbered files in the folder |
 | `memory://`, `memory://name` | a dictionary | a dictionary; with a name, the same one each time in this process |
 
-What else stands behind the `?` of a bucket is obstore's: `endpoint`, `region`, `access_key_id`, …; what is left out comes from the
-environment. A metadata URL has a `?` and `&` of its own, so it goes last and takes all that follows; or it is
-percent-encoded, and may stand anywhere:
+Other options after the `?` of a bucket are obstore's: `endpoint`, `region`, `access_key_id`, …; those that are not given come from
+the environment. A metadata URL has a `?` and `&` of its own, so it comes last and takes everything that follows; or it is
+percent-encoded, and may come anywhere:
 
     s3://bucket/lake?region=eu-west-1&metadata=postgresql://me@db/meta?sslmode=require&application_name=tidegate
 """
@@ -25,41 +25,45 @@ from urllib.parse import parse_qsl, unquote
 
 from tidegate import fork
 from tidegate.errors import StoreError
-from tidegate.store.blob import Blob, MemoryBlob
-from tidegate.store.consensus import Consensus, MemoryConsensus
-from tidegate.store.file import FileBlob
-from tidegate.store.log import LogConsensus
-from tidegate.store.object import SCHEMES, ObjectBlob
-from tidegate.store.sql import PostgresConsensus, SqliteConsensus
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.blob.object_store import OBJECT_SCHEMES, ObjectBlob
+from tidegate.storage.blob.protocol import Blob, MemoryBlob
+from tidegate.storage.consensus.object_log import LogConsensus
+from tidegate.storage.consensus.protocol import Consensus, MemoryConsensus
+from tidegate.storage.consensus.sql import PostgresConsensus, SqliteConsensus
 
 Metadata = Literal["memory", "sqlite", "postgres", "log"]
 SQLITE_FILE = "metadata.sqlite"
 _POSTGRES = ("postgresql://", "postgres://")
 
-_memory: dict[str, Place] = {}
+_MEMORY_DATABASES: dict[str, Location] = {}
+"""Registry of the named databases in memory."""
 _memory_lock = fork.lock()
 
 
 @dataclass(frozen=True)
-class Location:
-    """Where an object is, by what does not travel along when it is copied."""
+class RootIdentity:
+    """Identifies the root object by properties that a copy does not have."""
 
     url: str
     """The folder, without links; or the bucket and prefix."""
     changed: int
-    """When the store says that it was last changed: no copy has the same."""
+    """When it was last changed, by the store: no copy has the same time."""
     inode: int = 0
     """The number of its file; 0: it is in no file."""
 
-    def is_same(self, other: Location) -> bool:
-        """Whether it is the same object still. A file whose owner was changed is, and one whose file system numbers files anew."""
+    def is_same(self, other: RootIdentity) -> bool:
+        """Whether it is still the same object.
+
+        It is if the owner of the file changed, or if the file system numbers its files anew.
+        """
         same_file = self.inode == other.inode != 0
         return self.url == other.url and (self.changed == other.changed or same_file)
 
 
 @dataclass(frozen=True)
-class Place:
-    """A URL taken apart."""
+class Location:
+    """A parsed URL."""
 
     kind: Literal["memory", "files", "objects"]
     root: str
@@ -71,17 +75,17 @@ class Place:
         default_factory=lambda: (MemoryBlob(), MemoryConsensus()), repr=False, compare=False
     )
 
-    def __reduce__(self) -> tuple[type[Place], tuple[Any, ...]]:
-        """Tasks in other processes open the same stores; what is in memory is in this one alone."""
+    def __reduce__(self) -> tuple[type[Location], tuple[Any, ...]]:
+        """Tasks in other processes open the same stores; a database in memory is in this process alone."""
         if self.kind == "memory":
             raise StoreError(
                 "a database in memory cannot be reached from other processes, such as Spark's tasks",
                 hint="open a folder or a bucket instead",
             )
-        return Place, (self.kind, self.root, self.metadata, self.postgres, self.options)
+        return Location, (self.kind, self.root, self.metadata, self.postgres, self.options)
 
     def blob(self) -> Blob:
-        """The store of parts."""
+        """The blob store."""
         match self.kind:
             case "memory":
                 return self.memory[0]
@@ -90,12 +94,12 @@ class Place:
             case "objects":
                 return ObjectBlob.open(self.root, **dict(self.options))
 
-    def location(self, blob: Blob, name: str) -> Location | None:
-        """Where an object of this place is; None if it is not there."""
+    def identity(self, blob: Blob, name: str) -> RootIdentity | None:
+        """The identity of an object at this location; None if it does not exist."""
         if isinstance(blob, ObjectBlob):
             changed = blob.changed(name)
             url = f"s3://{self.root.removeprefix('s3a://')}" if self.root.startswith("s3a://") else self.root
-            return None if changed is None else Location(url, changed)
+            return None if changed is None else RootIdentity(url, changed)
         try:
             folder = Path(self.root).resolve()
             status = Path(folder, name).stat()
@@ -103,10 +107,10 @@ class Place:
             return None
         except OSError as error:
             raise StoreError(f"{self.root}: {os.strerror(error.errno or 0)}") from None
-        return Location(str(folder), status.st_ctime_ns, status.st_ino)
+        return RootIdentity(str(folder), status.st_ctime_ns, status.st_ino)
 
     def consensus(self, blob: Blob, database: str) -> Consensus:
-        """The store of metadata. Several databases may share a PostgreSQL: there, `database` tells them apart."""
+        """The consensus store. Several databases may share a PostgreSQL; `database` separates them there."""
         match self.metadata:
             case "memory":
                 return self.memory[1]
@@ -119,7 +123,7 @@ class Place:
 
 
 def _text(url: object) -> str:
-    """A path or URL as text; empty if it is none that could be stored."""
+    """A path or URL as text; empty if it cannot be stored as text."""
     found = os.fspath(url) if isinstance(url, os.PathLike) else url
     if not isinstance(found, str):
         return ""
@@ -130,39 +134,39 @@ def _text(url: object) -> str:
     return found
 
 
-def parse(url: str | os.PathLike[str]) -> Place:
-    """The place that a URL names."""
+def parse_location(url: str | os.PathLike[str]) -> Location:
+    """The location that a URL names."""
     text = _text(url)
     if not text or "\0" in text:
-        raise StoreError("a database needs a place", hint="a folder, or a URL such as s3://bucket/lake")
+        raise StoreError("a database needs a location", hint="a folder, or a URL such as s3://bucket/lake")
     if text.startswith("memory://"):
-        place = Place("memory", text.removeprefix("memory://"), "memory")
+        place = Location("memory", text.removeprefix("memory://"), "memory")
         with _memory_lock:
-            return _memory.setdefault(place.root, place) if place.root else place
-    if text.startswith(SCHEMES):
+            return _MEMORY_DATABASES.setdefault(place.root, place) if place.root else place
+    if text.startswith(OBJECT_SCHEMES):
         root, options, metadata = _query(text)
         kind, postgres = _metadata(metadata, "log")
         if kind == "sqlite":
             raise StoreError(
                 f"{root}: SQLite is a file, and needs a folder", hint="metadata=log, or a postgresql:// URL"
             )
-        return Place("objects", root.rstrip("/"), kind, postgres, tuple(options.items()))
+        return Location("objects", root.rstrip("/"), kind, postgres, tuple(options.items()))
     if text in ("memory:", "memory:/"):
         raise StoreError(f"{text} would be a folder of that name", hint="memory:// is a database in memory")
     scheme, found, _ = text.partition("://")
     if found and scheme != "file" and scheme.isalnum():
-        known = ", ".join(("file://", "memory://", *SCHEMES))
+        known = ", ".join(("file://", "memory://", *OBJECT_SCHEMES))
         raise StoreError(
-            f"{scheme}:// is not a place that Tidegate knows", hint=f"a folder, or one of {known}"
+            f"{scheme}:// is not a location that Tidegate supports", hint=f"a folder, or one of {known}"
         )
     path, _, metadata = text.partition("?metadata=")
     kind, postgres = _metadata(metadata, "sqlite")
     folder = unquote(path.removeprefix("file://")) if found else path
-    return Place("files", str(Path(folder).absolute()), kind, postgres)
+    return Location("files", str(Path(folder).absolute()), kind, postgres)
 
 
 def _query(text: str) -> tuple[str, dict[str, str], str]:
-    """What stands before the `?`, the options behind it, and what is said of the metadata."""
+    """The part before the `?`, the options after it, and the metadata option."""
     root, _, query = text.partition("?")
     before, found, rest = f"&{query}".partition("&metadata=")
     if not found or rest.startswith(_POSTGRES):

@@ -6,9 +6,9 @@ recent: a view of the orders since 2024;   broken: a view that does not bind;   
 """
 
 from tests.golden.runner import directive
-from tidegate.expr.types import INT8, JSONB, TEXT, TIMESTAMPTZ, array, numeric, record
-from tidegate.sql import bind
-from tidegate.sql.catalog import Names, Relation, View
+from tidegate.expr.model.types import INT8, JSONB, TEXT, TIMESTAMPTZ, array, numeric, record
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.catalog import DictCatalog, Relation, ViewRelation
 
 ORDERS = Relation(
     "orders",
@@ -22,14 +22,14 @@ ORDERS = Relation(
         ("place", record(("x", INT8), ("y", TEXT))),
     ),
 )
-CATALOG = Names(
+CATALOG = DictCatalog(
     {
         "orders": ORDERS,
-        "recent": View("SELECT * FROM orders WHERE created_at >= '2024-01-01'"),
-        "named": View("SELECT id, price * 2 FROM recent", ("number", "twice")),
-        "broken": View("SELECT prise FROM orders"),
-        "loop": View("SELECT * FROM loop"),
-        "top": View("SELECT * FROM orders LIMIT 3"),
+        "recent": ViewRelation("SELECT * FROM orders WHERE created_at >= '2024-01-01'"),
+        "named": ViewRelation("SELECT id, price * 2 FROM recent", ("number", "twice")),
+        "broken": ViewRelation("SELECT prise FROM orders"),
+        "loop": ViewRelation("SELECT * FROM loop"),
+        "top": ViewRelation("SELECT * FROM orders LIMIT 3"),
     }
 )
 
@@ -37,7 +37,9 @@ CATALOG = Names(
 @directive("bind")
 def bind_query(args: str, lines: list[str]) -> str:
     sql = "\n".join(lines)
-    bound = bind.transform(sql, CATALOG) if args == "transform" else bind.query(sql, CATALOG, now_ms=0)
+    bound = (
+        bind.bind_transform(sql, CATALOG) if args == "transform" else bind.bind_query(sql, CATALOG, now_ms=0)
+    )
     shown = [f"from {bound.source}" if bound.source else "from one row"]
     shown.append(", ".join(f"{name} {type_}" for name, type_ in zip(bound.names, bound.types, strict=True)))
     shown += bound.mfp.show().split("\n")

@@ -20,7 +20,7 @@ import pyarrow as pa
 import tidegate
 from tests.golden.runner import directive
 from tidegate.clock import ManualClock
-from tidegate.expr.types import TIMESTAMPTZ
+from tidegate.expr.model.types import TIMESTAMPTZ
 
 NOW = 1_719_792_000_000
 """2024-07-01."""

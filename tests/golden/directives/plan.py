@@ -2,7 +2,6 @@
 
     plan                       the plan and the columns it demands
     plan decompose             safe, expiration and final, as TRANSFORM USING runs it
-    plan extract               what does not depend on time, and the rest
     plan take cheap|exact      what a source takes that does what is cheap, or cannot fail; what it leaves
     plan partition a b         what is done with columns a and b, and what waits for the others
 
@@ -10,16 +9,15 @@ Tables: x (a text, b int4), orders (id int8, item text, price numeric(10,2), cre
 timestamptz, payload jsonb), sales_staff (data bytea).
 """
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
 from tests.golden.runner import directive
-from tidegate.expr.function import CHEAP
-from tidegate.expr.tree import Call, Expr, walk
-from tidegate.expr.types import BYTEA, INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.optimise import may_fail
-from tidegate.plan.temporal import decompose, only_stable
-from tidegate.sql.bind import query
-from tidegate.sql.catalog import Names, Relation
+from tidegate.expr.model.function import CHEAP
+from tidegate.expr.model.subexpressions import may_fail
+from tidegate.expr.model.tree import Call, Expr, walk
+from tidegate.expr.model.types import BYTEA, INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
+from tidegate.plan import MapFilterProject, check_stable, decompose
+from tidegate.plan.divide import partition, take
+from tidegate.sql.bind.catalog import DictCatalog, Relation
+from tidegate.sql.bind.query import bind_query
 
 TABLES: dict[str, tuple[tuple[str, Type], ...]] = {
     "x": (("a", TEXT), ("b", INT4)),
@@ -33,22 +31,20 @@ TABLES: dict[str, tuple[tuple[str, Type], ...]] = {
 
 @directive("plan")
 def plan(args: str, lines: list[str]) -> str:
-    catalog = Names({name: Relation(name, columns) for name, columns in TABLES.items()})
-    bound = query("\n".join(lines), catalog)
+    catalog = DictCatalog({name: Relation(name, columns) for name, columns in TABLES.items()})
+    bound = bind_query("\n".join(lines), catalog)
     names = [name for name, _ in TABLES[bound.source or "x"]]
     mfp = bound.mfp.optimise()
     match args.split():
         case []:
             return f"{mfp.show()}\ndemand {_columns(names, mfp.demand())}"
         case ["decompose"]:
-            only_stable(mfp)
+            check_stable(mfp)
             return _titled(decompose(mfp)._asdict())
-        case ["extract"]:
-            return _titled(dict(zip(("first", "then"), mfp.extract_temporal(), strict=True)))
         case ["take", kind]:
-            return _titled(mfp.take(_cheap if kind == "cheap" else lambda e: not may_fail(e))._asdict())
+            return _titled(take(mfp, _cheap if kind == "cheap" else lambda e: not may_fail(e))._asdict())
         case ["partition", *columns]:
-            first, before, later, after = mfp.partition(names.index(column) for column in columns)
+            first, before, later, after = partition(mfp, [names.index(column) for column in columns])
             return "\n".join([
                 f"read {_columns(names, first)}", *_block("before", before),
                 f"read {_columns(names, later)}", *_block("after", after),

@@ -35,14 +35,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
 from tests.golden.runner import directive
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.lanes import Lanes
-from tidegate.expr.reasons import reasons
-from tidegate.expr.simplify import simplified
-from tidegate.expr.specs import Specs, Verdict
-from tidegate.expr.types import (
+from tests.laws.json_oracle import domain_of_documents
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.reasons import explain_verdict
+from tidegate.expr.domain.specs import Specs, Verdict
+from tidegate.expr.evaluate.simplify import simplify_expression
+from tidegate.expr.model.types import (
     BOOL,
     DATE,
     FLOAT8,
@@ -57,7 +56,7 @@ from tidegate.expr.types import (
     numeric,
     record,
 )  # fmt: skip
-from tidegate.sql.bind import expression
+from tidegate.sql.bind.query import bind_expression
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun")
 NAMES = ("aaron azure", "baker byron", "carl cyrus", "dana dylan", "eddy ezra", "fabio fritz")
@@ -127,7 +126,7 @@ def orders() -> dict[str, Specs]:
         "seen": span(TEXT, iso(begin), iso(end)),
         "state": span(TEXT, state, state, null=[*FLAG[:5], True]),
         "vip": span(BOOL, [*FLAG[:4], True, False], [*FLAG[:4], True, True]),
-        "payload": Specs.ranged(JSONB, None, None, lanes=Lanes.of_documents(documents())),
+        "payload": Specs.ranged(JSONB, None, None, json=domain_of_documents(documents())),
         "box": Specs.ranged(box, None, None, fields=(width, height)),
         "took": span(INTERVAL, *took, months=FLAG),
     }
@@ -142,7 +141,7 @@ def prune(args: str, lines: list[str]) -> str:
     options = dict(arg.split("=") for arg in args.split())
     at = date.fromisoformat(options["now"]) if "now" in options else None
     now = None if at is None else int(datetime(at.year, at.month, at.day, tzinfo=UTC).timestamp() * 1000)
-    condition = simplified(expression("\n".join(lines), COLUMNS))
+    condition = simplify_expression(bind_expression("\n".join(lines), COLUMNS))
     interpretation = Interpretation(list(ORDERS.values()), (now, now))
     verdicts = np.broadcast_to(interpretation.of(condition).verdict(), 6)
     result = []
@@ -152,5 +151,7 @@ def prune(args: str, lines: list[str]) -> str:
             result.append(f"{verdict.name.lower():4} {' '.join(parts)}")
     kept = [i for i in range(6) if verdicts[i] == Verdict.SOME]
     shown = kept[0] if kept else 0
-    result += [f"why {MONTHS[shown]}: {reason}" for reason in reasons(condition, interpretation, shown)]
+    result += [
+        f"why {MONTHS[shown]}: {reason}" for reason in explain_verdict(condition, interpretation, shown)
+    ]
     return "\n".join(result)

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import Kind, Type
+from tests.laws.admits import admits
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.model.tree import Column, Expr
+from tidegate.expr.model.types import Kind, Type
 
 FLOATS = [
     0.0,
@@ -103,7 +104,7 @@ def unsound(expr: Expr, columns: Sequence[tuple[pa.Array, Specs]]) -> list[str]:
     """The rows whose outcome the interpretation does not cover, for an assertion that shows them."""
     arrays = [array for array, _ in columns]
     got = evaluate(expr, arrays, rows=len(arrays[0]))
-    covered = Interpretation([specs for _, specs in columns]).of(expr).admits(got.values, got.errors)
+    covered = admits(Interpretation([specs for _, specs in columns]).of(expr), got.values, got.errors)
     shown = pa.nulls(len(covered)) if got.errors is None else got.errors
     return [
         f"row {i}: {[a[i].as_py() for a in arrays]} -> {got.values[i].as_py()}, {shown[i].as_py()}"

@@ -14,15 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import settings
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr.build import call, literal
-from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.function import ANYWHERE, CHEAP, HEAVY, NEVER, Function
-from tidegate.expr.outcome import Outcome, failing, first_error, with_errors
-from tidegate.expr.tree import Call, Column, Expr, substitute
-from tidegate.expr.types import INT8, Type
-from tidegate.plan.mfp import MapFilterProject, identity
-from tidegate.plan.safe import Rows, SafePlan
+from tidegate.expr.evaluate.evaluator import Evaluation
+from tidegate.expr.model.build import call, literal
+from tidegate.expr.model.function import ANYWHERE, CHEAP, HEAVY, NEVER, Function
+from tidegate.expr.model.outcome import Outcome, failing, first_error, with_errors
+from tidegate.expr.model.tree import Call, Column, Expr, substitute
+from tidegate.expr.model.types import INT8, Type
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.plan.run.safe_plan import PlanOutput, SafePlan
 
 SEEN: dict[str, int] = {}
 # Made once: without pandas and dateutil, pyarrow looks for both whenever it converts a Python value.
@@ -123,7 +122,7 @@ def run(mfp: MapFilterProject, columns: Sequence[pa.Array], rows: int, now: int 
     return dict(zip(got.selection.tolist(), values, strict=True)), failed_in(got)
 
 
-def failed_in(got: Rows) -> dict[int, str]:
+def failed_in(got: PlanOutput) -> dict[int, str]:
     return dict(zip(got.failures.rows.tolist(), got.failures.messages.to_pylist(), strict=True))
 
 
@@ -132,7 +131,7 @@ def run_both(first: MapFilterProject, second: MapFilterProject, rows: Sequence[R
     return after(SafePlan(first).evaluate(arrays(rows, first.inputs), len(rows)), [], second)
 
 
-def after(got: Rows, more: list[pa.Array], second: MapFilterProject) -> Fate:
+def after(got: PlanOutput, more: list[pa.Array], second: MapFilterProject) -> Fate:
     """What becomes of the rows that have left one plan, with `more` columns, in a second."""
     left, failed = run(second, [*got.columns, *more], len(got.selection))
     numbers = got.selection.tolist()
@@ -172,7 +171,7 @@ class Random(random.Random):
 
     def plan(self, arity: int = ARITY) -> MapFilterProject:
         """A few steps, each over the columns that leave so far."""
-        mfp = identity((INT8,) * arity)
+        mfp = MapFilterProject.identity((INT8,) * arity)
         for step in self.choices("mffp", k=self.randint(0, 5)):
             leaving = [col(i) for i in range(len(mfp.projection))]
             if step == "m":

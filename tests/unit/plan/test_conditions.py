@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from tests.unit.plan_model import dear, number
-from tidegate.expr.build import call
-from tidegate.expr.show import show
-from tidegate.expr.tree import FALSE, TRUE, Column, Expr, support
-from tidegate.expr.types import INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type
+from tests.unit.plan.model import dear, number
+from tidegate.expr.model.build import call
+from tidegate.expr.model.printer import show
+from tidegate.expr.model.tree import FALSE, TRUE, Column, Expr, support
+from tidegate.expr.model.types import INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type
 from tidegate.plan.conditions import (
-    IMPROVEMENT,
-    WIDEST_MANY,
-    WIDEST_ONE,
-    Chosen,
-    choose,
+    MAX_SHARE_ONE_COLUMN,
+    MAX_SHARE_SEVERAL_COLUMNS,
+    MIN_IMPROVEMENT,
+    StagePlan,
+    choose_stages,
     heavy_functions,
 )
-from tidegate.sql.bind import expression
+from tidegate.sql.bind.query import bind_expression
 
 COLUMNS: list[tuple[str, Type]] = [
     ("id", INT8), ("url", TEXT), ("payload", JSONB), ("at", TIMESTAMPTZ), ("region", INT4), ("counter", INT4), ("phrase", TEXT),
@@ -32,7 +32,7 @@ ALL = range(len(COLUMNS))
 
 
 def cond(sql: str) -> Expr:
-    return expression(sql, COLUMNS)
+    return bind_expression(sql, COLUMNS)
 
 
 def independent(known: Mapping[str, float]) -> Callable[[Sequence[Expr]], float]:
@@ -44,17 +44,17 @@ def independent(known: Mapping[str, float]) -> Callable[[Sequence[Expr]], float]
     return selectivity
 
 
-def chosen(given: Mapping[str, float], demand: Sequence[int] = ALL) -> Chosen:
+def chosen(given: Mapping[str, float], demand: Sequence[int] = ALL) -> StagePlan:
     conditions = [cond(sql) for sql in given]
     known = {show(condition): given[sql] for condition, sql in zip(conditions, given, strict=True)}
-    return choose(conditions, BYTES, demand, independent(known))
+    return choose_stages(conditions, BYTES, demand, independent(known))
 
 
-def staged(found: Chosen) -> list[list[str]]:
+def staged(found: StagePlan) -> list[list[str]]:
     return [[show(condition) for condition in stage.conditions] for stage in found.stages]
 
 
-def reasons(found: Chosen) -> dict[str, str]:
+def reasons(found: StagePlan) -> dict[str, str]:
     return {show(skipped.condition): skipped.reason for skipped in found.skipped}
 
 
@@ -78,7 +78,7 @@ def test_explain_of_the_seed() -> None:
     like, func = cond("url LIKE '%google%'"), call(">", dear(Column(8, INT8, "func")), number(0))
     weight = {**BYTES, 8: 20.0}
     demand = {AT["region"], AT["counter"], AT["id"], AT["url"], 8}
-    found = choose([func, like], weight, demand, lambda given: 0.1 if like in given else 0.33)
+    found = choose_stages([func, like], weight, demand, lambda given: 0.1 if like in given else 0.33)
     assert found.pushed == (like,)
     assert found.rest == (func,)
     assert [skipped.reason for skipped in found.skipped] == ["heavy function dear"]
@@ -137,21 +137,21 @@ def test_bytes_decide_and_not_the_number_of_columns() -> None:
     assert staged(narrow) == [["more = 'a'"]]
 
 
-@pytest.mark.parametrize(("columns", "limit"), [(1, WIDEST_ONE), (2, WIDEST_MANY)])
+@pytest.mark.parametrize(("columns", "limit"), [(1, MAX_SHARE_ONE_COLUMN), (2, MAX_SHARE_SEVERAL_COLUMNS)])
 @pytest.mark.parametrize("over", [False, True])
 def test_the_widest_that_is_read_first(columns: int, limit: float, over: bool) -> None:
     sql = "id = 1" if columns == 1 else "id = region"
     size = limit + (0.01 if over else -0.01)
     weight = {0: size / 2 if columns == 2 else size, 4: size / 2 if columns == 2 else 0.0, 1: 1 - size}
-    found = choose([cond(sql)], weight, [0, 1, 4], lambda _: 0.0)
+    found = choose_stages([cond(sql)], weight, [0, 1, 4], lambda _: 0.0)
     assert bool(found.stages) is not over
     assert over is any("of the bytes" in skipped.reason for skipped in found.skipped)
 
 
 @pytest.mark.parametrize("over", [False, True])
 def test_the_least_that_a_stage_must_save(over: bool) -> None:
-    saved = IMPROVEMENT + (0.001 if over else -0.001)
-    found = choose([cond("id = 1")], {0: 0.0, 1: 1.0}, [0, 1], lambda _: 1 - saved)
+    saved = MIN_IMPROVEMENT + (0.001 if over else -0.001)
+    found = choose_stages([cond("id = 1")], {0: 0.0, 1: 1.0}, [0, 1], lambda _: 1 - saved)
     assert bool(found.stages) is over
 
 
@@ -227,21 +227,21 @@ def test_heavy_that_saves_nothing_stays_above() -> None:
 
 
 def test_conditions_without_columns() -> None:
-    nothing = choose([FALSE], BYTES, ALL, lambda _: 0.0)
+    nothing = choose_stages([FALSE], BYTES, ALL, lambda _: 0.0)
     assert [(stage.columns, stage.income) for stage in nothing.stages] == [((), 1.0)]
-    assert choose([TRUE], BYTES, ALL, lambda _: 1.0).rest == (TRUE,)
+    assert choose_stages([TRUE], BYTES, ALL, lambda _: 1.0).rest == (TRUE,)
     fails = chosen({"1 / 0 = 1": 1.0, "id = 1": 0.01})
     assert staged(fails) == [["id = 1", "1 / 0 = 1"]]
-    assert choose([], BYTES, ALL, lambda _: 1.0) == Chosen((), ())
+    assert choose_stages([], BYTES, ALL, lambda _: 1.0) == StagePlan((), ())
 
 
 @pytest.mark.parametrize("given", [math.nan, -1.0, 7.0, math.inf])
 def test_estimates_that_are_none(given: float) -> None:
     conditions = [cond("id = 1"), cond("url = 'x'")]
-    found = choose(conditions, BYTES, ALL, lambda _: given)
+    found = choose_stages(conditions, BYTES, ALL, lambda _: given)
     assert sorted(map(show, (*found.pushed, *found.rest))) == ["id = 1", "url = 'x'"]
     assert bool(found.stages) is (given < 0)
-    assert choose(conditions, dict.fromkeys(ALL, 0.0), ALL, lambda _: 0.1).stages == ()
+    assert choose_stages(conditions, dict.fromkeys(ALL, 0.0), ALL, lambda _: 0.1).stages == ()
 
 
 def test_every_condition_is_asked_once_and_stages_keep_their_promises() -> None:
@@ -256,7 +256,9 @@ def test_every_condition_is_asked_once_and_stages_keep_their_promises() -> None:
         picked = [known[sql] for sql in rng.sample(pool, rng.randint(1, 8))]
         odds = {condition: rng.choice([0.0, 0.001, 0.1, 0.5, 0.9, 1.0]) for condition in picked}
         demand = support(*picked) | frozenset(rng.sample(ALL, rng.randint(0, 8)))
-        found = choose(picked, BYTES, demand, lambda given, odds=odds: math.prod(odds[c] for c in given))  # type: ignore[misc]  # bound now
+        found = choose_stages(
+            picked, BYTES, demand, lambda given, odds=odds: math.prod(odds[c] for c in given)
+        )  # type: ignore[misc]  # bound now
         assert sorted(map(show, (*found.pushed, *found.rest))) == sorted(map(show, picked))
         assert len(found.rest) == len(found.skipped) == len({s.condition for s in found.skipped})
         read: set[int] = set()

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.plan_model import (
+from tests.unit.plan.model import (
     ARITY,
     SEEN,
     Row,
@@ -20,17 +20,17 @@ from tests.unit.plan_model import (
     run,
     run_both,
 )  # fmt: skip
-from tidegate.expr.build import call, literal
-from tidegate.expr.specs import Specs, Verdict
-from tidegate.expr.tree import FALSE, TRUE, Call, Column, Expr, Now, walk
-from tidegate.expr.types import BOOL, INT8, MZ_TIMESTAMP, TEXT
-from tidegate.plan.mfp import MapFilterProject, identity
-from tidegate.plan.optimise import may_fail
-from tidegate.plan.safe import SafePlan
-from tidegate.plan.take import extract_common, may_pass
-from tidegate.plan.verdict import verdicts
+from tidegate.expr.domain.specs import Specs, Verdict
+from tidegate.expr.model.build import call
+from tidegate.expr.model.subexpressions import may_fail
+from tidegate.expr.model.tree import FALSE, TRUE, Call, Column, Expr, Now, walk
+from tidegate.expr.model.types import BOOL, INT8, MZ_TIMESTAMP
+from tidegate.plan.divide import may_pass, partition, take, take_all, take_demand
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.plan.run.safe_plan import SafePlan
+from tidegate.plan.verdicts import compute_verdicts
 
-THREE = identity((INT8,) * ARITY)
+THREE = MapFilterProject.identity((INT8,) * ARITY)
 
 
 # ---------------------------------------------------------------- laws
@@ -62,7 +62,7 @@ def test_what_is_taken_and_what_is_left_are_the_whole() -> None:
             case.sample(["add", "inverse", "dear", "<", "=", ">", "is null", "and", "or", "coalesce"], k=6)
         )
         whole = reference(mfp, rows)
-        for taken, left in (mfp.take(lambda e: names(e) <= known), mfp.take_demand(), mfp.take_all()):  # noqa: B023  # called at once
+        for taken, left in (take(mfp, lambda e: names(e) <= known), take_demand(mfp), take_all(mfp)):  # noqa: B023  # called at once
             assert run_both(taken, left, rows) == whole, case
             assert reference(taken.then(left), rows) == whole, case
 
@@ -75,7 +75,7 @@ def test_a_partition_reads_in_two_steps() -> None:
     for case in cases():
         mfp, rows = case.plan(), case.rows()
         available = set(case.sample(range(ARITY), k=case.randint(0, ARITY)))
-        first, before, later, then = mfp.partition(available)
+        first, before, later, then = partition(mfp, available)
         assert set(first) <= available
         assert set(first) | set(later) <= mfp.demand()
         assert not set(later) & available
@@ -83,16 +83,6 @@ def test_a_partition_reads_in_two_steps() -> None:
         got = SafePlan(before).evaluate([columns[i] for i in first], len(rows))
         more = [columns[i].take(pa.array(got.selection)) for i in later]
         assert after(got, more, then) == reference(mfp, rows), case
-
-
-def test_what_is_common_is_done_once() -> None:
-    for case in cases():
-        rows, shared = case.rows(), case.condition([col(i) for i in range(ARITY)])
-        mfps = [THREE.filter(shared).then(case.plan()) for _ in range(2)]
-        common, rests = extract_common(mfps)
-        assert common.predicates
-        for mfp, rest in zip(mfps, rests, strict=True):
-            assert run_both(common, rest, rows) == reference(mfp, rows), case
 
 
 def test_then_is_one_after_the_other() -> None:
@@ -128,7 +118,7 @@ def test_identity() -> None:
     assert not THREE.filter(FALSE).is_identity
     assert THREE.filter(TRUE).is_identity
     assert str(THREE) == "Identity"
-    assert identity(()).is_identity
+    assert MapFilterProject.identity(()).is_identity
 
 
 def test_steps_speak_of_the_columns_that_leave() -> None:
@@ -156,25 +146,18 @@ def test_mistakes_are_refused() -> None:
         MapFilterProject((INT8,), (), (), (1,))
     with pytest.raises(ValueError, match="condition"):
         THREE.filter(col(0))
-    with pytest.raises(ValueError, match="3 columns leave"):
-        THREE.then(identity((INT8,)))
+    with pytest.raises(ValueError, match="3 output columns"):
+        THREE.then(MapFilterProject.identity((INT8,)))
     with pytest.raises(ValueError, match="#2, which has no position"):
         THREE.permute({0: 0, 1: 1}, (INT8, INT8))
 
 
-def test_literal_constraints() -> None:
-    t = identity((INT8, TEXT, INT8))
-    mfp = t.filter(
-        call("=", col(0), number(1)),
-        call("=", literal("x", TEXT), Column(1, TEXT)),
-        call("<", col(2), number(1)),
-    )
-    assert mfp.literal_constraints() == {0: number(1), 1: literal("x", TEXT)}
-    assert t.project((2,)).filter(call("=", col(0), number(5))).literal_constraints() == {2: number(5)}
-
-
 def test_at_makes_now_a_constant() -> None:
-    mfp = identity((MZ_TIMESTAMP,)).map(Now()).filter(call("<", Now(), Column(0, MZ_TIMESTAMP)))
+    mfp = (
+        MapFilterProject.identity((MZ_TIMESTAMP,))
+        .map(Now())
+        .filter(call("<", Now(), Column(0, MZ_TIMESTAMP)))
+    )
     assert mfp.is_temporal
     fixed = mfp.at(7)
     assert not fixed.is_temporal
@@ -216,14 +199,14 @@ def test_equal_meanings_become_equal_plans() -> None:
 
 def test_a_predicate_that_cannot_fail_is_moved() -> None:
     p, q = call("<", col(0), number(3)), call("<", dear(col(1)), number(3))
-    taken, left = THREE.filter(p, q).take(lambda e: not any(n == dear(col(1)) for n in walk(e)))
+    taken, left = take(THREE.filter(p, q), lambda e: not any(n == dear(col(1)) for n in walk(e)))
     assert taken.predicates == (p,)
     assert left.predicates == (q,)
 
 
 def test_beside_one_that_may_fail_it_is_copied() -> None:
     p, q = call("<", col(0), number(3)), call("<", inverse(col(1)), number(3))
-    taken, left = THREE.filter(p, q).take(lambda e: not may_fail(e))
+    taken, left = take(THREE.filter(p, q), lambda e: not may_fail(e))
     # What was computed below is handed up, not computed again.
     assert taken.conditions == (may_pass(p),)
     assert taken.outputs == (col(0), col(1), col(2), p)
@@ -234,18 +217,18 @@ def test_beside_one_that_may_fail_it_is_copied() -> None:
 
 def test_maps_that_cannot_fail_are_taken_and_columns_are_dropped() -> None:
     mfp = THREE.map(dear(add(col(0), col(1))), inverse(col(2))).project((3, 4))
-    taken, left = mfp.take(lambda _: False)
+    taken, left = take(mfp, lambda _: False)
     assert taken.is_identity
-    taken, left = mfp.take(lambda e: not may_fail(e))
+    taken, left = take(mfp, lambda e: not may_fail(e))
     assert taken == THREE.map(dear(add(col(0), col(1)))).project((2, 3))
-    assert left == identity((INT8, INT8)).map(inverse(col(0))).project((1, 2))
-    assert mfp.take(lambda _: True) == mfp.take_all()
-    assert mfp.take_all().left.is_identity
+    assert left == MapFilterProject.identity((INT8, INT8)).map(inverse(col(0))).project((1, 2))
+    assert take(mfp, lambda _: True) == take_all(mfp)
+    assert take_all(mfp).left.is_identity
 
 
 def test_partition_names_the_columns_of_both_steps() -> None:
     p, q = call("<", col(2), number(3)), call("<", add(col(1), col(2)), number(9))
-    parts = THREE.filter(p, q).project((0,)).partition({2})
+    parts = partition(THREE.filter(p, q).project((0,)), {2})
     assert parts.first == (2,)
     assert parts.before.predicates == (call("<", col(0), number(3)),)
     assert parts.later == (0, 1)
@@ -326,7 +309,7 @@ def test_verdicts() -> None:
     mfp = THREE.filter(call("<", col(0), number(3)), call("<", inverse(col(1)), number(3))).map(
         inverse(col(2))
     )
-    found = verdicts(mfp, [ranged([0, 5, 0], [2, 9, 9]), None, None], parts=3)
+    found = compute_verdicts(mfp, [ranged([0, 5, 0], [2, 9, 9]), None, None], parts=3)
     # The second part has no row below 3: it goes although `inverse` may fail in it.
     assert found.verdict.tolist() == [Verdict.SOME, Verdict.NONE, Verdict.SOME]
     assert found.keep.tolist() == [True, False, True]
@@ -338,21 +321,21 @@ def test_verdicts() -> None:
 def test_all_is_answerable_unless_an_output_may_fail() -> None:
     few = THREE.filter(call("<", col(0), number(3)))
     specs = [ranged([0, 5, 0], [2, 9, 9]), None, None]
-    assert verdicts(few, specs, parts=3).answerable.tolist() == [True, False, False]
-    assert not verdicts(few.map(inverse(col(1))), specs, parts=3).answerable.any()
-    assert verdicts(few.map(inverse(col(1))).project((0,)), specs, parts=3).answerable.tolist() == [
+    assert compute_verdicts(few, specs, parts=3).answerable.tolist() == [True, False, False]
+    assert not compute_verdicts(few.map(inverse(col(1))), specs, parts=3).answerable.any()
+    assert compute_verdicts(few.map(inverse(col(1))).project((0,)), specs, parts=3).answerable.tolist() == [
         True,
         False,
         False,
     ]
-    assert verdicts(THREE, [None] * 3, parts=2).answerable.tolist() == [True, True]
+    assert compute_verdicts(THREE, [None] * 3, parts=2).answerable.tolist() == [True, True]
 
 
 def test_verdicts_never_lose_a_row_or_a_failure() -> None:
     for case in cases():
         mfp, rows = case.plan(), case.rows(most=4)
         specs = [_specs_of([row[i] for row in rows]) for i in range(ARITY)]
-        found = verdicts(mfp, specs)
+        found = compute_verdicts(mfp, specs)
         left, failed = reference(mfp, rows)
         if found.verdict[0] == Verdict.NONE:
             assert (left, failed) == ({}, {}), case

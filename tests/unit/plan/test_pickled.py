@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 
 from tests.laws.poison import corpus
+from tidegate.config import MAX_NESTING
 from tidegate.errors import LimitError
-from tidegate.expr import build
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.tree import MAX_NESTING, Call, Column, Expr, Literal, walk
-from tidegate.expr.types import INT4, INTERVAL, SCALARS, TEXT, Type, array, record
-from tidegate.plan.mfp import identity
+from tidegate.expr.model import build
+from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.tree import Call, Column, Expr, Literal, walk
+from tidegate.expr.model.types import INT4, INTERVAL, SCALARS, TEXT, Type, array, record
+from tidegate.plan.mfp import MapFilterProject
 
 ONE = build.literal(1, INT4)
 
@@ -52,7 +53,7 @@ def test_as_deep_as_an_expression_may_be() -> None:
     found = again(one)
     assert found == one
     assert found is not one
-    plan = identity((INT4,)).map(one).filter(build.call(">", deep(MAX_NESTING - 1), ONE))
+    plan = MapFilterProject.identity((INT4,)).map(one).filter(build.call(">", deep(MAX_NESTING - 1), ONE))
     assert again(plan) == plan
     assert deep(MAX_NESTING) != build.call("+", deep(MAX_NESTING - 1), Column(1, INT4))
     with pytest.raises(LimitError):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.plan_model import (
+from tests.unit.plan.model import (
     ADD,
     Random,
     Row,
@@ -22,14 +22,15 @@ from tests.unit.plan_model import (
     reference,
     run,
 )  # fmt: skip
+from tests.unit.plan.temporal_plan import TemporalPlan
 from tidegate.errors import PlanError
-from tidegate.expr.build import call, cast, literal
-from tidegate.expr.function import Function
-from tidegate.expr.tree import Call, Column, Expr, Now
-from tidegate.expr.types import FLOAT8, INT8, MZ_TIMESTAMP, TEXT, TIMESTAMP, TIMESTAMPTZ, Type, numeric
-from tidegate.plan.mfp import MapFilterProject, identity
-from tidegate.plan.safe import SafePlan
-from tidegate.plan.temporal import TemporalPlan, bounds_of, decompose, extract_temporal, only_stable, unstable
+from tidegate.expr.model.build import call, cast, literal
+from tidegate.expr.model.function import Function
+from tidegate.expr.model.tree import Call, Column, Expr, Now
+from tidegate.expr.model.types import FLOAT8, INT8, MZ_TIMESTAMP, TEXT, TIMESTAMP, TIMESTAMPTZ, Type, numeric
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.plan.run.safe_plan import SafePlan
+from tidegate.plan.temporal import bounds_of, check_stable, decompose, unstable
 
 LAST = 2**63 - 1
 TYPES: tuple[Type, ...] = (INT8, MZ_TIMESTAMP, TIMESTAMPTZ, numeric(24, 3), FLOAT8)
@@ -58,7 +59,9 @@ def temporal_condition(case: Random) -> Expr:
 
 
 def temporal_plan(case: Random) -> MapFilterProject:
-    plan = identity(TYPES).filter(*(temporal_condition(case) for _ in range(case.choice([1, 1, 2, 2, 3]))))
+    plan = MapFilterProject.identity(TYPES).filter(
+        *(temporal_condition(case) for _ in range(case.choice([1, 1, 2, 2, 3])))
+    )
     if case.random() < 0.6:
         plan = plan.filter(case.condition([col(0)]))
     if case.random() < 0.5:
@@ -137,26 +140,6 @@ def test_the_decomposition_is_the_filter_at_every_time() -> None:
             )
 
 
-def test_the_two_halves_of_extract_temporal_are_the_whole() -> None:
-    for case in cases():
-        mfp, rows = temporal_plan(case), temporal_rows(case)
-        first, second = extract_temporal(mfp)
-        assert not first.is_temporal
-        assert second.expressions == ()
-        data = arrays(rows, TYPES)
-        got = SafePlan(first).evaluate(data, len(rows))
-        for t in case.sample(TIMES, k=5):
-            after = SafePlan(second).evaluate(got.columns, len(got.selection), now=t)
-            assert len(after.failures) == 0
-            values = zip(*(column.to_pylist() for column in after.columns), strict=True)
-            left, failed = reference(mfp, rows, now=t)
-            early = set(got.failures.rows.tolist())
-            there = {int(got.selection[i]): row for i, row in zip(after.selection, values, strict=True)}
-            assert repr(there) == repr({i: row for i, row in left.items() if i not in early}), (case, t)
-            assert failed.keys() <= early, (case, t)
-            assert not left.keys() & early, (case, t)
-
-
 def test_until_only_leaves_out_what_is_later() -> None:
     for case in cases():
         mfp, rows = temporal_plan(case), temporal_rows(case)
@@ -181,7 +164,12 @@ def test_a_bound_between_two_milliseconds(operator: str, from_: int | None, to: 
         (numeric(5, 1), Decimal("10.5")),
         (FLOAT8, 10.5),
     ):
-        plan = identity((type_,)).filter(call(operator, Now(), Column(0, type_))).project(()).map(number(1))
+        plan = (
+            MapFilterProject.identity((type_,))
+            .filter(call(operator, Now(), Column(0, type_)))
+            .project(())
+            .map(number(1))
+        )
         expected = [((1,), from_, 1)] if from_ is not None else []
         expected += [((1,), to, -1)] if to is not None else []
         assert updates_of(TemporalPlan(plan), [pa.array([value], type_.arrow)], [0], [1]) == expected
@@ -195,14 +183,14 @@ def test_a_bound_at_a_millisecond_and_both_ways_round(operator: str, from_: int,
     flipped = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}[operator]
     expected = [((10,), from_, 2)] + ([((10,), to, -2)] if to is not None else [])
     for condition in (call(operator, Now(), col(0)), call(flipped, col(0), Now())):
-        plan = identity((INT8,)).filter(condition)
+        plan = MapFilterProject.identity((INT8,)).filter(condition)
         assert updates_of(TemporalPlan(plan), [pa.array([10])], [0], [2]) == expected
 
 
 def test_several_bounds_are_cut_together() -> None:
     t = Column(0, MZ_TIMESTAMP)
     later = cast(add(cast(t, INT8), number(5)), MZ_TIMESTAMP)
-    plan = identity((MZ_TIMESTAMP,)).filter(
+    plan = MapFilterProject.identity((MZ_TIMESTAMP,)).filter(
         call(">=", Now(), t), call("<", Now(), later), call(">", Now(), number(3))
     )
     data = [pa.array([0, 2, 9, None])]
@@ -219,7 +207,7 @@ def test_several_bounds_are_cut_together() -> None:
 
 
 def test_a_bound_beyond_time_is_a_failure_of_its_row() -> None:
-    plan = identity((INT8,)).filter(call("<=", Now(), col(0)))
+    plan = MapFilterProject.identity((INT8,)).filter(call("<=", Now(), col(0)))
     got = TemporalPlan(plan).evaluate([pa.array([LAST, 5])], 2, np.zeros(2, np.int64), np.ones(2, np.int64))
     assert got.failures.rows.tolist() == [0]
     assert got.failures.messages.to_pylist() == ["mz_timestamp out of range"]
@@ -234,7 +222,9 @@ def test_a_bound_beyond_time_is_a_failure_of_its_row() -> None:
 
 def test_a_null_bound_does_not_hide_an_error() -> None:
     """NULL AND error is an error at every time: the row fails, as in a query."""
-    plan = identity((INT8, INT8)).filter(call("<", Now(), col(0)), call("<", Now(), inverse(col(1))))
+    plan = MapFilterProject.identity((INT8, INT8)).filter(
+        call("<", Now(), col(0)), call("<", Now(), inverse(col(1)))
+    )
     assert reference(plan, [(None, 0)], now=1)[1] == {0: "division by zero"}
     got = TemporalPlan(plan).evaluate(
         [pa.array([None], pa.int64()), pa.array([0])], 1, np.zeros(1, int), np.ones(1, int)
@@ -247,7 +237,9 @@ def test_a_null_bound_does_not_hide_an_error() -> None:
 
 def test_decompose_orders() -> None:
     plan = (
-        identity((INT8, INT8)).filter(call("<=", Now(), col(1)), call(">", col(0), number(0))).project((0,))
+        MapFilterProject.identity((INT8, INT8))
+        .filter(call("<=", Now(), col(1)), call(">", col(0), number(0)))
+        .project((0,))
     )
     safe, expiration, final = decompose(plan)
     assert (
@@ -262,7 +254,7 @@ def test_decompose_orders() -> None:
 
 
 def test_decompose_with_a_lower_bound() -> None:
-    plan = identity((INT8, INT8)).filter(call("<=", col(1), Now()))
+    plan = MapFilterProject.identity((INT8, INT8)).filter(call("<=", col(1), Now()))
     safe, expiration, final = decompose(plan)
     assert expiration.is_identity
     assert final.show() == "Filter #2 <= mz_now()\nProject (#0, #1)"
@@ -270,13 +262,12 @@ def test_decompose_with_a_lower_bound() -> None:
 
 
 def test_without_time_nothing_is_added() -> None:
-    plan = identity((INT8,)).filter(call("<", col(0), number(1)))
+    plan = MapFilterProject.identity((INT8,)).filter(call("<", col(0), number(1)))
     safe, expiration, final = decompose(plan)
     assert safe is plan
     assert expiration.is_identity
     assert final.is_identity
-    assert isinstance(plan.into_plan(), SafePlan)
-    assert extract_temporal(plan) == (plan, identity((INT8,)))
+    assert not plan.is_temporal
     assert updates_of(TemporalPlan(plan), [pa.array([0, 5, 0])], [3, 3, 9], [1, 1, 2], until=9) == [
         ((0,), 3, 1)
     ]
@@ -300,13 +291,13 @@ def test_without_time_nothing_is_added() -> None:
 )
 def test_what_sets_no_bounds_is_refused_and_shown(condition: Expr, shown: str) -> None:
     with pytest.raises(PlanError) as caught:
-        identity((INT8,)).filter(condition).into_plan()
+        decompose(MapFilterProject.identity((INT8,)).filter(condition))
     assert caught.value.construct is not None
     assert shown in caught.value.message
     assert "mz_now() <= created_at + '30 days'" in (caught.value.hint or "")
     # In a query that is asked once, the same is fine.
     assert (
-        not SafePlan(identity((INT8,)).filter(condition))
+        not SafePlan(MapFilterProject.identity((INT8,)).filter(condition))
         .evaluate([pa.array([3])], 1, now=3)
         .failures.rows.size
     )
@@ -314,27 +305,32 @@ def test_what_sets_no_bounds_is_refused_and_shown(condition: Expr, shown: str) -
 
 def test_a_column_that_shows_the_time_is_refused() -> None:
     with pytest.raises(PlanError, match=r"in the column mz_now\(\)"):
-        identity((INT8,)).map(Now()).into_plan()
+        decompose(MapFilterProject.identity((INT8,)).map(Now()))
     # Not so if nothing looks at it.
-    assert isinstance(identity((INT8,)).map(Now()).project((0,)).into_plan(), SafePlan)
+    assert not MapFilterProject.identity((INT8,)).map(Now()).project((0,)).is_temporal
 
 
-def test_into_plan_knows_time_through_maps() -> None:
-    plan = identity((INT8,)).map(Now()).filter(call("<", Column(1, MZ_TIMESTAMP), col(0))).project((0,))
-    assert isinstance(plan.into_plan(), TemporalPlan)
+def test_time_is_seen_through_maps() -> None:
+    plan = (
+        MapFilterProject.identity((INT8,))
+        .map(Now())
+        .filter(call("<", Column(1, MZ_TIMESTAMP), col(0)))
+        .project((0,))
+    )
+    assert plan.is_temporal
     assert bounds_of(plan.conditions[0]).compared == col(0)
-    assert isinstance(plan.optimise().into_plan(), TemporalPlan)
+    assert plan.optimise().is_temporal
 
 
-def test_only_stable_names_the_function_in_the_way() -> None:
+def test_check_stable_names_the_function_in_the_way() -> None:
     wobbly = Function("wobbly", (FLOAT8,), FLOAT8, ADD.kernel, stable=True, exact=False)
     one, two = Column(0, INT8), Column(1, FLOAT8)
-    plan = identity((INT8, FLOAT8)).filter(call("<", add(one, one), number(3)))
-    only_stable(plan)
-    only_stable(plan.map(dear(one)).project((0,)))
+    plan = MapFilterProject.identity((INT8, FLOAT8)).filter(call("<", add(one, one), number(3)))
+    check_stable(plan)
+    check_stable(plan.map(dear(one)).project((0,)))
     with pytest.raises(PlanError, match=r"dear\(int8\) -> int8 does not promise"):
-        only_stable(plan.map(dear(one)))
-    only_stable(plan.map(Call(wobbly, (two,), FLOAT8)))
+        check_stable(plan.map(dear(one)))
+    check_stable(plan.map(Call(wobbly, (two,), FLOAT8)))
     with pytest.raises(PlanError, match=r"wobbly\(float8\) -> float8 is not exact"):
-        only_stable(plan.map(Call(wobbly, (two,), FLOAT8)), exact=True)
+        check_stable(plan.map(Call(wobbly, (two,), FLOAT8)), exact=True)
     assert [f.name for f in unstable(plan.map(dear(one)))] == ["dear"]

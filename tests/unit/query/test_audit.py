@@ -6,17 +6,18 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import tidegate
-from tidegate.scan import audit
-from tidegate.scan.audit import MOST_PARTS, sample
-from tidegate.scan.lie import AuditError
-from tidegate.shard.schema import Schema
-from tidegate.stats.summary import Summary
+from tidegate.errors import AuditError
+from tidegate.query import audit
+from tidegate.query.audit import MAX_AUDITED_PARTS, sample
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.stats.part_stats import PartStats
 
 
 @pytest.fixture
@@ -35,15 +36,12 @@ def filled(db: tidegate.Database, parts: int = 10, rows: int = 10) -> None:
 
 def lie(db: tidegate.Database, by: int) -> str:
     """Appends a part whose statistics say that its ids, 0 and 1, are greater by some; its name."""
-    shard = db._open.table("t")
-    honest = shard.describe
+    shard = db.context.table("t")
 
-    def describe(schema: Schema, columns: list[pa.Array]) -> Summary:
-        return honest(schema, [pc.add(columns[0], by), *columns[1:]])
+    def describe(schema: Schema, columns: list[pa.Array]) -> PartStats:
+        return shard.describe(schema, [pc.add(columns[0], by), *columns[1:]])
 
-    shard.describe = describe
-    done = shard.append({"id": [0, 1], "s": ["a", "b"]})
-    shard.describe = honest
+    done = replace(shard, describe=describe).append({"id": [0, 1], "s": ["a", "b"]})
     return done.parts[0].name
 
 
@@ -120,7 +118,7 @@ def test_a_part_that_cannot_be_read_is_logged_and_not_missed(
     db: tidegate.Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     filled(db, parts=2)
-    shard = db._open.table("t")
+    shard = db.context.table("t")
     gone = shard.machine.fetch().parts.all()[0].name
     shard.machine.blob.delete(gone)
     with caplog.at_level(logging.WARNING, "tidegate"):
@@ -139,7 +137,7 @@ def test_a_share_is_rounded_at_random_and_bounded() -> None:
     seen = Counter(len(sample(250, 100, 0.01, chance)) for _ in range(2_000))
     assert set(seen) == {2, 3}
     assert 800 < seen[2] < 1_200
-    assert len(sample(1_000_000, 1_000_000, 0.01, chance)) == MOST_PARTS
+    assert len(sample(1_000_000, 1_000_000, 0.01, chance)) == MAX_AUDITED_PARTS
     assert len(sample(1_000_000, 1_000_000, 0.01, chance, most=1)) == 1
     assert len(sample(0, 5, 0.5, chance)) == 0
     assert sample(5, 0, 1.0, chance, most=1).tolist() == [0, 1, 2, 3, 4]
@@ -166,8 +164,8 @@ def test_any_part_may_be_chosen_and_they_rise() -> None:
 
 def test_bytes_are_bounded(db: tidegate.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(db)
-    size = db._open.table("t").machine.fetch().parts.all()[0].size
-    monkeypatch.setattr(audit, "MOST_BYTES", 2 * size)
+    size = db.context.table("t").machine.fetch().parts.all()[0].size
+    monkeypatch.setattr(audit, "MAX_AUDITED_BYTES", 2 * size)
     db.set("audit", 0.99)
     few = db.sql("SELECT s FROM t WHERE id = 5").scan
     assert 2 <= few.parts_audited <= 4, "of 8 or 9, until the bytes of two parts are reached"

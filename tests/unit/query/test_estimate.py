@@ -16,17 +16,17 @@ import pytest
 
 import tidegate
 from tidegate.config import Config
-from tidegate.expr.simplify import simplified
-from tidegate.expr.specs import Verdict
-from tidegate.expr.tree import Expr
-from tidegate.plan.mfp import identity
-from tidegate.scan import estimate
-from tidegate.scan.estimate import Estimates, choice
-from tidegate.scan.odds import MATCHED
-from tidegate.scan.prune import prune
-from tidegate.scan.subject import EQUAL, NULLS
-from tidegate.shard.reader import Snapshot, snapshot
-from tidegate.sql.bind import expression
+from tidegate.expr.domain.specs import Verdict
+from tidegate.expr.evaluate.simplify import simplify_expression
+from tidegate.expr.model.tree import Expr
+from tidegate.plan.mfp import MapFilterProject
+from tidegate.query.estimate import rows as estimate
+from tidegate.query.estimate.distribution import EQUAL, NULLS
+from tidegate.query.estimate.rows import Estimates, stage_plan
+from tidegate.query.estimate.selectivity import MATCHED
+from tidegate.query.prune.parts import prune
+from tidegate.sql.bind.query import bind_expression
+from tidegate.storage.shard.snapshot import Snapshot, open_snapshot
 
 PARTS, ROWS = 3, 6_000
 TYPES = (
@@ -72,12 +72,14 @@ def db() -> Iterator[tidegate.Database]:
 
 @pytest.fixture(scope="module")
 def snap(db: tidegate.Database) -> Iterator[Snapshot]:
-    with snapshot(db._open.table("t")) as found:
+    with open_snapshot(db.context.table("t")) as found:
         yield found
 
 
 def bound(snap: Snapshot, sql: str) -> Expr:
-    return simplified(expression(sql, [(column.name, column.type) for column in snap.schema.columns]))
+    return simplify_expression(
+        bind_expression(sql, [(column.name, column.type) for column in snap.schema.columns])
+    )
 
 
 def guessed(snap: Snapshot, *sql: str) -> float:
@@ -181,7 +183,7 @@ def test_odd_types_and_odd_values(parts: int) -> None:
         db.sql(f"CREATE TABLE t ({COLUMNS})")
         for part in range(parts):
             db.sql(f"INSERT INTO t VALUES {', '.join(f'({row})' for row in VALUES[part:])}")
-        with snapshot(db._open.table("t")) as found:
+        with open_snapshot(db.context.table("t")) as found:
             made = Estimates.of(found, None, 5)
             for sql in ODD:
                 condition = bound(found, sql)
@@ -197,7 +199,7 @@ def test_odd_types_and_odd_values(parts: int) -> None:
 
 def test_only_of_the_parts_that_are_kept(snap: Snapshot) -> None:
     condition = bound(snap, f"at >= '{np.datetime64(START + 20 * DAY, 'us')}'")
-    plan = identity([column.type for column in snap.schema.columns]).filter(condition)
+    plan = MapFilterProject.identity([column.type for column in snap.schema.columns]).filter(condition)
     found = prune(snap, plan, 0, use=True)
     assert found.verdicts is not None
     assert found.verdicts.verdict.tolist()[:2] == [Verdict.NONE, Verdict.NONE]
@@ -220,7 +222,7 @@ def test_many_parts_are_sampled_by_rows(monkeypatch: pytest.MonkeyPatch) -> None
             if i == 30:
                 db.append("t", pa.table({"a": [2] * 3000}))
         monkeypatch.setattr(estimate, "SAMPLED", 16)
-        with snapshot(db._open.table("t")) as found:
+        with open_snapshot(db.context.table("t")) as found:
             made = Estimates.of(found, None, 0)
             assert len(made.frame) <= 16
             got = made.selectivity([bound(found, "a = 1")])
@@ -234,13 +236,13 @@ def test_columns_that_came_later_and_parts_without_statistics() -> None:
         db.append("t", pa.table({"a": range(1000)}))
         db.sql("ALTER TABLE t ADD COLUMN b int8")
         db.append("t", pa.table({"a": range(1000), "b": range(1000)}))
-        with snapshot(db._open.table("t")) as found:
+        with open_snapshot(db.context.table("t")) as found:
             assert guessed(found, "b IS NULL") == pytest.approx(0.5)
             assert guessed(found, "b < 500") == pytest.approx(0.25, abs=0.02)
     with tidegate.open("memory://", config=Config(stats_collection=False)) as db:
         db.sql("CREATE TABLE t (a int8, s text)")
         db.append("t", pa.table({"a": range(1000), "s": ["x"] * 1000}))
-        with snapshot(db._open.table("t")) as found:
+        with open_snapshot(db.context.table("t")) as found:
             assert guessed(found, "a < 5") == pytest.approx(0.5 * (1 - NULLS))
             assert guessed(found, "a = 5") == pytest.approx(EQUAL * (1 - NULLS))
             assert guessed(found, "a IS NULL") == pytest.approx(NULLS)
@@ -272,16 +274,18 @@ def test_a_wide_document_gets_what_the_parts_weigh() -> None:
         payload = [f'{{"k":"{rng.bytes(400).hex()}"}}' for _ in range(500)]
         urls = [f"https://example.org/{rng.bytes(20).hex()}" for _ in range(500)]
         db.append("t", pa.table({"id": range(500), "url": urls, "payload": payload, "title": urls[::-1]}))
-        with snapshot(db._open.table("t")) as found:
+        with open_snapshot(db.context.table("t")) as found:
             made = Estimates.of(found, None, 0)
             size = made.column_bytes(range(4))
             assert sum(size.values()) == pytest.approx(made.size / 500, rel=0.2)
             assert size[2] > 2 * size[1] > 4 * size[0]
-            plan = identity([column.type for column in found.schema.columns])
-            chosen = choice(plan.filter(bound(found, "url LIKE '%google%' AND payload ->> 'k' = 'x'")), made)
+            plan = MapFilterProject.identity([column.type for column in found.schema.columns])
+            chosen = stage_plan(
+                plan.filter(bound(found, "url LIKE '%google%' AND payload ->> 'k' = 'x'")), made
+            )
             assert [stage.columns for stage in chosen.stages] == [(1,)]
             assert [skipped.reason for skipped in chosen.skipped] == ["heavy function ->>"]
-            narrow = choice(
+            narrow = stage_plan(
                 plan.project((0, 1)).filter(bound(found, "url LIKE '%x%'")), made, {0: 8.0, 1: 70.0}
             )
             assert [skipped.reason for skipped in narrow.skipped] == ["reads 90 % of the bytes"]

@@ -8,7 +8,7 @@ import pytest
 
 import tidegate
 from tidegate.config import Config
-from tidegate.scan.result import Result
+from tidegate.query.result import Result
 
 ROWS = 60_000
 

@@ -15,8 +15,9 @@ import tests.large as large
 import tidegate
 from tidegate.config import Config
 from tidegate.errors import CancelledError, EvaluationError, LimitError, TidegateError
-from tidegate.scan.watch import Watch
-from tidegate.shard import lease
+from tidegate.query.cancellation import CancelToken
+
+pytestmark = pytest.mark.slow
 
 BIG = "SELECT id, repeat(body, 16) AS b FROM {}"
 """About 15 times as large as what is stored."""
@@ -43,11 +44,11 @@ def db(lake: Path) -> Iterator[tidegate.Database]:
 
 def readers(db: tidegate.Database, name: str) -> int:
     """How many readers of this process hold a collection."""
-    held = lease._of(db._open.collection(name).machine)
-    grips = [*held.left, *([held.shared] if held.shared else [])]
-    for grip in grips:
-        grip.settle()
-    return sum(len(grip.open) for grip in grips)
+    held = db.context.collection(name).machine.leases
+    leases = [*held.retired, *([held.shared] if held.shared else [])]
+    for lease in leases:
+        lease.remove_closed()
+    return sum(len(lease.open_readers) for lease in leases)
 
 
 STREAM = """
@@ -176,7 +177,7 @@ def test_an_error_in_the_middle(db: tidegate.Database) -> None:
 
 
 def test_time_out_and_cancel_in_the_middle(db: tidegate.Database) -> None:
-    watch = Watch()
+    watch = CancelToken()
     rows = db.sql(BIG.format("t"), watch=watch).batches()
     next(rows)
     watch.cancel()

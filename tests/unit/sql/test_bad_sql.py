@@ -11,24 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.errors import LimitError, PlanError, TidegateError
-from tidegate.expr.types import INT8, TEXT, TIMESTAMPTZ, record
-from tidegate.sql import bind, grammar, lex
-from tidegate.sql.catalog import Names, Relation, View
-from tidegate.sql.statement import Query
+from tidegate.expr.model.types import INT8, TEXT, TIMESTAMPTZ, record
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.catalog import DictCatalog, Relation, ViewRelation
+from tidegate.sql.parse import lexer as lex
+from tidegate.sql.parse.grammar import statements as grammar
+from tidegate.sql.parse.statement import SelectStatement
 
 N = 10_000
 COLUMNS = (("id", INT8), ("item", TEXT), ("at", TIMESTAMPTZ), ("r", record(("x", INT8))))
-CATALOG = Names(
-    {"t": Relation("t", COLUMNS)} | {f"v{i}": View(f"SELECT * FROM v{i + 1}") for i in range(2_000)}
+CATALOG = DictCatalog(
+    {"t": Relation("t", COLUMNS)} | {f"v{i}": ViewRelation(f"SELECT * FROM v{i + 1}") for i in range(2_000)}
 )
 
 
 def ask(sql: str) -> bind.BoundQuery | None:
     """Parses, and binds if it is a query."""
     bound = None
-    for statement in grammar.statements(sql):
-        if isinstance(statement, Query):
-            bound = bind.query(statement.query, CATALOG, now_ms=0)
+    for statement in grammar.parse_statements(sql):
+        if isinstance(statement, SelectStatement):
+            bound = bind.bind_query(statement.query, CATALOG, now_ms=0)
     return bound
 
 
@@ -138,11 +140,13 @@ def test_alternatives_bind_in_linear_time() -> None:
 
 
 def _binding_seconds(one: str, count: int) -> float:
-    parsed = grammar.select(f"SELECT * FROM t WHERE id IN ({', '.join(one.format(i) for i in range(count))})")
+    parsed = grammar.parse_query(
+        f"SELECT * FROM t WHERE id IN ({', '.join(one.format(i) for i in range(count))})"
+    )
     times = []
     for _ in range(5):
         start = time.perf_counter()
-        bind.query(parsed, CATALOG)
+        bind.bind_query(parsed, CATALOG)
         times.append(time.perf_counter() - start)
     return min(times)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tidegate.errors import BindError, TidegateError, UnsupportedError
-from tidegate.expr.show import show
-from tidegate.expr.types import FLOAT8, INT4, INT8, INTERVAL, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
-from tidegate.sql.catalog import Names, Relation, View
-from tidegate.sql.split import Ask, General, Join, Scan, columns_of, every, free
-from tidegate.sql.split_query import general
+from tidegate.expr.model.printer import show
+from tidegate.expr.model.types import FLOAT8, INT4, INT8, INTERVAL, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
+from tidegate.plan import logical
+from tidegate.sql.bind.catalog import DictCatalog, Relation, ViewRelation
+from tidegate.sql.bind.general.query import bind_general
 
-CATALOG = Names(
+CATALOG = DictCatalog(
     {
         "o": Relation(
             "o",
@@ -20,15 +20,15 @@ CATALOG = Names(
         ),
         "c": Relation("c", (("id", INT8), ("name", TEXT), ("country", TEXT))),
         "s": Relation("s", (("c", INT4), ("name", TEXT))),
-        "v": View("SELECT c.name AS n, count(*) FROM o JOIN c ON o.c = c.id GROUP BY c.name"),
-        "w": View("SELECT * FROM o LEFT JOIN c USING (id) ORDER BY price LIMIT 5"),
-        "loop": View("SELECT * FROM loop, c"),
+        "v": ViewRelation("SELECT c.name AS n, count(*) FROM o JOIN c ON o.c = c.id GROUP BY c.name"),
+        "w": ViewRelation("SELECT * FROM o LEFT JOIN c USING (id) ORDER BY price LIMIT 5"),
+        "loop": ViewRelation("SELECT * FROM loop, c"),
     }
 )  # fmt: skip
 
 
-def split(sql: str) -> General:
-    return general(sql, CATALOG, 0)
+def split(sql: str) -> logical.LogicalQuery:
+    return bind_general(sql, CATALOG, 0)
 
 
 def pushed(sql: str) -> dict[str, list[str]]:
@@ -118,19 +118,19 @@ def test_only_what_is_used_is_read() -> None:
 def test_what_spark_cannot_say_is_computed_in_the_scan_if_it_cannot_fail() -> None:
     found = split("SELECT name, max(j ->> 'a') FROM o JOIN c ON o.c = c.id GROUP BY name")
     (orders, _) = found.scans()
-    assert [show(value) for _, value in orders.made] == ["j ->> 'a'"]
+    assert [show(value) for _, value in orders.computed] == ["j ->> 'a'"]
     assert "j" not in [column.name for column in orders.leaving()]
     # What may fail is asked only of rows that have a pair; what cannot fail of it goes down.
     failing = split("SELECT (j ->> 'a')::int4 FROM o JOIN c ON o.c = c.id").scans()[0]
-    assert [show(value) for _, value in failing.made] == ["j ->> 'a'"]
+    assert [show(value) for _, value in failing.computed] == ["j ->> 'a'"]
     # The side that is filled with NULLs is not where COALESCE is asked.
     outer = split("SELECT coalesce(j ->> 'a', 'none') FROM c LEFT JOIN o ON o.c = c.id").scans()[1]
-    assert outer.made == ()
+    assert outer.computed == ()
 
 
 def test_a_left_join_whose_nulls_are_dropped_is_an_inner_one() -> None:
     def kinds(sql: str) -> list[str]:
-        return [rel.kind for rel in every(split(sql).rel) if isinstance(rel, Join)]
+        return [rel.kind for rel in logical.walk(split(sql).rel) if isinstance(rel, logical.Join)]
 
     assert kinds("SELECT 1 FROM o LEFT JOIN c ON o.c = c.id WHERE country > 'a'") == ["inner"]
     assert kinds("SELECT 1 FROM o LEFT JOIN c ON o.c = c.id WHERE NOT country = 'a'") == ["inner"]
@@ -174,7 +174,7 @@ def test_a_tree_speaks_of_no_other() -> None:
         "SELECT * FROM c, LATERAL (SELECT * FROM o WHERE o.c = c.id ORDER BY price LIMIT 1) l",
         "SELECT name, (SELECT count(*) FROM o WHERE o.c = c.id) FROM c GROUP BY name, c.id",
     ):
-        assert free(split(sql).rel) == frozenset(), sql
+        assert logical.outer_columns(split(sql).rel) == frozenset(), sql
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,9 @@ def test_a_tree_speaks_of_no_other() -> None:
 )
 def test_only_unequal_to_all_is_not_in(operator: str, kind: str, tested: str) -> None:
     tree = split(f"SELECT id {operator} (SELECT id FROM c) FROM o").rel
-    ((_, look),) = [one for rel in every(tree) if isinstance(rel, Ask) for one in rel.made]
+    ((_, look),) = [
+        one for rel in logical.walk(tree) if isinstance(rel, logical.SubqueryApply) for one in rel.computed
+    ]
     assert (look.kind, look.operator) == (kind, tested)
 
 
@@ -192,7 +194,7 @@ def test_a_collection_that_stands_twice_is_two_scans() -> None:
     assert [[show(c) for c in scan.conditions] for scan in found] == [[], ["name = 'x'"]]
     numbers = [column.index for scan in found for column in scan.columns]
     assert len(set(numbers)) == len(numbers)
-    assert isinstance(found[0], Scan)
+    assert isinstance(found[0], logical.Scan)
 
 
 @pytest.mark.parametrize(
@@ -246,8 +248,10 @@ def test_a_column_of_the_query_around_that_leaves_a_subquery_is_one_of_its_own(i
     found = split(f"SELECT o.price, l.x FROM o LEFT JOIN LATERAL ({inner}) l ON o.id > 5 WHERE l.x IS NULL")
     price, x = found.columns
     assert price.index != x.index
-    [join] = [rel for rel in every(found.rel) if isinstance(rel, Join) and rel.kind == "left"]
-    left, right = ({column.index for column in columns_of(side)} for side in (join.left, join.right))
+    [join] = [rel for rel in logical.walk(found.rel) if isinstance(rel, logical.Join) and rel.kind == "left"]
+    left, right = (
+        {column.index for column in logical.output_columns(side)} for side in (join.left, join.right)
+    )
     assert price.index in left - right
     assert x.index in right - left
     [scan] = [scan for scan in found.scans() if scan.source == "o"]

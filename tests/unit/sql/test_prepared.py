@@ -10,8 +10,8 @@ import pytest
 from tidegate.clock import ManualClock
 from tidegate.database import Database
 from tidegate.errors import BindError
-from tidegate.session.prepared import LONG, MOST, Prepared
-from tidegate.sql import bind
+from tidegate.sql.bind import query as bind
+from tidegate.sql.prepared import MAX_TEXT_LENGTH, MAX_TEXTS, PreparedStatements
 
 
 @pytest.fixture
@@ -30,13 +30,13 @@ def db(clock: ManualClock) -> Iterator[Database]:
 def binds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that were bound."""
     texts: list[str] = []
-    real = bind.query
+    real = bind.bind_query
 
     def counted(parsed: Any, *more: Any) -> Any:
         texts.append(parsed.sql)
         return real(parsed, *more)
 
-    monkeypatch.setattr(bind, "query", counted)
+    monkeypatch.setattr(bind, "bind_query", counted)
     return texts
 
 
@@ -46,7 +46,7 @@ def test_it_is_parsed_and_bound_once(db: Database, binds: list[str]) -> None:
     db.sql("INSERT INTO t VALUES (2, 'c')")
     assert sorted(db.sql(sql).rows()) == [("b",), ("c",)]
     assert binds.count(sql) == 1
-    prepared = Prepared()
+    prepared = PreparedStatements()
     assert prepared.statements(sql) is prepared.statements(sql)
 
 
@@ -95,11 +95,11 @@ def test_mz_now_is_the_time_of_each_query(db: Database, clock: ManualClock) -> N
 
 
 def test_only_queries_are_kept_and_not_too_many() -> None:
-    prepared = Prepared()
+    prepared = PreparedStatements()
     prepared.statements("CREATE TABLE t (id int8)")
     prepared.statements("SELECT 1; CREATE CONNECTION k TO KAFKA (BROKER 'h', PASSWORD = 'secret')")
-    prepared.statements(f"SELECT '{'x' * LONG}'")
+    prepared.statements(f"SELECT '{'x' * MAX_TEXT_LENGTH}'")
     assert len(prepared) == 0
-    for i in range(MOST + 10):
+    for i in range(MAX_TEXTS + 10):
         prepared.statements(f"SELECT {i}")
-    assert len(prepared) == MOST
+    assert len(prepared) == MAX_TEXTS

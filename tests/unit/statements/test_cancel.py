@@ -15,14 +15,15 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-import tidegate.expr.functions  # fills the registry
 from tidegate.errors import CancelledError, LimitError, TidegateError
-from tidegate.expr import build
-from tidegate.expr.cancel import cancellable
-from tidegate.expr.evaluate import Evaluation, evaluate
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import FLOAT8, INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type, array, numeric
-from tidegate.scan.watch import Watch
+from tidegate.expr.evaluate.evaluator import Evaluation, evaluate
+from tidegate.expr.model import build
+from tidegate.expr.model.tree import Column, Expr
+from tidegate.expr.model.types import FLOAT8, INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type, array, numeric
+from tidegate.expr.primitives.cancel import cancellable
+from tidegate.query import CancelToken
+
+pytestmark = pytest.mark.slow
 
 ROWS = 20_000
 
@@ -66,13 +67,13 @@ MOST_CPU_S = 5.0
 def test_a_timeout_ends_it(db: tidegate.Database, name: str) -> None:
     start = time.process_time()
     with pytest.raises(CancelledError, match="longer than 200 ms"):
-        db.sql(LONG[name], watch=Watch(200)).arrow()
+        db.sql(LONG[name], watch=CancelToken(200)).arrow()
     assert time.process_time() - start < MOST_CPU_S
 
 
 @pytest.mark.parametrize("name", ["a long picture", "a CASE of 4,000 arms"])
 def test_another_thread_ends_it(db: tidegate.Database, name: str) -> None:
-    watch = Watch()
+    watch = CancelToken()
     timer = threading.Timer(0.3, watch.cancel)
     timer.start()
     start = time.process_time()

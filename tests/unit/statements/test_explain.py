@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.plan.explain import WIDTH, Step, called_apart, finish, fold, key, size, table, tree
-from tidegate.scan.result import Scan, Stage
+from tidegate.plan.explain import WIDTH, Step, called_apart, finish, fold, key, table, tree
+from tidegate.query.result import ScanMetrics, Stage
+from tidegate.text import format_bytes
 
 PAYLOAD = "x" * 200
 
@@ -71,7 +72,7 @@ def test_without_late_materialization_all_conditions_are_above_the_scan(db: tide
 @pytest.mark.parametrize("rows", [100, 20_000])
 def test_explain_reads_no_rows(db: tidegate.Database, rows: int) -> None:
     wide(db, parts=2, rows=rows)
-    shard = db._open.table("hits")
+    shard = db.context.table("hits")
     for part in shard.machine.fetch().parts.all():
         shard.machine.blob.delete(part.name)
     assert "parts: 1 of 2 kept" in db.sql("EXPLAIN SELECT url FROM hits WHERE id = 5").text()
@@ -121,7 +122,7 @@ def test_a_path_that_was_trimmed_is_named(db: tidegate.Database) -> None:
 
 
 def test_every_line_of_the_golden_texts_fits() -> None:
-    text = (Path(__file__).parent.parent / "golden" / "explain.txt").read_text("utf-8")
+    text = (Path(__file__).parents[2] / "golden" / "explain.txt").read_text("utf-8")
     lines = [line for line in text.splitlines() if line[:1] in "└ " or line.startswith(("Finish", "Project"))]
     assert len(lines) > 100
     assert max(map(len, lines)) <= WIDTH
@@ -151,7 +152,7 @@ def test_a_constant_with_line_breaks_stays_on_one_line() -> None:
 
 
 def test_small_texts() -> None:
-    assert [size(n) for n in (0, 812, 1_234, 40_000_000, 9_960_000, 999_600, 5 * 10**15)] == [
+    assert [format_bytes(n) for n in (0, 812, 1_234, 40_000_000, 9_960_000, 999_600, 5 * 10**15)] == [
         "0 B", "812 B", "1.2 kB", "40 MB", "10 MB", "1.0 MB", "5,000 TB",
     ]  # fmt: skip
     assert finish([], None, 0) == []
@@ -166,7 +167,7 @@ def test_small_texts() -> None:
 
 
 def test_stages_add_up_by_name() -> None:
-    scan = Scan()
+    scan = ScanMetrics()
     scan.add("filter a", rows_in=10, rows_out=4, bytes=100, seconds=0.5)
     with scan.stage("read b") as stage:
         stage.rows_in = stage.rows_out = 4
@@ -179,14 +180,14 @@ def test_stages_add_up_by_name() -> None:
     assert scan.stages[1].rows_in == 7, "what was done before a failure counts"
 
 
-def _stopped(scan: Scan) -> None:
+def _stopped(scan: ScanMetrics) -> None:
     with scan.stage("read b") as stage:
         stage.rows_in = 3
         raise ValueError("stop")
 
 
 def test_bytes_that_a_part_was_spared() -> None:
-    scan = Scan()
+    scan = ScanMetrics()
     scan.open(1_000)
     scan.close(300)
     scan.see(50)

@@ -14,9 +14,9 @@ import tidegate
 from tidegate.clock import ManualClock
 from tidegate.config import Config
 from tidegate.database import Database
-from tidegate.session import modify
-from tidegate.sql import grammar
-from tidegate.sql.statement import Update
+from tidegate.sql.parse.grammar import statements as grammar
+from tidegate.sql.parse.statement import Update
+from tidegate.statements import modify
 
 CONFIG = Config(
     audit=1.0, compact_fanout=2, max_ahead_ms=0
@@ -216,9 +216,9 @@ def test_too_many_bytes_are_refused(db: Database) -> None:
 
 
 def test_the_plan_is_there_for_explain(db: Database) -> None:
-    (given,) = grammar.statements("UPDATE t SET n = n + 1 WHERE id > 5")
+    (given,) = grammar.parse_statements("UPDATE t SET n = n + 1 WHERE id > 5")
     assert isinstance(given, Update)
-    found = modify.plan(db._open, given)
+    found = modify.plan_modification(db.context, given)
     assert found.names == ("id", "n", "s", "new n")
     assert found.mfp.show() == "Map #1 + 1\nFilter #0 > 5"
 

@@ -6,16 +6,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidegate
-from tests.unit.test_modify import CONFIG, clock, db, done, place, rows
+from tests.unit.statements.test_modify import CONFIG, clock, db, done, place, rows
 from tidegate.clock import ManualClock
 from tidegate.database import Database
-from tidegate.session import modify
+from tidegate.statements import modify
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["clock", "db", "place"]  # fixtures
 
@@ -141,16 +144,18 @@ def test_compaction_and_sweep_meanwhile_are_not_noticed(
 def test_who_loses_every_race_is_told_and_leaves_nothing(
     db: Database, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(modify, "ATTEMPTS", 4)
+    monkeypatch.setattr(modify, "CONTENTION", replace(modify.CONTENTION, times=4))
     with Database.open(place, config=CONFIG) as other:
         db.sql("INSERT INTO t VALUES (1, 0, 'a')")
         bump = [lambda: other.append("t", {"id": [2], "n": [0], "s": [""]})] * 4
         reads = meanwhile(monkeypatch, *bump)
-        with pytest.raises(tidegate.ConflictError, match="each of the 4 times") as raised:
+        with pytest.raises(
+            tidegate.ConflictError, match="made all 4 attempts of this statement fail"
+        ) as raised:
             db.sql("UPDATE t SET n = n + 1")
         assert (reads, raised.value.column) == ([1], 8)
         assert rows(db) == [(1, 0, "a")] + [(2, 0, "")] * 4
-        parts = {entry.name for entry in db._open.root.blob.list("part/")}
+        parts = {entry.name for entry in db.context.root.blob.list("part/")}
         assert len(parts) == db.status().collections["t"].parts
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import tidegate
 from tidegate.config import Config
-from tidegate.shard.machine import ROLL_EVERY
-from tidegate.shard.state import Conflict
+from tidegate.storage.shard.machine import ROLL_EVERY
+from tidegate.storage.shard.state import Conflict
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_tables_come_and_go(db: tidegate.Database) -> None:
 def test_a_handle_that_holds_a_dropped_table() -> None:
     one, two = tidegate.open("memory://shared"), tidegate.open("memory://shared")
     one.sql("CREATE TABLE t (a int4)")
-    shard = two._open.table("t")
+    shard = two.context.table("t")
     one.sql("DROP TABLE t")
     with pytest.raises(Conflict, match="dropped"):
         shard.append({"a": [1]})
@@ -262,7 +262,7 @@ def test_pruning_goes_on_after_a_rollup() -> None:
         for i in range(ROLL_EVERY + 10):
             db.append("t", {"id": [i]})
         for handle in (db, tidegate.open("memory://rolled")):
-            assert handle._open.table("t").machine.fetch().rollup is not None
+            assert handle.context.table("t").machine.fetch().rollup is not None
             r = handle.sql("SELECT id FROM t WHERE id IN (3, 130)")
             assert (sorted(r.rows()), r.scan.parts_read) == ([(3,), (130,)], 2)
 

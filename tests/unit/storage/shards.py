@@ -7,15 +7,16 @@ from typing import Any
 
 from tidegate.clock import ManualClock
 from tidegate.config import Config
-from tidegate.expr.types import FLOAT8, INT8, TEXT
-from tidegate.shard.machine import Machine, Retries
-from tidegate.shard.reader import snapshot, updates
-from tidegate.shard.schema import Schema
-from tidegate.shard.writer import Shard
-from tidegate.store.blob import Blob, MemoryBlob
-from tidegate.store.consensus import Consensus, MemoryConsensus
+from tidegate.expr.model.types import FLOAT8, INT8, TEXT
+from tidegate.storage.blob.protocol import Blob, MemoryBlob
+from tidegate.storage.consensus.protocol import Consensus, MemoryConsensus
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.retry import RetryPolicy
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.snapshot import open_changes, open_snapshot
 
-QUICK = Retries(times=3, first_s=0.0, longest_s=0.0)
+QUICK = RetryPolicy(times=3, first_s=0.0, longest_s=0.0)
 CONFIG = Config(lease_ms=1000, sweep_grace_ms=2000, as_of_timeout_ms=0)
 SCHEMA = Schema.of([("id", INT8, False), ("x", FLOAT8, True), ("note", TEXT, True)])
 
@@ -51,13 +52,13 @@ def rows(*ids: int, x: float | None = 0.5, note: str | None = "n") -> dict[str, 
 
 def ids(shard: Shard, as_of: int | None = None) -> list[int]:
     """The ids that the shard holds, sorted."""
-    with snapshot(shard, as_of) as found:
+    with open_snapshot(shard, as_of) as found:
         return sorted(i for batch in found.batches(["id"]) for i in batch.column(0).to_pylist())
 
 
 def changes(shard: Shard, start: int, stop: int | None = None) -> list[tuple[int, int, int]]:
     """(id, time, diff), sorted."""
-    with updates(shard, start, stop) as found:
+    with open_changes(shard, start, stop) as found:
         return sorted(
             (row["id"], row["_time"], row["_diff"])
             for batch in found.batches(["id"])

@@ -18,12 +18,15 @@ import pytest
 
 import tidegate
 from tidegate.config import Config
-from tidegate.shard import compact, reader
-from tidegate.shard.compact import _tiers, merged, plan, together
-from tidegate.shard.merge import Block
-from tidegate.shard.ranges import Outline, cut, share
-from tidegate.shard.rowkey import row_keys
-from tidegate.shard.state import State
+from tidegate.storage.maintain import compact
+from tidegate.storage.maintain.compact import _tiers, merged, plan_parts, together
+from tidegate.storage.maintain.key_ranges import KeySample, key_ranges, split_points
+from tidegate.storage.part.merge import Block
+from tidegate.storage.part.row_keys import row_keys
+from tidegate.storage.shard import snapshot as reader
+from tidegate.storage.shard.state import State
+
+pytestmark = pytest.mark.slow
 
 Work: TypeAlias = Callable[[tidegate.Database], object]
 
@@ -70,7 +73,9 @@ READS: dict[str, Work] = {
     "top k": lambda db: db.sql("SELECT * FROM t ORDER BY id LIMIT 3").rows(),
     "explain": lambda db: db.sql("EXPLAIN SELECT * FROM t WHERE name LIKE 'name 5%'").text(),
     "map": lambda db: db.maps.collection("t"),
-    "plan": lambda db: list(plan(shard := db._open.collection("t"), shard.machine.fetch(), full=False)),
+    "plan": lambda db: list(
+        plan_parts(shard := db.context.collection("t"), shard.machine.fetch(), full=False)
+    ),
     "backfill": lambda db: db.backfill_statistics("t"),
     "sweep": lambda db: db.sweep(),
     "delete": lambda db: db.sql("DELETE FROM t WHERE id = 17"),
@@ -120,16 +125,16 @@ def test_tiers_are_planned_in_one_pass() -> None:
 def test_a_share_asks_only_the_parts_that_it_meets() -> None:
     """Of 400 parts that follow each other, cut into 400 shares: each part is looked at for the shares it has keys in."""
 
-    def outline(number: int) -> Outline:
+    def outline(number: int) -> KeySample:
         keys = tuple(b"%06d" % (number * 10 + i) for i in (0, 9))
-        return Outline(keys[:1], keys[1:], keys, rising=True)
+        return KeySample(keys[:1], keys[1:], keys, rising=True)
 
     def work(many: int) -> int:
         outlines = [outline(number) for number in range(many)]
         parts = [None] * many
-        cuts = cut(outlines, many)
+        cuts = split_points(outlines, many)
         found = []
-        count = calls(lambda: found.extend(share(parts, outlines, cuts)))  # type: ignore[arg-type]  # nobody looks at the parts
+        count = calls(lambda: found.extend(key_ranges(parts, outlines, cuts)))  # type: ignore[arg-type]  # nobody looks at the parts
         assert sum(len(one.pieces) for one in found) <= 2 * many
         return count
 

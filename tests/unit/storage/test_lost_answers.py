@@ -13,22 +13,23 @@ from typing import Any
 import pytest
 
 from tests.simulation.faults import CONTESTS, Fault, Faults, FaultyConsensus
-from tests.unit.shards import CONFIG, QUICK, SCHEMA, World, ids, rows
-from tests.unit.test_shard_sweep import write
-from tests.unit.test_shard_writer import Meddling
+from tests.unit.storage.maintain.test_sweep import write
+from tests.unit.storage.shard.test_append import Meddling
+from tests.unit.storage.shards import CONFIG, QUICK, SCHEMA, World, ids, rows
 from tidegate.clock import ManualClock
 from tidegate.errors import IndeterminateError, ReadOnlyError, StoreError
-from tidegate.shard.change import Forget
-from tidegate.shard.compact import compact, swap
-from tidegate.shard.machine import Machine, Retries
-from tidegate.shard.sweep import sweep
-from tidegate.shard.writer import PartSwept, Shard
-from tidegate.store import file
-from tidegate.store.blob import MemoryBlob
-from tidegate.store.consensus import Consensus
-from tidegate.store.file import FileBlob
-from tidegate.store.log import LogConsensus
-from tidegate.store.sql import SqliteConsensus
+from tidegate.storage.blob import files as file
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.blob.protocol import MemoryBlob
+from tidegate.storage.consensus.object_log import LogConsensus
+from tidegate.storage.consensus.protocol import Consensus
+from tidegate.storage.consensus.sql import SqliteConsensus
+from tidegate.storage.maintain.compact import compact_shard, swap
+from tidegate.storage.maintain.sweep import sweep_shard
+from tidegate.storage.retry import RetryPolicy
+from tidegate.storage.shard.changes import Forget
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.shard import PartSwept, Shard
 
 
 class FailsAt:
@@ -61,11 +62,11 @@ def test_one_wrong_answer(fault: Fault, at: int, patience: int) -> None:
     for i in range(2):
         first.append(rows(i))
     log = FailsAt(world.log, at, fault)
-    machine = Machine(log, world.blob, "shard/s1", world.clock, Retries(patience, 0, 0))
+    machine = Machine(log, world.blob, "shard/s1", world.clock, RetryPolicy(patience, 0, 0))
     shard = Shard(machine, CONFIG)
     try:
         shard.append(rows(2), token="t")
-        compact(shard, full=True)
+        compact_shard(shard, full=True)
     except StoreError:
         assert patience == 1, "asked again, it is clear"
     log.faulty.faults.arrive_all()
@@ -86,7 +87,7 @@ def test_an_error_after_the_work_is_no_failure(refusal: type[StoreError]) -> Non
             self.inner.compare_and_set(key, expected, data)
             raise refusal("it is said to have failed")
 
-    machine = Machine(Refusing(world.log, ""), world.blob, "shard/s1", world.clock, Retries(1, 0, 0))
+    machine = Machine(Refusing(world.log, ""), world.blob, "shard/s1", world.clock, RetryPolicy(1, 0, 0))
     Shard(machine, CONFIG).append(rows(1))
     assert ids(world.open()) == [1]
 
@@ -111,7 +112,7 @@ def test_an_answer_that_never_comes_keeps_the_parts() -> None:
     world = World()
     world.create()
     log = FailsAt(world.log, 0, Fault.LATE)
-    shard = Shard(Machine(log, world.blob, "shard/s1", world.clock, Retries(1, 0, 0)), CONFIG)
+    shard = Shard(Machine(log, world.blob, "shard/s1", world.clock, RetryPolicy(1, 0, 0)), CONFIG)
     with pytest.raises(IndeterminateError):
         shard.append(rows(1))
     assert world.open().machine.fetch().parts.count == 0
@@ -141,7 +142,7 @@ def test_parts_that_were_swept_are_written_again(jump: int) -> None:
     def sleep() -> None:
         world.clock.advance(5000)
         clock.advance(jump)
-        assert sweep(sweeper).orphans == 1
+        assert sweep_shard(sweeper).orphans == 1
 
     blob.first = lambda: setattr(log, "first", sleep)
     (part,) = writer.append(rows(1)).parts
@@ -165,10 +166,10 @@ def test_a_part_that_sweep_is_about_to_delete_is_not_appended(deleted: bool) -> 
     world = World()
     shard = world.create()
     parts = write(shard, 1)
-    shard.machine.change(lambda _: Forget((), (parts[0].name,)))
+    shard.machine.update(lambda _: Forget((), (parts[0].name,)))
     if deleted:
         world.blob.delete(parts[0].name)
-        shard.machine.change(lambda _: Forget((parts[0].name,)))
+        shard.machine.update(lambda _: Forget((parts[0].name,)))
     with pytest.raises(PartSwept, match="was swept before it could be appended"):
         shard.commit(parts, at=None, token="t")
     with pytest.raises(PartSwept):
@@ -181,7 +182,7 @@ def test_the_fence_outlives_a_rollup() -> None:
     world = World()
     shard = world.create()
     parts = write(shard, 1)
-    shard.machine.change(lambda _: Forget((), (parts[0].name,)))
+    shard.machine.update(lambda _: Forget((), (parts[0].name,)))
     shard.machine.roll(shard.machine.fetch())
     assert world.open().machine.fetch().fence == 1
     with pytest.raises(PartSwept):
@@ -236,7 +237,7 @@ def test_metadata_in_files_whose_fsync_fails(
     if what == "append":
         shard.append(rows(3))
     else:
-        compact(shard, full=True)
+        compact_shard(shard, full=True)
         failing.first = fsync_fails_once
         shard.append(rows(3))
     other = Shard(Machine(LogConsensus(FileBlob(tmp_path)), FileBlob(tmp_path), "shard/s1"))

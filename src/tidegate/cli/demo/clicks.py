@@ -1,8 +1,8 @@
-"""What the demo is fed with: clicks as lines of JSON, forty fields each, as a web server might log them.
+"""Writes the clicks of the demo: lines of JSON with forty fields each, as a web server logs them.
 
     write_clicks(folder, rows=200_000, files=8, ends=now)     clicks of the sixty days before `ends`, in order
 
-Orders come from a generator of ours (`ingest/generator.py`), clicks from files, so that the demo has both kinds of source.
+Orders come from our generator (`ingest/upstreams/generator/upstream.py`), clicks from files, so the demo has both kinds of source.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import pyarrow.compute as pc
 
 DAYS = 60
 FIELDS = 32
-"""Beside those that the demo keeps."""
+"""Fields of each click that the demo does not use."""
 _PAGES = ("home", "search", "item", "cart", "checkout", "help")
 _KINDS = ("view", "view", "view", "view", "scroll", "scroll", "scroll", "scroll", "scroll", "click")
 
 
 def write_clicks(folder: Path, rows: int, files: int, ends: int, seed: int = 7) -> int:
-    """Writes files; their bytes. `ends` is the time of the last click, in ms."""
+    """Writes the files and returns their bytes; `ends` is the time of the last click in ms."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
     size = 0
-    for number, some in enumerate(np.array_split(np.arange(rows), files)):
+    for number, clicks in enumerate(np.array_split(np.arange(rows), files)):
         path = folder / f"clicks-{number:03d}.json"
         lines = pc.binary_join(
-            pa.ListArray.from_arrays([0, len(some)], _lines(some, rows, ends, random)), "\n"
+            pa.ListArray.from_arrays([0, len(clicks)], _lines(clicks, rows, ends, random)), "\n"
         )
         path.write_text(lines[0].as_py() + "\n")
         size += path.stat().st_size
@@ -41,12 +41,17 @@ def _lines(numbers: np.ndarray, rows: int, ends: int, random: np.random.Generato
     at = pc.strftime(pa.array(times, pa.timestamp("ms")), "%Y-%m-%dT%H:%M:%SZ")
     pieces: list[str | pa.Array] = ['{"id": ', _text(numbers), ', "at": "', at, '", "kind": "']
     pieces += [
-        _word(_KINDS, count, random),
+        _random_words(_KINDS, count, random),
         '", "user": ',
         _text(random.integers(1, 20_000, count)),
         ', "url": "/',
     ]
-    pieces += [_word(_PAGES, count, random), "/", _text(random.integers(1, 5_000, count)), '", "ms": ']
+    pieces += [
+        _random_words(_PAGES, count, random),
+        "/",
+        _text(random.integers(1, 5_000, count)),
+        '", "ms": ',
+    ]
     pieces += [
         _text(random.integers(1, 3_000, count)),
         ', "device": {"battery": ',
@@ -56,7 +61,7 @@ def _lines(numbers: np.ndarray, rows: int, ends: int, random: np.random.Generato
     for field in range(FIELDS):
         pieces += [f', "field_{field:02d}": ', _text(random.integers(0, 1_000_000, count))]
     pieces.append("}")
-    texts = [pa.scalar(one) if isinstance(one, str) else one for one in pieces]
+    texts = [pa.scalar(piece) if isinstance(piece, str) else piece for piece in pieces]
     return pc.binary_join_element_wise(*texts, pa.scalar(""))
 
 
@@ -64,5 +69,5 @@ def _text(values: np.ndarray) -> pa.Array:
     return pa.array(values).cast(pa.string())
 
 
-def _word(words: tuple[str, ...], count: int, random: np.random.Generator) -> pa.Array:
+def _random_words(words: tuple[str, ...], count: int, random: np.random.Generator) -> pa.Array:
     return pa.array(words).take(pa.array(random.integers(0, len(words), count)))

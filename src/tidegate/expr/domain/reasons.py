@@ -1,13 +1,12 @@
-"""Why a filter kept or pruned a part: each condition with its verdict and the bounds that decided it.
+"""Explains why a filter keeps or prunes a part: each condition with its outcomes and deciding bounds.
 
 For `created_at + '30 days' >= mz_now() AND lower(name) = 'x'` over a part with created_at in 2024-01-01 .. 2024-01-05:
 
     created_at + '30 days' >= mz_now() is false: created_at + '30 days' is 2024-01-31 .. 2024-02-04; mz_now() is >= 2024-03-01
     lower(name) = 'x' is true, false or NULL: lower(name) is unknown: lower has no trend
 
-A bound that is lost is followed down the expression to the first node that lost it although its arguments had one: that node's
-function, or the statistics of a column, is what stands in the way. `obstacle` answers the same without any part: what in a
-condition keeps it from ever pruning.
+A lost bound is traced down the expression to the first node that has none although its arguments do: that node's function, or the
+missing statistics of a column, is the obstacle. `pruning_obstacle` finds what keeps a condition from pruning any part at all.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pyarrow as pa
 
-from tidegate.expr.build import conjuncts
-from tidegate.expr.function import ANYWHERE
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.show import show, show_value, text_of
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Call, Column, Expr, Literal, Now, walk
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.model.build import conjuncts
+from tidegate.expr.model.function import ANYWHERE
+from tidegate.expr.model.printer import show, show_value, text_of
+from tidegate.expr.model.tree import Call, Column, Expr, Literal, Now, walk
+from tidegate.expr.model.types import Kind, Type
 
 _JUNCTIONS = ("and", "or", "not")
 _TIMES = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.UUID)
@@ -32,8 +31,8 @@ _NULL_TESTS = ("is null",)
 """Conditions that counts of nulls decide, whatever the bounds."""
 
 
-def reasons(condition: Expr, interpretation: Interpretation, part: int) -> list[str]:
-    """A line for each conjunct: what it may be in the part, and why."""
+def explain_verdict(condition: Expr, interpretation: Interpretation, part: int) -> list[str]:
+    """One line for each conjunct: its possible outcomes in the part, and why."""
     return [_reason(conjunct, interpretation, part) for conjunct in conjuncts(condition)]
 
 
@@ -44,12 +43,12 @@ def _reason(condition: Expr, interpretation: Interpretation, part: int) -> str:
         because[describe(operand, interpretation, part)] = None
     if _at(specs.error, part):
         because[f"may fail: {show(_failing(condition, interpretation, part))}"] = None
-    found = "; ".join(because)
-    return f"{show(condition)} is {_outcomes(specs, part)}" + (f": {found}" if found else "")
+    details = "; ".join(because)
+    return f"{show(condition)} is {_outcomes(specs, part)}" + (f": {details}" if details else "")
 
 
 def _operands(condition: Expr) -> list[Expr]:
-    """What a condition compares: the arguments of its comparisons that are no constants."""
+    """The arguments of a condition's comparisons that are not constants."""
     if not isinstance(condition, Call):
         return []
     if condition.function.name in _JUNCTIONS:
@@ -58,13 +57,13 @@ def _operands(condition: Expr) -> list[Expr]:
 
 
 def _without_cast(expr: Expr) -> Expr:
-    """`mz_now()` itself, where it was cast to be compared."""
+    """`mz_now()` itself where the comparison casts it, else `expr`."""
     cast = isinstance(expr, Call) and expr.function.name == "cast" and isinstance(expr.args[0], Now)
     return expr.args[0] if cast and isinstance(expr, Call) else expr
 
 
 def describe(expr: Expr, interpretation: Interpretation, part: int) -> str:
-    """What is known of an expression in a part, in words: `x is 1 .. 5 or NULL`."""
+    """The possible values of an expression in a part, in words: `x is 1 .. 5 or NULL`."""
     specs = interpretation.of(expr)
     text = f"{show(expr)} is {_words(specs, part)}"
     if specs.true is None and _lost(specs, part):
@@ -73,7 +72,7 @@ def describe(expr: Expr, interpretation: Interpretation, part: int) -> str:
 
 
 def _outcomes(specs: Specs, part: int) -> str:
-    """Of a condition: what it may be."""
+    """The possible outcomes of a condition, in words."""
     assert specs.true is not None
     assert specs.false is not None
     flags = {"true": specs.true, "false": specs.false, "NULL": specs.null, "an error": specs.error}
@@ -100,7 +99,7 @@ def _words(specs: Specs, part: int) -> str:
 def _range(specs: Specs, part: int) -> str:
     low, high = (_value(bound[part if len(bound) > 1 else 0], specs.type) for bound in specs.bounds())
     if low == "''":
-        low = None  # every text is at least that
+        low = None  # the least of all texts
     if low is None and high is None:
         return "unknown"
     if low is None or high is None:
@@ -109,7 +108,7 @@ def _range(specs: Specs, part: int) -> str:
 
 
 def _value(value: pa.Scalar, type_: Type) -> str | None:
-    """A bound for people: times without quotes, midnight and zone; None if there is none."""
+    """A bound as text: times without quotes, midnight and zone; None if unbounded."""
     if not value.is_valid:
         return None
     if type_.kind is Kind.MZ_TIMESTAMP:
@@ -134,12 +133,12 @@ def _at(flags: np.ndarray, part: int) -> bool:
 
 
 def _lost(specs: Specs, part: int) -> bool:
-    """Whether nothing is known of the values."""
+    """Whether the values are entirely unknown."""
     if specs.true is not None and specs.false is not None:
         return _at(specs.true, part) and _at(specs.false, part)
     if (
         _at(specs.empty, part)
-        or specs.lanes is not None
+        or specs.json is not None
         or specs.fields is not None
         or specs.element is not None
     ):
@@ -148,7 +147,7 @@ def _lost(specs: Specs, part: int) -> bool:
 
 
 def _loss(expr: Expr, interpretation: Interpretation, part: int) -> str:
-    """Where the bounds of `expr` were lost: the first node below it that has none though its arguments do."""
+    """The first node below `expr` that has no bounds although its arguments do, in words."""
     while isinstance(expr, Call):
         below = next((arg for arg in expr.args if _lost(interpretation.of(arg), part)), None)
         if below is None:
@@ -160,7 +159,7 @@ def _loss(expr: Expr, interpretation: Interpretation, part: int) -> str:
 def _blame(call: Call) -> str:
     name = _called(call)
     if call.function.transfer is not None:
-        return f"{name} tells nothing of these arguments"
+        return f"{name} has no bounds for these arguments"
     return (
         f"{name} has no trend" if call.function.trend is None else f"{name} has no trend for these arguments"
     )
@@ -185,40 +184,40 @@ def _failing(expr: Expr, interpretation: Interpretation, part: int) -> Expr:
 # ---------------------------------------------------------------- without any part
 
 
-def obstacle(condition: Expr, columns: Sequence[Specs | None] | None = None) -> str | None:
-    """What keeps a condition from ever pruning a part, or None if statistics can decide it.
+def pruning_obstacle(condition: Expr, columns: Sequence[Specs | None] | None = None) -> str | None:
+    """The reason why a condition can never prune a part, or None if statistics can decide it.
 
-    `columns`, if given, says of which columns there are statistics at all.
+    `columns[i]` is None where column i has no statistics; without `columns` all have.
     """
     if isinstance(condition, Call):
-        found = (
-            [obstacle(arg, columns) for arg in condition.args]
+        obstacles = (
+            [pruning_obstacle(arg, columns) for arg in condition.args]
             if condition.function.name in _JUNCTIONS
             else []
         )
         if condition.function.name == "and":
-            # One conjunct that is surely False prunes, whatever becomes of the others.
-            return None if None in found else next(iter(found), None)
-        if found:
-            return next((one for one in found if one is not None), None)
+            # One conjunct that is certainly False prunes, whatever the others are.
+            return None if None in obstacles else next(iter(obstacles), None)
+        if obstacles:
+            return next((obstacle for obstacle in obstacles if obstacle is not None), None)
     return _fallible(condition) or _unbounded(condition, columns)
 
 
 def _fallible(expr: Expr) -> str | None:
-    """The function that may fail for any value, so that no part is free of errors."""
+    """The call that may fail for any value, so that no part is free of errors, in words."""
     if not isinstance(expr, Call):
         return None
     for arg in expr.args:
-        found = _fallible(arg)
-        if found is not None:
-            return found
+        obstacle = _fallible(arg)
+        if obstacle is not None:
+            return obstacle
     function = expr.function
     if all(isinstance(arg, Literal) for arg in expr.args):
         return None
     if function.transfer is None:
         fallible = function.lenient or function.errors is ANYWHERE
     else:
-        # A cast from text has a rule for text that `->>` made of numbers; of other text the bounds tell nothing.
+        # A cast from text has a rule for text that `->>` made of numbers; bounds of other text decide nothing.
         reads = (
             function.name == "cast" and expr.args[0].type.kind is Kind.TEXT and function.errors is ANYWHERE
         )
@@ -227,7 +226,7 @@ def _fallible(expr: Expr) -> str | None:
 
 
 def _unbounded(expr: Expr, columns: Sequence[Specs | None] | None) -> str | None:
-    """What loses the bounds, whatever the statistics are."""
+    """The node that loses the bounds whatever the statistics are, in words."""
     if isinstance(expr, Column):
         known = columns is None or (expr.index < len(columns) and columns[expr.index] is not None)
         return None if known else f"no statistics of {show(expr)}"
@@ -236,9 +235,9 @@ def _unbounded(expr: Expr, columns: Sequence[Specs | None] | None) -> str | None
     function, free = expr.function, [i for i, arg in enumerate(expr.args) if not isinstance(arg, Literal)]
     if function.name not in _NULL_TESTS:
         for i in free:
-            found = _unbounded(expr.args[i], columns)
-            if found is not None:
-                return found
+            obstacle = _unbounded(expr.args[i], columns)
+            if obstacle is not None:
+                return obstacle
     if function.transfer is not None or callable(function.trend) or not free:
         return None
     trend = function.trend or ()

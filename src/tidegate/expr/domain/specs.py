@@ -1,27 +1,27 @@
 """Specs: what an expression may be in each of n containers (parts, row groups, pages) at once.
 
-Abstract interpretation asks of a filter, knowing only the statistics of a part: can any row pass, can any row fail? For that
-each expression gets a description that covers at least every outcome it can have there. For all containers at once:
+Abstract interpretation decides from the statistics of a part alone: can a row pass the filter, can a row fail? Each expression
+has a description that covers at least every outcome it can have there, for all containers at once:
 
 | array | meaning in container i |
 |---|---|
-| `null[i]` | some row may give NULL |
-| `error[i]` | some row may give an error |
-| `empty[i]` | surely no row gives a value (all are NULL or errors); only ever concluded from counts |
+| `null[i]` | a row may yield NULL |
+| `error[i]` | a row may yield an error |
+| `empty[i]` | no row yields a value (all are NULL or errors); concluded from counts only |
 | `low[i]`, `high[i]` | every value lies between, ends included; Arrow null: unbounded on that side |
-| `exact[i]` | all values are one and the same value, `low[i]`, told apart by no function |
-| `nan[i]` | floats: some value may be NaN; `low` and `high` speak of the others |
-| `months[i]` | intervals: some value may have a months part, so that adding it is not monotone |
+| `exact[i]` | all values are identical to `low[i]`: no function can distinguish them |
+| `nan[i]` | floats: a value may be NaN; `low` and `high` bound the others |
+| `months[i]` | intervals: a value may have a months part, so that adding it is not monotone |
 
-Booleans keep two flags, `true` and `false`, instead of bounds. JSON values have lanes (`lanes.py`), and the text that `->>`
-makes of them keeps these lanes, so `(payload->>'ts')::numeric` still knows its numbers. Records keep a Specs per field and
+Booleans keep two flags, `true` and `false`, instead of bounds. JSON values have a `JsonDomain`, and the text that `->>`
+yields keeps it, so `(payload->>'ts')::numeric` still knows its numbers. Records keep a Specs per field and
 arrays one for their elements.
 
 Flags are numpy arrays and bounds Arrow arrays, all of length n, or of length 1 where one description holds for all containers
-(a literal). `low > high` means that someone's statistics are broken: the bounds are then dropped, never read as *empty*.
+(a literal). `low > high` means that statistics are broken: the bounds are then dropped, never read as *empty*.
 
 >>> import pyarrow as pa
->>> from tidegate.expr.types import INT8
+>>> from tidegate.expr.model.types import INT8
 >>> x = Specs.ranged(INT8, pa.array([1, 5, None]), pa.array([3, 5, 9]))
 >>> x.exact.tolist()
 [False, True, False]
@@ -37,19 +37,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import order
-from tidegate.expr.outcome import Errors, spread
-from tidegate.expr.types import BOOL, Kind, Type
+from tidegate.expr.model import order
+from tidegate.expr.model.outcome import spread, to_bools
+from tidegate.expr.model.types import BOOL, Kind, Type
 
 if TYPE_CHECKING:
-    from tidegate.expr.lanes import Lanes
+    from tidegate.expr.domain.json_domain import JsonDomain
 
 YES = np.ones(1, bool)
 NO = np.zeros(1, bool)
 
 
 class Verdict(IntEnum):
-    """What a filter does with a container."""
+    """The effect of a filter on a container."""
 
     NONE = 0
     """No row can pass and none can fail: it need not be fetched."""
@@ -61,7 +61,7 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Specs:
-    """A description of an expression in n containers. Use the constructors; they keep the invariants."""
+    """The possible outcomes of an expression in n containers. Use the static constructors."""
 
     type: Type
     null: np.ndarray
@@ -74,7 +74,7 @@ class Specs:
     false: np.ndarray | None = None
     nan: np.ndarray | None = None
     months: np.ndarray | None = None
-    lanes: Lanes | None = None
+    json: JsonDomain | None = None
     fields: tuple[Specs, ...] | None = None
     element: Specs | None = None
 
@@ -89,7 +89,7 @@ class Specs:
 
     @staticmethod
     def unknown(type_: Type) -> Specs:
-        """Anything at all, errors included: what is said of a function that claims nothing."""
+        """Anything at all, errors included: the result of a function that claims nothing."""
         return Specs.anything(type_, error=YES)
 
     @staticmethod
@@ -111,7 +111,7 @@ class Specs:
         months: np.ndarray | None = None,
         **nested: Any,
     ) -> Specs:
-        """Values between bounds. `exact`, when left out, is concluded from equal bounds where that is sound."""
+        """Values between bounds; `exact`, if omitted, is concluded from equal bounds where that is sound."""
         if type_.kind is Kind.BOOL:
             return _boolean_from_bounds(low, high, null, error, empty)
         low, high = _ordered(type_, low, high)
@@ -137,14 +137,14 @@ class Specs:
         months = np.array([value.as_py().months != 0]) if type_.kind is Kind.INTERVAL else None
         nan = NO if type_.is_float else None
         if type_.kind is Kind.JSONB:
-            from tidegate.expr.lanes import Lanes
+            from tidegate.expr.domain.json_domain import JsonDomain
 
-            return Specs.ranged(type_, bound, bound, exact=YES, lanes=Lanes.of_literal(value.as_py()))
+            return Specs.ranged(type_, bound, bound, exact=YES, json=JsonDomain.of_literal(value.as_py()))
         return Specs.ranged(type_, bound, bound, exact=YES, nan=nan, months=months)
 
     @property
     def size(self) -> int:
-        """How many containers, 1 when one description serves for all."""
+        """The number of containers, 1 where one description serves for all."""
         sizes = [len(self.null), len(self.error), len(self.empty), len(self.exact)]
         if self.low is not None:
             sizes.append(len(self.low))
@@ -169,30 +169,33 @@ class Specs:
         return NO if self.months is None else ~self.months
 
     def never_infinite(self) -> np.ndarray:
-        """Floats: where both bounds are known and finite. Infinities turn into NaN in the middle of a box: ∞ * 0."""
+        """Floats: where both bounds are known and finite.
+
+        Infinities turn into NaN in the middle of a box: ∞ * 0.
+        """
         low, high = self.bounds()
         finite = pc.and_(pc.is_finite(low), pc.is_finite(high))
         return to_bools(finite)
 
     def may_fail(self, mask: np.ndarray = YES) -> Specs:
-        """The same, with errors possible where `mask` holds."""
+        """These Specs with errors possible where `mask` holds."""
         return replace(self, error=self.error | mask)
 
     def may_be_null(self, mask: np.ndarray = YES) -> Specs:
-        """The same, with NULL possible where `mask` holds."""
+        """These Specs with NULL possible where `mask` holds."""
         return replace(self, null=self.null | mask)
 
     def verdict(self) -> np.ndarray:
-        """Of a condition: a `Verdict` for each container, as int8."""
+        """The `Verdict` of a condition for each container, as int8."""
         assert self.true is not None
         assert self.false is not None
-        kept = self.true | self.error
-        every = self.true & ~(self.false | self.null | self.error)
-        # NONE, SOME, ALL are 0, 1, 2: one for what is kept, and one more where every row passes.
-        return np.asarray(kept.astype(np.int8) + every.astype(np.int8))
+        needed = self.true | self.error
+        all_pass = self.true & ~(self.false | self.null | self.error)
+        # NONE, SOME, ALL are 0, 1, 2: one where the container is kept, and one more where every row passes.
+        return np.asarray(needed.astype(np.int8) + all_pass.astype(np.int8))
 
     def union(self, other: Specs) -> Specs:
-        """What is one or the other: for the branches of CASE."""
+        """Values of either of the two, as for the branches of CASE."""
         null, error = self.null | other.null, self.error | other.error
         if self.true is not None and other.true is not None:
             assert self.false is not None
@@ -200,51 +203,9 @@ class Specs:
             return Specs.boolean(self.true | other.true, self.false | other.false, null, error)
         return _union(self, other, null, error)
 
-    def admits(self, values: pa.Array, errors: Errors = None) -> np.ndarray:
-        """Whether outcome i is one that container i's description covers. What every soundness law asserts."""
-        n = len(values)
-        failed = np.zeros(n, bool) if errors is None else to_bools(errors.is_valid())
-        null = to_bools(values.is_null()) & ~failed
-        plain = ~failed & ~null
-        covered = (~failed | self.error) & (~null | self.null) & (~plain | ~self.empty)
-        return np.asarray(covered & (~plain | self._covers(values)), bool)
 
-    def _covers(self, values: pa.Array) -> np.ndarray:
-        n = len(values)
-        if self.true is not None and self.false is not None:
-            given = to_bools(pc.fill_null(values, False))
-            return np.where(given, self.true, self.false)
-        low, high = (spread(b[0], n) if len(b) == 1 else b for b in self.bounds())
-        above = to_bools(pc.fill_null(order.less_equal(low, values), True))
-        below = to_bools(pc.fill_null(order.less_equal(values, high), True))
-        result = above & below
-        if self.nan is not None:
-            result = np.where(to_bools(pc.fill_null(pc.is_nan(values), False)), self.nan, result)
-        if self.months is not None:
-            result &= (order.interval_parts(values)[0] == 0) | self.months
-        if self.lanes is not None:
-            result &= self.lanes.admits(values, self.type)
-        if self.fields is not None:
-            for i, inside in enumerate(self.fields):
-                result &= inside.admits(pc.struct_field(values, [i]))
-        if (
-            self.element is not None and self.element.size == 1
-        ):  # one a container would need to be repeated by row
-            outside = ~self.element.admits(values.flatten())
-            result[np.repeat(np.arange(n), pc.fill_null(pc.list_value_length(values), 0))[outside]] = False
-        return np.asarray(result)
-
-
-def to_bools(array: pa.Array) -> np.ndarray:
-    """An Arrow boolean array as numpy, null taken as False."""
-    if array.null_count:
-        array = pc.fill_null(array, False)
-    result: np.ndarray = array.to_numpy(zero_copy_only=False)
-    return result
-
-
-def known(bound: pa.Array) -> np.ndarray:
-    """Where a bound is given; one flag for all where it always is."""
+def is_bounded(bound: pa.Array) -> np.ndarray:
+    """Where a bound is not null; a single flag if it never is."""
     return YES if bound.null_count == 0 else to_bools(bound.is_valid())
 
 
@@ -257,7 +218,7 @@ def fit(*arrays: pa.Array) -> tuple[Any, ...]:
 def _ordered(
     type_: Type, low: pa.Array | None, high: pa.Array | None
 ) -> tuple[pa.Array | None, pa.Array | None]:
-    """The bounds without those that are NaN or in the wrong order: broken statistics are unknown, not empty."""
+    """The bounds without NaN and without pairs in the wrong order, which come from broken statistics."""
     if type_.is_float:
         low, high = (None if b is None else _without_nan(b) for b in (low, high))
     if low is None or high is None:
@@ -268,9 +229,9 @@ def _ordered(
     if not pc.any(wrong, min_count=0).as_py():
         return low, high
     keep = pc.fill_null(pc.invert(wrong), True)
-    n, nothing = len(keep), pa.scalar(None, low.type)
+    n, missing = len(keep), pa.scalar(None, low.type)
     low, high = (spread(b[0], n) if len(b) == 1 else b for b in (low, high))
-    return pc.if_else(keep, low, nothing), pc.if_else(keep, high, nothing)
+    return pc.if_else(keep, low, missing), pc.if_else(keep, high, missing)
 
 
 def _without_nan(bound: pa.Array) -> pa.Array:
@@ -296,7 +257,7 @@ def _boolean_from_bounds(
 def _union(a: Specs, b: Specs, null: np.ndarray, error: np.ndarray) -> Specs:
     low = _outer(a, b, 0, order.smaller)
     high = _outer(a, b, 1, order.greater)
-    both = None if a.lanes is None or b.lanes is None else a.lanes.union(b.lanes, a.empty, b.empty)
+    both = None if a.json is None or b.json is None else a.json.union(b.json, a.empty, b.empty)
     fields = element = None
     if a.fields is not None and b.fields is not None:
         fields = tuple(x.union(y) for x, y in zip(a.fields, b.fields, strict=True))
@@ -305,16 +266,16 @@ def _union(a: Specs, b: Specs, null: np.ndarray, error: np.ndarray) -> Specs:
     empty = a.empty & b.empty
     nan = None if a.nan is None or b.nan is None else (a.nan & ~a.empty) | (b.nan & ~b.empty)
     months = None if a.months is None or b.months is None else (a.months & ~a.empty) | (b.months & ~b.empty)
-    # Two exact values make one only if they are the same; for types whose equality is identity the bounds tell.
+    # The union of two exact values is exact only if they are the same; where equality is identity the bounds decide.
     exact = None if a.type.identity_is_equality else (a.exact & b.empty) | (b.exact & a.empty)
     return Specs.ranged(
         a.type, low, high, null=null, error=error, empty=empty, exact=exact, nan=nan, months=months,
-        lanes=both, fields=fields, element=element,
+        json=both, fields=fields, element=element,
     )  # fmt: skip
 
 
 def _outer(a: Specs, b: Specs, side: int, pick: Any) -> pa.Array:
-    """The outer of two bounds, where a side without values does not count."""
+    """The outer of two bounds; a side without values does not count."""
     n = max(a.size, b.size)
     x, y = (
         spread(s.bounds()[side][0], n) if len(s.bounds()[side]) == 1 else s.bounds()[side] for s in (a, b)

@@ -1,11 +1,11 @@
-"""How a function's claims turn Specs of its arguments into Specs of its result.
+"""The Specs of a call, concluded from those of its arguments and the claims of its function.
 
-A box of arguments (one range each) is told about by its corners. Take `created_at + '30 days'` in a part whose created_at lies
+The corners of a box of arguments (one range each) bound the result. Take `created_at + '30 days'` in a part whose created_at lies
 in 2024-01-01 .. 2024-01-05: the function is UP in its first argument and the second is exact, so the result lies between the
-two corners, 2024-01-31 .. 2024-02-04. It may fail only by leaving the calendar, which is an AT_ENDS error: both corners
-succeeded, so no row in between fails. Without that claim every such filter would have to be kept, as it may overflow.
+two corners, 2024-01-31 .. 2024-02-04. It fails only by leaving the calendar, which is an AT_ENDS error: both corners
+succeed, so no row in between fails. Without that claim every part would be kept, since a row in it might overflow.
 
-| claim | what is concluded |
+| claim | conclusion |
 |---|---|
 | all arguments exact | the value, or the failure, of that one corner |
 | UP / DOWN | bounds from the two corners that the trends choose |
@@ -13,8 +13,8 @@ succeeded, so no row in between fails. Without that claim every such filter woul
 | no trend and not exact | no bounds |
 | AT_ENDS and every corner succeeded | no error |
 
-NaN stands outside of every range: a float function that has a trend maps NaN to NaN (a law), so the flag is passed on; where the
-result is no float, an argument that may be NaN voids both bounds and the promise about errors.
+NaN lies outside of every range. A float function with a trend maps NaN to NaN (a law tests this), so the flag is passed on; where
+the result is not a float, an argument that may be NaN voids the bounds and the claim about errors.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import LimitError
-from tidegate.expr import order
-from tidegate.expr.function import AT_ENDS, NEVER, Function, Trend, Where
-from tidegate.expr.outcome import Outcome, spread
-from tidegate.expr.specs import NO, YES, Specs, fit, known, to_bools
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.domain.specs import NO, YES, Specs, fit, is_bounded
+from tidegate.expr.model import order
+from tidegate.expr.model.function import AT_ENDS, NEVER, Function, MaskedTrend, Trend
+from tidegate.expr.model.outcome import Outcome, spread, to_bools
+from tidegate.expr.model.types import Kind, Type
 
 MAX_FREE = 4
-"""Arguments that may be ranges at once; the corners double with each."""
+"""How many arguments may be ranges at once: each doubles the number of corners."""
 
 
 def any_of(flags: Sequence[np.ndarray]) -> np.ndarray:
-    """Where one of the flags holds."""
+    """Where at least one of the flags holds."""
     return reduce(np.logical_or, flags, NO)
 
 
@@ -49,7 +49,7 @@ def all_of(flags: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def by_trend(function: Function, args: Sequence[Specs], out: Type) -> Specs:
-    """The transfer of every strict function that has none of its own."""
+    """The transfer of a strict function that declares none of its own."""
     null = any_of([a.null for a in args]) | (YES if function.makes_null else NO)
     error = any_of([a.error for a in args])
     empty = any_of([a.empty for a in args])
@@ -67,10 +67,10 @@ def by_trend(function: Function, args: Sequence[Specs], out: Type) -> Specs:
         return Specs.anything(out, null=null, error=error | failed, empty=empty)
     if not out.is_float:
         holds = holds & ~nan
-    told = _told(function, args, corners, exact, nan if not out.is_float else NO)
+    decided = _errors_decided(function, args, corners, exact, nan if not out.is_float else NO)
     failed = any_of([_failed(c) for c in corners])
     if function.errors is not NEVER:
-        error = error | (~empty & (~told | failed))
+        error = error | (~empty & (~decided | failed))
     low, high = _bounds(corners, trends, free)
     keep = holds | exact
     low, high = _where(keep, low), _where(keep, high)
@@ -78,12 +78,16 @@ def by_trend(function: Function, args: Sequence[Specs], out: Type) -> Specs:
 
 
 def _trends(function: Function, args: Sequence[Specs]) -> tuple[np.ndarray, list[Trend | None]]:
-    """Where all arguments that are not exact follow a trend, and the trends."""
+    """Where every argument that is not exact follows a trend, and the trends."""
     claim = function.trend(*args) if callable(function.trend) else function.trend
     holds, trends = [], []
     for i, arg in enumerate(args):
-        one = None if claim is None else claim[i if i < len(claim) else -1]
-        mask, trend = (one.mask, one.trend) if isinstance(one, Where) else (NO if one is None else YES, one)
+        argument_claim = None if claim is None else claim[i if i < len(claim) else -1]
+        mask, trend = (
+            (argument_claim.mask, argument_claim.trend)
+            if isinstance(argument_claim, MaskedTrend)
+            else (NO if argument_claim is None else YES, argument_claim)
+        )
         holds.append(mask | arg.exact)
         trends.append(trend)
     return all_of(holds), trends
@@ -92,18 +96,21 @@ def _trends(function: Function, args: Sequence[Specs]) -> tuple[np.ndarray, list
 def _corners(
     function: Function, args: Sequence[Specs], free: Sequence[int], out: Type
 ) -> list[tuple[tuple[int, ...], Outcome]]:
-    """The outcome at every corner, each with the side (0 low, 1 high) of every free argument; none if they are too large."""
+    """The outcome at each corner, with the side (0 low, 1 high) of every free argument.
+
+    Empty if a result exceeds Arrow's limits.
+    """
     sides = [arg.bounds() for arg in args]
     result = []
     for choice in product((0, 1), repeat=len(free)):
-        picked = [low for low, _ in sides]
+        chosen = [low for low, _ in sides]
         for i, side in zip(free, choice, strict=True):
-            picked[i] = sides[i][side]
+            chosen[i] = sides[i][side]
         try:
-            got = function.run(fit(*picked) if picked else (), out, [arg.type for arg in args])
+            outcome = function.run(fit(*chosen) if chosen else (), out, [arg.type for arg in args])
         except LimitError:
             return []
-        result.append((choice, got))
+        result.append((choice, outcome))
     return result
 
 
@@ -112,13 +119,13 @@ def _failed(corner: tuple[tuple[int, ...], Outcome]) -> np.ndarray:
     return NO if errors is None else to_bools(errors.is_valid())
 
 
-def _told(
+def _errors_decided(
     function: Function, args: Sequence[Specs], corners: Sequence[object], exact: np.ndarray, nan: np.ndarray
 ) -> np.ndarray:
-    """Where the corners tell whether anything in the box fails."""
+    """Where the corners decide whether anything in the box fails."""
     if not corners or function.errors is not AT_ENDS:
         return exact
-    bounded = [known(bound) for arg in args for bound in arg.bounds()]
+    bounded = [is_bounded(bound) for arg in args for bound in arg.bounds()]
     return np.asarray(exact | (all_of(bounded) & ~nan))
 
 
@@ -131,7 +138,7 @@ def _bounds(
         least = tuple(0 if d is Trend.UP else 1 for d in directions)
         greatest = tuple(1 - side for side in least)
         return by_choice[least], by_choice[greatest]
-    # Without a trend the caller drops the bounds, except where the argument is exact and both its corners agree.
+    # Where there is no trend the caller drops the bounds, unless the argument is exact and both of its corners agree.
     values = _same_length(list(by_choice.values()))
     low = reduce(order.smaller, values)
     high = reduce(order.greater, values)
@@ -160,17 +167,17 @@ def _finish(
     function: Function, out: Type, low: pa.Array, high: pa.Array, null: np.ndarray, error: np.ndarray,
     empty: np.ndarray, exact: np.ndarray, nan: np.ndarray, args: Sequence[Specs],
 ) -> Specs:  # fmt: skip
-    """The result, where a float bound that came out NaN or unknown means that any float may come out."""
+    """The Specs of the result; a float bound that is NaN or unknown admits any float."""
     result_nan = months = None
     if out.is_float:
         vague = any_of([to_bools(pc.fill_null(pc.is_nan(b), True)) for b in (low, high)])
         low, high = _where(~vague, low), _where(~vague, high)
         result_nan = nan | vague
     if out.kind is Kind.INTERVAL:
-        months = np.where(exact & known(low), order.interval_parts(low)[0] != 0, _months(function, args))
-    identical = exact & known(low)
+        months = np.where(exact & is_bounded(low), order.interval_parts(low)[0] != 0, _months(function, args))
+    identical = exact & is_bounded(low)
     if function.makes_null:
-        # Exact arguments give the same every time: if that is a value, it is never NULL.
+        # Exact arguments yield the same result every time: if that is a value, it is never NULL.
         null = null & ~(identical & ~any_of([a.null for a in args]))
     return Specs.ranged(
         out, low, high, null=null, error=error, empty=empty, exact=identical, nan=result_nan, months=months

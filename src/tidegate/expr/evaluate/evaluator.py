@@ -1,8 +1,8 @@
-"""Evaluation of expressions over a batch of rows: Arrow arrays in, values and errors out.
+"""Evaluates expressions over a batch of rows: Arrow arrays in, values and errors out.
 
-Every distinct subexpression is evaluated once for the batch, literals stay scalars, and calls of a family (the JSON paths
-into one column) are evaluated together. A function is strict unless it says otherwise: the result is null where an argument is
-null, and an error where an argument is an error, the smallest if there are several.
+Every distinct subexpression is evaluated once per batch, literals stay scalars, and calls of a family (the JSON paths into one
+column) are evaluated together. A function is strict unless it declares otherwise: the result is null where an argument is null,
+and an error where an argument is an error, the smallest if there are several.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import assert_never
 import pyarrow as pa
 
 from tidegate.errors import PlanError
-from tidegate.expr.cancel import cancellable, check
-from tidegate.expr.outcome import (
+from tidegate.expr.model.outcome import (
     Datum,
     Errors,
     Outcome,
@@ -24,12 +23,13 @@ from tidegate.expr.outcome import (
     validity,
     with_errors,
 )
-from tidegate.expr.tree import Call, Column, Expr, Literal, Now, children, walk
-from tidegate.expr.types import MZ_TIMESTAMP
+from tidegate.expr.model.tree import Call, Column, Expr, Literal, Now, children, walk
+from tidegate.expr.model.types import MZ_TIMESTAMP
+from tidegate.expr.primitives.cancel import cancellable, check
 
 
 class Evaluation:
-    """The outcomes of any number of expressions over one batch."""
+    """Evaluates any number of expressions over one batch."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class Evaluation:
     ) -> None:
         """`columns[i]` is column i of the batch, `now` the value of `mz_now()`.
 
-        `check` is called before each function, and by functions that can take long (`cancel.py`), and may raise.
+        `check` is called before each function and by long-running functions (`cancel.py`), and may raise.
         """
         self.columns = columns
         self.rows = rows
         self.now = now
         self.check = check
-        self._known: dict[Expr, Outcome] = {}
+        self._outcomes: dict[Expr, Outcome] = {}
         self._families: dict[tuple[int, Expr], list[Call]] = {}
 
     def of(self, *exprs: Expr) -> list[Outcome]:
@@ -59,19 +59,19 @@ class Evaluation:
             ]
         with cancellable(self.check):
             self._evaluate_all(exprs)
-        outcomes = (self._known[expr] for expr in exprs)
+        outcomes = (self._outcomes[expr] for expr in exprs)
         return [Outcome(spread(values, self.rows), errors) for values, errors in outcomes]
 
     def _evaluate_all(self, exprs: Sequence[Expr]) -> None:
-        nodes = [node for node in walk(*exprs, below=needs) if node not in self._known]
+        nodes = [node for node in walk(*exprs, below=prerequisites) if node not in self._outcomes]
         for node in nodes:
             root = _root(node)
             if root is not None and isinstance(node, Call) and node.function.family is not None:
                 self._families.setdefault((id(node.function.family), root), []).append(node)
         for node in nodes:
-            if node not in self._known:
+            if node not in self._outcomes:
                 check()
-                self._known[node] = self._evaluate(node)
+                self._outcomes[node] = self._evaluate(node)
 
     def _evaluate(self, node: Expr) -> Outcome:
         match node:
@@ -93,56 +93,56 @@ class Evaluation:
                 assert_never(node)
 
     def _family(self, call: Call, root: Expr) -> Outcome:
-        """The outcome of a call that is evaluated together with all others of its family over the same root."""
+        """Evaluates all calls of a family over the same root; returns the outcome of `call`."""
         family = call.function.family
         assert family is not None
         calls = self._families.pop((id(family), root), [call])
-        base = self._known[root]
+        base = self._outcomes[root]
         outcomes = family.evaluate(spread(base.values, self.rows), calls)
         for member, outcome in zip(calls, outcomes, strict=True):
-            self._known[member] = with_errors(outcome.values, first_error(base.errors, outcome.errors))
-        return self._known[call]
+            self._outcomes[member] = with_errors(outcome.values, first_error(base.errors, outcome.errors))
+        return self._outcomes[call]
 
     def _call(self, call: Call) -> Outcome:
-        given = [self._known[arg] for arg in call.args]
+        arguments = [self._outcomes[arg] for arg in call.args]
         function = call.function
         types = [arg.type for arg in call.args]
         if function.sees_errors:
-            if not function.sees_scalars or all(isinstance(v, pa.Scalar) for v, _ in given):
-                given = [Outcome(spread(v, self.rows), e) for v, e in given]
-            return function.run(given, call.type, types)
-        inherited = first_error(*(e for _, e in given))
-        args = [v for v, _ in given]
+            if not function.sees_scalars or all(isinstance(v, pa.Scalar) for v, _ in arguments):
+                arguments = [Outcome(spread(v, self.rows), e) for v, e in arguments]
+            return function.run(arguments, call.type, types)
+        argument_errors = first_error(*(e for _, e in arguments))
+        args = [v for v, _ in arguments]
         if all(isinstance(arg, pa.Scalar) for arg in args):
-            values, own = self._constant(call, args)
+            values, errors = self._constant(call, args)
         else:
-            values, own = function.run(args, call.type, types)
-            if own is not None and not function.lenient:
+            values, errors = function.run(args, call.type, types)
+            if errors is not None and not function.lenient:
                 valid = validity(*args)
-                own = own if valid is None else only_where(own, valid)
-        if inherited is None and own is None:
+                errors = errors if valid is None else only_where(errors, valid)
+        if argument_errors is None and errors is None:
             return Outcome(values)
-        return with_errors(spread(values, self.rows), first_error(inherited, own))
+        return with_errors(spread(values, self.rows), first_error(argument_errors, errors))
 
     def _constant(self, call: Call, args: Sequence[Datum]) -> tuple[Datum, Errors]:
-        """A call of constants, evaluated on one row."""
+        """The outcome of a call whose arguments are constants, evaluated on one row."""
         if not call.function.lenient and not all(arg.is_valid for arg in args):
             return pa.scalar(None, call.type.arrow), None
-        one = [spread(args[0], 1), *args[1:]] if args else []
-        values, errors = call.function.run(one, call.type, [arg.type for arg in call.args])
+        single = [spread(args[0], 1), *args[1:]] if args else []
+        values, errors = call.function.run(single, call.type, [arg.type for arg in call.args])
         if errors is None or not errors[0].is_valid:
             return values[0], None
         return pa.scalar(None, call.type.arrow), pa.repeat(errors[0], self.rows)
 
 
 def _root(node: Expr) -> Expr | None:
-    """What a call that is shared with others reads in the end."""
+    """The expression that a call of a family reads in the end; None for other nodes."""
     family = node.function.family if isinstance(node, Call) else None
     return None if family is None or not isinstance(node, Call) else family.root(node)
 
 
-def needs(node: Expr) -> tuple[Expr, ...]:
-    """What must be evaluated before `node`: of a JSON path only its root, not the documents in between."""
+def prerequisites(node: Expr) -> tuple[Expr, ...]:
+    """The nodes to evaluate before `node`; for a JSON path only its root, not the steps in between."""
     root = _root(node)
     return children(node) if root is None else (root,)
 

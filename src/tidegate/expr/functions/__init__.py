@@ -1,47 +1,78 @@
-"""Every scalar function, each declared once, by subject. Importing this package fills the registry."""
+'''Every scalar function and cast, each declared once. Importing this package fills `REGISTRY`.
+
+A declaration says what a function computes and what the planner may conclude from it:
+
+    @scalar("initcap", (TEXT,), TEXT, errors=NEVER, transfer=keeps_prefix, cost=MODERATE, stable=True)
+    def initcap(a: Datum) -> pa.Array:
+        """The first letter of each word in upper case, the rest in lower case."""
+
+`model/function.py` explains the claims, `domain/claims.py` the building blocks of transfers. A new function is one such
+declaration in a module of its subject, and a new module is one row of `SUBJECTS`; docs/sql.md (`make docs`), the laws of
+tests/laws, completion in the shell and the differential tests on Spark find it in the registry.
+
+| folder | contents |
+|---|---|
+| `boolean` | AND, OR, NOT, IS NULL, CASE, COALESCE, GREATEST |
+| `compare` | comparisons, IN, ANY, ALL |
+| `number`, `numeric` | arithmetic and mathematics of integers and floats, and of numerics |
+| `text` | text, bytea, LIKE, regular expressions |
+| `time` | dates, times, intervals, time zones, to_char |
+| `json`, `nested` | jsonb; arrays and records |
+| `cast` | casts between all types |
+| `planning` | functions that only the planner creates |
+
+The sub-room rests on all other sub-rooms of `tidegate.expr`.
+'''
 
 from importlib import import_module
 
-SUBJECTS = (
-    "boolean",
-    "compare",
+SUBJECTS = (  # overloads of one name are tried in this order, which decides between equally good ones
+    "boolean.logic",
+    "compare.comparison",
     "planning",
-    "conditional",
-    "membership",
-    "number",
-    "maths",
-    "numeric",
-    "numeric_maths",
-    "cast_number",
-    "read_number",
-    "write_number",
-    "text",
-    "text_join",
-    "text_edit",
-    "pattern",
-    "regexp",
-    "bytes",
-    "cast_text",
-    "interval",
-    "time",
-    "calendar",
-    "make_time",
-    "extract",
-    "zone",
-    "format_time",
-    "parse_time",
-    "cast_time",
-    "temporal",
-    "json",
-    "json_contain",
-    "json_edit",
-    "json_build",
-    "cast_json",
-    "nested",
-    "array_text",
-    "record",
-    "cast_nested",
+    "boolean.conditional",
+    "compare.membership",
+    "number.arithmetic",
+    "number.math",
+    "numeric.arithmetic",
+    "numeric.math",
+    "cast.number",
+    "cast.text_to_number",
+    "cast.number_to_text",
+    "text.position",
+    "text.join",
+    "text.edit",
+    "text.pattern",
+    "text.regexp",
+    "text.bytes",
+    "cast.text",
+    "time.interval",
+    "time.arithmetic",
+    "time.truncate",
+    "time.make",
+    "time.extract",
+    "time.zone",
+    "time.to_char",
+    "time.to_timestamp",
+    "cast.time",
+    "time.milliseconds",
+    "json.access",
+    "json.containment",
+    "json.edit",
+    "json.build",
+    "cast.json",
+    "nested.array",
+    "nested.array_text",
+    "nested.record",
+    "cast.nested",
 )
 
 for _subject in SUBJECTS:
     import_module(f"{__name__}.{_subject}")
+
+from tidegate.expr.functions.boolean.logic import and_  # noqa: E402  # after all subjects, in their order
+from tidegate.expr.functions.json.access import PATHS  # noqa: E402  # after all subjects, in their order
+from tidegate.expr.functions.number.arithmetic import FLOAT_OVERFLOW  # noqa: E402  # after all subjects, in their order
+from tidegate.expr.functions.text.pattern import like_infix, parse_like  # noqa: E402  # after all subjects, in their order
+
+__all__ = ["FLOAT_OVERFLOW", "PATHS", "and_", "like_infix", "parse_like"]

@@ -1,10 +1,10 @@
-"""Making expressions: overloads are chosen and casts put in here, for SQL, for tests and for Catalyst alike.
+"""Builds typed expressions: chooses overloads and inserts implicit casts.
 
-`call("+", created_at, text("30 days"))` finds `+(timestamptz, interval)` and turns the literal into an interval, because an
-unknown literal takes the type that the operator wants. A call is resolved to the overload that its arguments reach with the
-least effort: none for the same kind, some for an unknown literal, more with every step of an implicit cast (int2 → int4 →
-int8 → numeric → float4 → float8, date → timestamp → timestamptz). Operators over any type (`=`, CASE, COALESCE, IN) bring their
-arguments to the common type first.
+`call("+", created_at, text("30 days"))` resolves to `+(timestamptz, interval)` and turns the literal into an interval, because an
+unknown literal takes the type of the parameter. A call resolves to the overload whose arguments cost least to convert: nothing
+for the same kind, little for an unknown literal, more with every step of an implicit cast (int2 → int4 → int8 → numeric →
+float4 → float8, date → timestamp → timestamptz). Operators over any type (`=`, CASE, COALESCE, IN) first convert their arguments
+to the common type. SQL, tests and the translation from Catalyst all build expressions here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.errors import BindError, TypeMismatch
-from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.function import REGISTRY, AnyRecord, AnyType, ArrayOf, AsText, Function, Param
-from tidegate.expr.tree import FALSE, TRUE, Call, Expr, Literal
-from tidegate.expr.types import (
+from tidegate.errors import BindError, ErrorCode, TypeMismatch
+from tidegate.expr.model.function import REGISTRY, AnyRecord, AnyType, ArrayOf, AsText, Function, Param
+from tidegate.expr.model.outcome import Outcome, spread
+from tidegate.expr.model.tree import FALSE, TRUE, Call, Expr, Literal
+from tidegate.expr.model.types import (
     BOOL,
     FLOAT8,
     INT4,
@@ -41,11 +41,11 @@ _DIGITS = {Kind.INT2: 5, Kind.INT4: 10, Kind.INT8: 19}
 _FROM_UNKNOWN = 1
 _STEP = 10
 _ARRAY_FROM_UNKNOWN = 20 * _STEP
-"""More than any other way to read a literal where no argument is an array: `1 || 'x'` is text, not `1 || '{…}'::int4[]`."""
+"""Costs more than any other reading of a literal, if no argument is an array: `1 || 'x'` is text, not `1 || '{…}'::int4[]`."""
 
 
 def text(value: str) -> Literal:
-    """A string literal whose type its surroundings decide."""
+    """A string literal whose type its context decides."""
     return Literal(pa.scalar(value, pa.string()), UNKNOWN)
 
 
@@ -60,21 +60,21 @@ def literal(value: Any, type_: Type) -> Literal:
 
 
 def call(name: str, *args: Expr) -> Expr:
-    """The function or operator `name` applied to `args`, with the casts it needs."""
+    """The function or operator `name` applied to `args`, with implicit casts."""
     function, targets = resolve(name, [arg.type for arg in args])
     cast_args = tuple(_as_argument(arg, target) for arg, target in zip(args, targets, strict=True))
     return Call(function, cast_args, function.result_type([arg.type for arg in cast_args]))
 
 
 def _as_argument(arg: Expr, target: Type) -> Expr:
-    """`arg` as a parameter wants it; one that takes anything as text (`'a' || 1`) has the cast put in."""
+    """`arg` converted for a parameter; one that takes anything as text (`'a' || 1`) adds the cast."""
     if target == TEXT and arg.type.kind not in (Kind.TEXT, Kind.UNKNOWN):
         return cast(arg, target)
     return coerce(arg, target)
 
 
 def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None = None) -> Expr:
-    """CASE WHEN … THEN … END: the values come to their common type, and no ELSE means NULL."""
+    """CASE WHEN … THEN … END: values are converted to their common type; a missing ELSE is NULL."""
     values = [value for _, value in branches] + [null() if otherwise is None else otherwise]
     common = common_type([value.type for value in values])
     if common is None:
@@ -92,22 +92,24 @@ def field(expr: Expr, name: str) -> Expr:
     if name not in names:
         of = f"record has {', '.join(names)}" if names else f"{expr.type} is not a record"
         raise BindError(f'field "{name}" does not exist', hint=of)
-    at = names.index(name)
-    return Call(REGISTRY.overloads("field")[0], (expr, literal(at, INT4)), expr.type.fields[at][1])
+    position = names.index(name)
+    return Call(
+        REGISTRY.overloads("field")[0], (expr, literal(position, INT4)), expr.type.fields[position][1]
+    )
 
 
 def conjunction(conditions: Iterable[Expr]) -> Expr:
-    """All of the conditions; true if there is none."""
+    """The conditions joined by AND; true if there are none."""
     return _flat("and", TRUE, conditions)
 
 
 def disjunction(conditions: Iterable[Expr]) -> Expr:
-    """Any of the conditions; false if there is none."""
+    """The conditions joined by OR; false if there are none."""
     return _flat("or", FALSE, conditions)
 
 
 def conjuncts(condition: Expr) -> list[Expr]:
-    """The conditions that are ANDed in `condition`."""
+    """The conditions that `condition` joins by AND."""
     if isinstance(condition, Call) and condition.function.name == "and":
         return [part for arg in condition.args for part in conjuncts(arg)]
     return [] if condition == TRUE else [condition]
@@ -124,7 +126,7 @@ def _flat(name: str, neutral: Expr, conditions: Iterable[Expr]) -> Expr:
 
 
 def cast(expr: Expr, target: Type) -> Expr:
-    """`expr::target`, as a user may write it; a constant is cast at once."""
+    """`expr::target`, an explicit cast; a constant is cast at once."""
     if expr.type == target:
         return expr
     if expr.type == UNKNOWN and isinstance(expr, Literal):
@@ -139,36 +141,36 @@ def cast(expr: Expr, target: Type) -> Expr:
 
 
 def _castable(source: Type, target: Type) -> bool:
-    """Whether what arrays and records hold can be cast too."""
+    """Whether the elements of arrays and fields of records can be cast."""
     if source.element is not None and target.element is not None:
-        return _one_castable(source.element, target.element)
+        return _member_castable(source.element, target.element)
     if source.fields and target.fields:
         same = len(source.fields) == len(target.fields)
         return same and all(
-            _one_castable(a, b) for (_, a), (_, b) in zip(source.fields, target.fields, strict=True)
+            _member_castable(a, b) for (_, a), (_, b) in zip(source.fields, target.fields, strict=True)
         )
     return True
 
 
-def _one_castable(source: Type, target: Type) -> bool:
-    there = source.same_kind(target) or REGISTRY.cast(source.kind, target.kind) is not None
-    return there and _castable(source, target)
+def _member_castable(source: Type, target: Type) -> bool:
+    castable = source.same_kind(target) or REGISTRY.cast(source.kind, target.kind) is not None
+    return castable and _castable(source, target)
 
 
 def coerce(expr: Expr, target: Type) -> Expr:
-    """`expr` as `target` without being asked: unknown literals and implicit casts only."""
+    """`expr` as `target` by an implicit cast, or by reading an unknown literal."""
     if expr.type == target or (expr.type.same_kind(target) and not _refined(expr.type, target)):
         return expr
     if isinstance(expr, Literal) and expr.is_null:
         return null(target)
-    if expr.type != UNKNOWN and _effort(expr.type, target) is None:
+    if expr.type != UNKNOWN and _cast_cost(expr.type, target) is None:
         raise TypeMismatch(f"expected {target}, got {expr.type}", hint=f"write an explicit cast: …::{target}")
-    done = cast(expr, target)
-    return _folded(done) if isinstance(expr, Literal) else done
+    converted = cast(expr, target)
+    return _fold_cast(converted) if isinstance(expr, Literal) else converted
 
 
 def _refined(source: Type, target: Type) -> bool:
-    """Whether two types of one kind still need a cast between them: only nested ones that differ inside do."""
+    """Whether two types of one kind need a cast: only nested types that differ inside do."""
     return source.is_nested and source.arrow != target.arrow
 
 
@@ -180,34 +182,51 @@ def _from_unknown(expr: Literal, target: Type) -> Literal:
     function = REGISTRY.cast(Kind.TEXT, target.kind)
     if function is None:
         raise TypeMismatch(f"a string cannot be read as {target}")
-    return _folded(Call(function, (Literal(expr.value, TEXT),), target))
+    return _fold_cast(Call(function, (Literal(expr.value, TEXT),), target))
 
 
-def _folded(expr: Expr) -> Literal:
-    outcome = Evaluation([], 1).of(expr)[0]
-    if outcome.errors is not None and outcome.errors[0].is_valid:
-        raise BindError(outcome.errors[0].as_py())
-    return Literal(outcome.values[0], expr.type)
+def _fold_cast(expr: Expr) -> Literal:
+    """A cast of a constant as the constant it yields."""
+    if isinstance(expr, Literal):
+        return expr
+    assert isinstance(expr, Call)
+    (arg,) = expr.args
+    assert isinstance(arg, Literal)
+    values, errors = run_cast(expr.function, arg, expr.type)
+    if errors is not None and errors[0].is_valid:
+        raise BindError(errors[0].as_py(), code=ErrorCode.INVALID_LITERAL, subject=str(expr.type))
+    return Literal(values[0], expr.type)
+
+
+def run_cast(function: Function, constant: Literal, target: Type) -> Outcome:
+    """The outcome of the cast `function` for one constant that is not NULL."""
+    return function.run([spread(constant.value, 1)], target, [constant.type])
 
 
 def resolve(name: str, types: Sequence[Type]) -> tuple[Function, list[Type]]:
     """The overload of `name` for arguments of `types`, and the types that they must be cast to."""
     overloads = [f for f in REGISTRY.overloads(name) if not f.hidden]
     if not overloads:
-        raise BindError(f"function {name}({_listed(types)}) does not exist", hint=_nearest(name))
+        raise BindError(
+            f"function {name}({_type_list(types)}) does not exist",
+            code=ErrorCode.UNDEFINED_FUNCTION,
+            hint=_nearest(name),
+        )
     best: tuple[int, Function, list[Type]] | None = None
     for function in overloads:
         fit = _fit(function, types)
         if fit is not None and (best is None or fit[0] < best[0]):
             best = (fit[0], function, fit[1])
     if best is None:
-        known = "; ".join(f.signature for f in overloads[:8])
+        signatures = "; ".join(f.signature for f in overloads[:8])
         kind = "function" if name[0].isalpha() else "operator"
-        raise TypeMismatch(f"{kind} {name} does not take ({_listed(types)})", hint=f"there is: {known}")
+        raise TypeMismatch(
+            f"{kind} {name} does not take ({_type_list(types)})", hint=f"available: {signatures}"
+        )
     return best[1], best[2]
 
 
-def _listed(types: Sequence[Type]) -> str:
+def _type_list(types: Sequence[Type]) -> str:
     return ", ".join(map(str, types))
 
 
@@ -219,13 +238,13 @@ def _nearest(name: str) -> str | None:
 
 
 def _fit(function: Function, types: Sequence[Type]) -> tuple[int, list[Type]] | None:
-    """How much effort it takes to call `function` with `types`, and the types to cast to; None if it cannot be."""
+    """The cost of calling `function` with `types`, and the types to cast to; None if it is impossible."""
     params = list(function.params)
     if function.variadic and len(types) >= len(params):
         params += [params[-1]] * (len(types) - len(params))
     if len(params) != len(types):
         return None
-    bound = _bind_letters(params, types)
+    bound = _bind_variables(params, types)
     if bound is None:
         return None
     total, targets = 0, []
@@ -233,37 +252,37 @@ def _fit(function: Function, types: Sequence[Type]) -> tuple[int, list[Type]] | 
         total = _ARRAY_FROM_UNKNOWN
     for param, type_ in zip(params, types, strict=True):
         target = _target(param, type_, bound)
-        effort = None if target is None else _effort(type_, target, anything=isinstance(param, AsText))
+        cost = None if target is None else _cast_cost(type_, target, anything=isinstance(param, AsText))
         if type_ == UNKNOWN and isinstance(param, Type):
-            effort = _effort_of_unknown(param, types)
-        if target is None or effort is None:
+            cost = _unknown_cost(param, types)
+        if target is None or cost is None:
             return None
-        total += effort + (0 if isinstance(param, Type) else 1)
+        total += cost + (0 if isinstance(param, Type) else 1)
         targets.append(target)
     return total, targets
 
 
-def _effort_of_unknown(param: Type, types: Sequence[Type]) -> int:
-    """A literal is taken for what another argument is, else for text, else for anything: PostgreSQL's order.
+def _unknown_cost(param: Type, types: Sequence[Type]) -> int:
+    """The cost of an unknown literal: it prefers the type of another argument, then text, then any type.
 
-    So `payload ->> '5'` asks for a key and not for an element, and `at - '2024-01-01'` subtracts a time.
+    This is PostgreSQL's order. So `payload ->> '5'` reads a key and not an element, and `at - '2024-01-01'` subtracts a time.
     """
     if any(param.same_kind(type_) for type_ in types):
         return 0
     return _FROM_UNKNOWN if param.kind is Kind.TEXT else 2 * _FROM_UNKNOWN
 
 
-def _bind_letters(params: Sequence[Param], types: Sequence[Type]) -> dict[str, Type] | None:
-    """The one type behind each letter: the common type of all arguments that stand for it."""
-    wanted: dict[str, list[Type]] = {}
+def _bind_variables(params: Sequence[Param], types: Sequence[Type]) -> dict[str, Type] | None:
+    """The type of each type variable: the common type of all its arguments."""
+    arguments: dict[str, list[Type]] = {}
     for param, type_ in zip(params, types, strict=True):
         if isinstance(param, ArrayOf):
             if type_.element is None and type_ != UNKNOWN:
                 return None
-            wanted.setdefault(param.letter, []).append(type_.element or UNKNOWN)
+            arguments.setdefault(param.letter, []).append(type_.element or UNKNOWN)
         elif isinstance(param, AnyType) and param.letter != "any":
-            wanted.setdefault(param.letter, []).append(type_)
-    bound = {letter: common_type(found) for letter, found in wanted.items()}
+            arguments.setdefault(param.letter, []).append(type_)
+    bound = {letter: common_type(bound_types) for letter, bound_types in arguments.items()}
     return {k: v for k, v in bound.items() if v is not None} if all(bound.values()) else None
 
 
@@ -285,8 +304,8 @@ def _target(param: Param, type_: Type, bound: dict[str, Type]) -> Type | None:
             return TEXT
 
 
-def _effort(source: Type, target: Type, anything: bool = False) -> int | None:
-    """Steps of the implicit cast; None if there is none."""
+def _cast_cost(source: Type, target: Type, anything: bool = False) -> int | None:
+    """The cost of the implicit cast; None if there is none."""
     if source == UNKNOWN:
         return _FROM_UNKNOWN
     if source.same_kind(target) or (
@@ -305,12 +324,12 @@ def _effort(source: Type, target: Type, anything: bool = False) -> int | None:
 
 
 def common_type(types: Sequence[Type]) -> Type | None:
-    """The type that values of all `types` can be brought to without being asked, or None."""
-    known = [t for t in types if t != UNKNOWN]
-    if not known:
+    """The type to which values of all `types` convert implicitly, or None."""
+    typed = [t for t in types if t != UNKNOWN]
+    if not typed:
         return TEXT
-    result = known[0]
-    for type_ in known[1:]:
+    result = typed[0]
+    for type_ in typed[1:]:
         both = _common(result, type_)
         if both is None:
             return None
@@ -337,8 +356,8 @@ def _common(a: Type, b: Type) -> Type | None:
         return None if element is None else array(element)
     if a.fields and len(a.fields) == len(b.fields):
         both = [(name, _common(x, y)) for (name, x), (_, y) in zip(a.fields, b.fields, strict=True)]
-        known = [(name, type_) for name, type_ in both if type_ is not None]
-        return record(*known) if len(known) == len(both) else None
+        typed = [(name, type_) for name, type_ in both if type_ is not None]
+        return record(*typed) if len(typed) == len(both) else None
     return a if a.same_kind(b) else None
 
 
@@ -351,7 +370,7 @@ def _common_numeric(a: Type, b: Type) -> Type:
 
 
 def numeric_digits(type_: Type) -> tuple[int, int]:
-    """Digits before and after the point that a number of this type can have."""
+    """The most digits before and after the point of a number of this type."""
     if type_.kind is Kind.NUMERIC:
         assert type_.precision is not None
         assert type_.scale is not None
@@ -360,7 +379,7 @@ def numeric_digits(type_: Type) -> tuple[int, int]:
 
 
 def _common_with_now(other: Type) -> Type | None:
-    """What `mz_now()` is compared as: exactly, in the other side's own unit."""
+    """The type in which `mz_now()` is compared: exact, in the unit of the other side."""
     match other.kind:
         case Kind.TIMESTAMPTZ:
             return TIMESTAMPTZ

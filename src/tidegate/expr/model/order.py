@@ -1,11 +1,10 @@
-"""The one order relation, for evaluation, statistics, sorting and merging alike.
+"""The order relation of every type, shared by evaluation, statistics, sorting and merging.
 
-Arrow's comparison kernels follow it for most types. They do not for floats (NaN must be equal to itself and greatest; Arrow
-says NaN is neither less than, equal to nor greater than anything), for intervals, arrays and records (no kernels), nor for
-decimals of different scale. Everything that compares values goes through here, so that a bound collected by one part of
-the system means the same to all others.
+Arrow's comparison kernels follow it for most types, but not for floats (NaN must equal itself and be greatest; in Arrow it is
+neither less than, equal to nor greater than anything), intervals, arrays and records (no kernels), and decimals of different
+scale. All code that compares values calls this module, so a bound means the same everywhere.
 
-The Arrow type says all that is needed (text, jsonb and unknown share one order), so no `Type` is asked for.
+The Arrow type determines the order (text, jsonb and unknown share one), so no `Type` is needed.
 
 >>> import pyarrow as pa
 >>> less(pa.array([1.0, float("nan")]), pa.array([float("nan"), 1.0])).to_pylist()
@@ -22,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.outcome import Datum, length, raw_numbers, spread
+from tidegate.expr.model.outcome import Datum, length, raw_numbers, spread
 
 MICROS_A_DAY = 86_400_000_000
 INTERVAL_LAYOUT = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanos", "<i8")])
@@ -53,19 +52,19 @@ def less_equal(a: Datum, b: Datum) -> pa.Array:
 
 
 def smaller(a: pa.Array, b: pa.Array) -> pa.Array:
-    """Row by row the smaller one, null where either is null."""
+    """The smaller value of each row, null where either is null."""
     return pc.if_else(less_equal(a, b), a, b)
 
 
 def greater(a: pa.Array, b: pa.Array) -> pa.Array:
-    """Row by row the greater one, null where either is null."""
+    """The greater value of each row, null where either is null."""
     return pc.if_else(less_equal(a, b), b, a)
 
 
 def sign(a: Datum, b: Datum) -> np.ndarray:
     """-1, 0 or 1 as a is less than, equal to or greater than b.
 
-    Here a null is equal to a null and greater than all else: inside arrays and records that is how PostgreSQL sorts.
+    Here a null equals a null and is greater than all else, as PostgreSQL sorts inside arrays and records.
     """
     n = length(a, b)
     a, b = spread(a, n), spread(b, n)
@@ -105,7 +104,7 @@ def make_intervals(
 
 
 def interval_key(arg: Datum) -> Datum:
-    """An interval's length in microseconds with months of 30 days: what intervals are ordered by."""
+    """The sort key of intervals: their length in microseconds with months of 30 days."""
     months, days, micros = interval_parts(arg)
     key = (months * 30 + days) * MICROS_A_DAY + micros
     if isinstance(arg, pa.Scalar):
@@ -128,7 +127,7 @@ def _compare(a: Datum, b: Datum, kernel: Any, by_sign: Callable[[np.ndarray], np
 
 
 def align(a: Datum, b: Datum) -> tuple[Datum, Datum]:
-    """Two decimals brought to a common scale, in 256 bits where 128 could not hold both."""
+    """Two decimals at a common scale, in 256 bits where 128 cannot hold both."""
     if a.type == b.type:
         return a, b
     scale = max(a.type.scale, b.type.scale)
@@ -145,7 +144,7 @@ def _float_less(a: Datum, b: Datum) -> pa.Array:
 
 
 def _has_nan(a: Datum) -> bool:
-    """Whether a NaN is there, or stands where the array is null; for numpy it is the greatest number, as for us."""
+    """Whether the buffer holds a NaN, possibly under a null. In numpy NaN is greatest, as here."""
     if isinstance(a, pa.Scalar):
         return bool(a.is_valid and math.isnan(a.as_py()))
     return len(a) > 0 and bool(np.isnan(raw_numbers(a).max()))
@@ -165,7 +164,7 @@ def _sign_of_records(a: pa.Array, b: pa.Array) -> np.ndarray:
 
 
 def _sign_of_lists(a: pa.Array, b: pa.Array) -> np.ndarray:
-    """The first pair of elements that differs decides; without one, the shorter list is less."""
+    """The sign of the first pair of elements that differ; without one, the shorter list is less."""
     size_a = pc.fill_null(pc.list_value_length(a), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     size_b = pc.fill_null(pc.list_value_length(b), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     common = np.minimum(size_a, size_b)
@@ -183,6 +182,6 @@ def _sign_of_lists(a: pa.Array, b: pa.Array) -> np.ndarray:
 
 
 def _starts(sizes: np.ndarray) -> np.ndarray:
-    # `flatten` leaves out what null lists hold, so positions are counted anew from the sizes.
+    # `flatten` omits the elements of null lists, so positions are computed from the sizes.
     starts: np.ndarray = np.cumsum(sizes) - sizes
     return starts

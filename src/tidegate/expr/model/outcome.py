@@ -1,9 +1,9 @@
-"""What evaluation gives: values, and errors that are values too.
+"""Outcomes of evaluation: values, and errors that are values too.
 
-An `Outcome` holds one entry for each row. `errors` is None while no row has failed (the usual case, which costs nothing);
-else it is a string array, null where the row is fine and the message where it failed. Where there is an error the value is
-null. Because a failed row is data and not an exception, rows that a filter drops may fail without harm, AND and OR are
-commutative, and CASE is lazy simply by ignoring the errors of branches it did not take.
+An `Outcome` has one entry for each row. `errors` is None while no row has failed (the usual case, which costs nothing); else it
+is a string array with the message of each failed row and null elsewhere. Where there is an error the value is null. A failed row
+is data and not an exception, so rows that a filter drops may fail without harm, AND and OR are commutative, and CASE is lazy
+simply by ignoring the errors of branches that were not taken.
 
 >>> import pyarrow as pa
 >>> failing(pa.array([False, True]), "division by zero").to_pylist()
@@ -19,21 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Datum: TypeAlias = pa.Array | pa.Scalar
-"""What a kernel takes: an array, or a scalar that stands for an array of equal values. One argument at least is an array."""
+"""An argument of a kernel: an array, or a scalar for an array of equal values. At least one argument is an array."""
 
 Errors: TypeAlias = pa.Array | None
-"""A string array with the message of each failed row and null elsewhere, or None when none failed."""
+"""A string array with the message of each failed row and null elsewhere, or None if no row failed."""
 
 
 class Outcome(NamedTuple):
-    """Values of a batch of rows, and the messages of those that failed."""
+    """The values of a batch of rows, and the messages of rows that failed."""
 
     values: pa.Array
     errors: Errors = None
 
 
 def failing(mask: pa.Array | np.ndarray, message: str | pa.Array) -> Errors:
-    """Errors with `message` (one for all, or one a row) where `mask` is true; None if it is true nowhere."""
+    """Errors with `message` (one, or one per row) where `mask` is true; None if it is true nowhere."""
     where = mask if isinstance(mask, pa.Array) else pa.array(mask)
     if not pc.any(where, min_count=0).as_py():
         return None
@@ -41,14 +41,14 @@ def failing(mask: pa.Array | np.ndarray, message: str | pa.Array) -> Errors:
 
 
 def with_errors(values: pa.Array, errors: Errors) -> Outcome:
-    """An outcome that keeps the invariant: null where there is an error."""
+    """An outcome whose values are null where there is an error."""
     if errors is None or errors.null_count == len(errors):
         return Outcome(values)
     return Outcome(pc.if_else(errors.is_null(), values, pa.scalar(None, values.type)), errors)
 
 
 def first_error(*errors: Errors) -> Errors:
-    """Row by row the smallest of the messages, so that which error is reported does not depend on any order."""
+    """The smallest message of each row, so that the reported error does not depend on evaluation order."""
     present = [e for e in errors if e is not None]
     if len(present) < 2:
         return present[0] if present else None
@@ -59,12 +59,12 @@ def only_where(errors: Errors, mask: pa.Array) -> Errors:
     """`errors` of the rows where `mask` is true."""
     if errors is None:
         return None
-    kept = pc.if_else(pc.fill_null(mask, False), errors, pa.scalar(None, pa.string()))
-    return None if kept.null_count == len(kept) else kept
+    remaining = pc.if_else(pc.fill_null(mask, False), errors, pa.scalar(None, pa.string()))
+    return None if remaining.null_count == len(remaining) else remaining
 
 
 def length(*args: Datum) -> int:
-    """How many rows a kernel's arguments have."""
+    """The number of rows of a kernel's arguments."""
     return next(len(arg) for arg in args if isinstance(arg, pa.Array))
 
 
@@ -78,7 +78,7 @@ def spread(arg: Datum, n: int) -> pa.Array:
 def to_numpy(arg: Datum, fill: object = 0) -> np.ndarray:
     """Values of a primitive Arrow datum as numpy (0-d for a scalar), nulls replaced by `fill`.
 
-    Temporal types come as their integers. Put the nulls back with `from_numpy`.
+    Temporal types become integers. `from_numpy` restores the nulls.
     """
     if isinstance(arg, pa.Scalar):
         value = integers(pa.array([arg.as_py()], arg.type) if arg.is_valid else pa.nulls(1, arg.type))
@@ -89,15 +89,23 @@ def to_numpy(arg: Datum, fill: object = 0) -> np.ndarray:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
+def to_bools(array: pa.Array) -> np.ndarray:
+    """An Arrow boolean array as numpy, null taken as False."""
+    if array.null_count:
+        array = pc.fill_null(array, False)
+    result: np.ndarray = array.to_numpy(zero_copy_only=False)
+    return result
+
+
 def integers(array: pa.Array) -> pa.Array:
-    """A temporal array as the integers it is made of; others as they are."""
+    """A temporal array viewed as integers; other arrays unchanged."""
     if pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
         return array.view(pa.int64())
     return array.view(pa.int32()) if pa.types.is_date32(array.type) else array
 
 
 def validity(*args: Datum) -> pa.Array | None:
-    """True where no argument is null; None when none is null anywhere."""
+    """True where no argument is null; None if nothing is null."""
     valid: pa.Array | None = None
     for arg in args:
         if isinstance(arg, pa.Scalar):
@@ -109,19 +117,24 @@ def validity(*args: Datum) -> pa.Array | None:
     return valid
 
 
+def null_where_any(array: pa.Array, *args: Datum) -> pa.Array:
+    """`array` with nulls where any of `args` is null."""
+    valid = validity(*args)
+    return array if valid is None else pc.if_else(valid, array, pa.scalar(None, array.type))
+
+
 def from_numpy(values: np.ndarray, type_: pa.DataType, *args: Datum) -> pa.Array:
-    """A result of `type_` from numpy values (integers for temporal types), null where any of `args` is null."""
+    """An array of `type_` from numpy values or integers for times; null where any of `args` is null."""
     if pa.types.is_temporal(type_):
         width = pa.int32() if pa.types.is_date32(type_) else pa.int64()
         array = pa.array(np.ascontiguousarray(values), width).view(type_)
     else:
         array = pa.array(np.ascontiguousarray(values), type_)
-    valid = validity(*args) if args else None
-    return array if valid is None else pc.if_else(valid, array, pa.scalar(None, type_))
+    return null_where_any(array, *args)
 
 
 def raw_bytes(array: pa.Array) -> np.ndarray:
-    """All bytes of a text or binary array, one after the other, in place; where it is null there may be more."""
+    """The bytes of a text or binary array without a copy; nulls may contribute bytes too."""
     _, offsets, data = array.buffers()
     if offsets is None or data is None or not len(array):
         return np.zeros(0, np.uint8)
@@ -130,7 +143,7 @@ def raw_bytes(array: pa.Array) -> np.ndarray:
 
 
 def raw_numbers(array: pa.Array) -> np.ndarray:
-    """The values of a fixed-width number or time array in place; where it is null they are anything."""
+    """The values of a fixed-width array without a copy; undefined where it is null."""
     width = integers(array.slice(0, 0)).type.to_pandas_dtype()
     values = array.buffers()[1]
     if values is None:

@@ -1,11 +1,11 @@
-"""The printed form of expressions: SQL that reads back as the same tree, in EXPLAIN, in messages, in golden files.
+"""Prints expressions as SQL that parses back to the same tree.
 
     show(expr)                  created_at + '30 days' >= mz_now()
     show(expr, names=False)     #1 + '30 days' >= mz_now()
 
-As little as possible is written: parentheses only where PostgreSQL's binding powers need them, and types of constants and implicit
-casts only where the same call would not come about without them. That is not guessed: the shorter call is built by the same
-`build.call` that SQL uses, and taken if it equals the one to be shown.
+EXPLAIN, messages and golden files use it. The text is as short as possible: parentheses only where PostgreSQL's precedence needs
+them, and types of constants and casts only where the call would resolve differently without them. To find out, the shorter call
+is built by the same `build.call` that SQL uses, and printed if it equals the original.
 
 | tree | shorter call | the same? | shown |
 |---|---|---|---|
@@ -13,9 +13,8 @@ casts only where the same call would not come about without them. That is not gu
 | `=(int4::int8, int8)` | `small = big` | yes | `small = big` |
 | `=(text::int8, int8)` | `word = big` | refused | `word::int8 = big` |
 
-For people, lists of more than `LISTED` constants are cut with a count of the rest, and an expression at `LIMIT` characters (a
-common subexpression that is used twice on each of 30 levels would print as a billion copies of itself). `whole=True`
-prints everything.
+Lists of more than `MAX_LIST_ITEMS` constants are cut with a count of the rest, and expressions at `MAX_LENGTH` characters (a common
+subexpression used twice on each of 30 levels would print as a billion copies of itself). `whole=True` prints everything.
 """
 
 from __future__ import annotations
@@ -28,18 +27,17 @@ from typing import assert_never
 import pyarrow as pa
 
 from tidegate.errors import TidegateError, shorten
-from tidegate.expr import build
-from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.tree import Call, Column, Expr, Literal, Now, walk
-from tidegate.expr.types import FLOAT8, INT4, INT8, MAX_PRECISION, TEXT, UNKNOWN, Kind, Type, numeric
+from tidegate.expr.model import build
+from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.tree import Call, Column, Expr, Literal, Now, walk
+from tidegate.expr.model.types import FLOAT8, INT4, INT8, MAX_PRECISION, TEXT, UNKNOWN, Kind, Type, numeric
 from tidegate.text import identifier
 
-LISTED, LIMIT, CONSTANT = 20, 2_000, 80
-"""For people: constants of a list, characters of an expression, characters of a constant."""
+MAX_LIST_ITEMS, MAX_LENGTH, MAX_CONSTANT_LENGTH = 20, 2_000, 80
+"""Limits of printed text: constants in a list, characters of an expression, characters of a constant."""
 
 OR, AND, NOT, IS, COMPARISON, MEMBERSHIP, OTHER, SUM, PRODUCT, POWER, ZONE, MINUS, CAST, ATOM = range(1, 15)
-"""How tightly an operator binds, the loosest first."""
+"""Operator precedence, from the lowest."""
 
 _POWERS = {
     **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), COMPARISON),
@@ -51,16 +49,16 @@ _TESTS = {"is null": "NULL", "is true": "TRUE", "is false": "FALSE"}
 _LIKES = {"like": "LIKE", "ilike": "ILIKE"}
 
 Shown = tuple[str, int]
-"""A text, and the power of its outermost operator."""
+"""A text, and the precedence of its outermost operator."""
 
 
 def show(expr: Expr, names: Sequence[str] | bool | None = None, *, whole: bool = False) -> str:
-    """`expr` on one line, with the names its columns carry, or those given, or none (False: `#0`, `#1`)."""
+    """`expr` on one line, with its own column names, those of `names`, or none (False: `#0`, `#1`)."""
     return _Printer(names, whole).show(expr)[0]
 
 
 def show_value(value: pa.Scalar, type_: Type) -> str:
-    """A constant as SQL writes it where its type is known: 42, 'abc', '2024-01-31 00:00:00+00', NULL."""
+    """A constant as SQL without its type: 42, 'abc', '2024-01-31 00:00:00+00', NULL."""
     if not value.is_valid:
         return "NULL"
     if type_.kind is Kind.BOOL:
@@ -76,9 +74,9 @@ def text_of(value: pa.Scalar, type_: Type) -> str:
         return str(value.as_py())
     function = REGISTRY.cast(type_.kind, Kind.TEXT) if type_.kind not in (Kind.TEXT, Kind.UNKNOWN) else None
     if function is not None:
-        (outcome,) = Evaluation([], 1).of(Call(function, (Literal(value, type_),), TEXT))
-        if outcome.values[0].is_valid:
-            return str(outcome.values[0].as_py())
+        values, errors = build.run_cast(function, Literal(value, type_), TEXT)
+        if errors is None and values[0].is_valid:
+            return str(values[0].as_py())
     return str(value.as_py())
 
 
@@ -87,7 +85,7 @@ def _quote(text: str) -> str:
 
 
 class _Printer:
-    """Texts of all nodes of one expression, made from the leaves up."""
+    """The texts of all nodes of one expression, from the leaves up."""
 
     def __init__(self, names: Sequence[str] | bool | None, whole: bool) -> None:
         self.names = names
@@ -98,7 +96,7 @@ class _Printer:
         for node in walk(expr):
             if node not in self.shown:
                 text, power = self._node(node)
-                self.shown[node] = (text if self.whole else shorten(text, LIMIT)), power
+                self.shown[node] = (text if self.whole else shorten(text, MAX_LENGTH)), power
         return self.shown[expr]
 
     def _node(self, node: Expr) -> Shown:
@@ -123,7 +121,7 @@ class _Printer:
         return identifier(name) if name else f"#{node.index}"
 
     def _argument(self, arg: Expr) -> Shown:
-        """An argument; a constant in it is bare, or has its type, as `_plain_args` left it."""
+        """An argument; `_plain_args` has decided whether a constant has its type."""
         if isinstance(arg, Literal) and arg.type.kind is Kind.TEXT:
             return (
                 f"{self._cut(_quote(str(arg.value.as_py())))}::{arg.type}"
@@ -134,12 +132,12 @@ class _Printer:
         return self.show(arg)
 
     def _literal(self, node: Literal) -> Shown:
-        """A constant that stands for itself: with its type, unless that is the one SQL would give it."""
+        """A constant with its type, unless SQL would infer that type."""
         if node.is_null:
             return ("NULL", ATOM) if node.type == UNKNOWN else (f"NULL::{node.type}", CAST)
         value = node.value
-        if node.type.kind is Kind.ARRAY and not self.whole and len(value.values) > LISTED:
-            value = pa.ListArray.from_arrays([0, LISTED], value.values[:LISTED])[0]
+        if node.type.kind is Kind.ARRAY and not self.whole and len(value.values) > MAX_LIST_ITEMS:
+            value = pa.ListArray.from_arrays([0, MAX_LIST_ITEMS], value.values[:MAX_LIST_ITEMS])[0]
         text = self._cut(show_value(value, node.type))
         if value is not node.value:
             text = text.removesuffix("}'") + "…'"
@@ -152,7 +150,9 @@ class _Printer:
         return f"{text}::{node.type}", CAST
 
     def _cut(self, text: str) -> str:
-        return text if self.whole or len(text) <= CONSTANT else text[: CONSTANT - 2] + "…'"
+        return (
+            text if self.whole or len(text) <= MAX_CONSTANT_LENGTH else text[: MAX_CONSTANT_LENGTH - 2] + "…'"
+        )
 
     def _call(self, node: Call, args: list[Shown]) -> Shown:
         name = node.function.name
@@ -170,15 +170,19 @@ class _Printer:
         return f"{name}({', '.join(text for text, _ in args)})", ATOM
 
     def members(self, x: Expr, values: pa.Scalar, type_: Type) -> str:
-        """The constants of an IN list, without their type if they would all get it by themselves."""
+        """The constants of an IN list, without their type if SQL infers it for all of them."""
         items = values.values
-        shown = items if self.whole else items[:LISTED]
+        shown = items if self.whole else items[:MAX_LIST_ITEMS]
         literals = [Literal(item, type_) for item in shown]
-        texts = [self._literal(one)[0] for one in literals]
+        texts = [self._literal(literal)[0] for literal in literals]
         for pick in (0, -1):
-            plain = [(_plainer(one) or [one])[pick] for one in literals]
-            if build.common_type([x.type, *{one.type: None for one in plain}]) == type_:
-                texts = [show_value(one.value, one.type) for one in plain if isinstance(one, Literal)]
+            plain = [(_shorter_forms(literal) or [literal])[pick] for literal in literals]
+            if build.common_type([x.type, *{literal.type: None for literal in plain}]) == type_:
+                texts = [
+                    show_value(literal.value, literal.type)
+                    for literal in plain
+                    if isinstance(literal, Literal)
+                ]
                 break
         if len(items) > len(shown):
             texts.append(f"… {len(items) - len(shown):,} more")
@@ -186,15 +190,15 @@ class _Printer:
 
 
 def _tight(shown: Shown, power: int) -> str:
-    """The text, in parentheses if its operator binds less tightly than asked for."""
+    """The text, in parentheses if its precedence is below `power`."""
     return shown[0] if shown[1] >= power else f"({shown[0]})"
 
 
-# ---------------------------------------------------------------- what may be left out
+# ---------------------------------------------------------------- shorter arguments
 
 
 def natural(literal: Literal) -> Literal:
-    """The constant that SQL makes of this one's bare text: a number as short as it is, else a string of unknown type."""
+    """The constant that SQL reads from the bare text: a number of minimal type, or an unknown string."""
     if literal.is_null or literal.type.kind is Kind.BOOL:
         return literal
     if not literal.type.is_number:
@@ -215,8 +219,8 @@ def natural(literal: Literal) -> Literal:
     return build.literal(value, numeric(max(1, len(whole.lstrip("0") + scale)), len(scale)))
 
 
-def _plainer(arg: Expr) -> list[Expr]:
-    """What SQL may turn into `arg` when it stands as an argument, the shortest first."""
+def _shorter_forms(arg: Expr) -> list[Expr]:
+    """Shorter forms that SQL may convert to `arg` as an argument, the shortest first."""
     if isinstance(arg, Call):
         implicit = (
             arg.function.name == "cast"
@@ -228,7 +232,7 @@ def _plainer(arg: Expr) -> list[Expr]:
         return []
     if arg.is_null:
         return [build.null()]
-    if arg.type.kind is Kind.ARRAY and len(arg.value.values) > LISTED:
+    if arg.type.kind is Kind.ARRAY and len(arg.value.values) > MAX_LIST_ITEMS:
         return []
     plain = natural(arg)
     value = plain.value.as_py()
@@ -240,30 +244,30 @@ def _plainer(arg: Expr) -> list[Expr]:
 
 
 def _plain_args(call: Call) -> list[Expr]:
-    """The arguments without the casts and types that the call would get by itself."""
+    """The arguments without casts and types that the call adds implicitly."""
     args = list(call.args)
     if call.function.name in ("cast", "field", "in", "and", "or", "not"):
         return args
     if call.function.name == "join_all":
         return [natural(arg) if isinstance(arg, Literal) and not arg.is_null else arg for arg in args]
-    choices = [_plainer(arg) for arg in args]
+    choices = [_shorter_forms(arg) for arg in args]
     for pick in range(max(map(len, choices), default=0)):
         trial = [
             choice[min(pick, len(choice) - 1)] if choice else arg
             for choice, arg in zip(choices, args, strict=True)
         ]
-        if _rebuilt(call, trial) == call:
+        if _rebuild(call, trial) == call:
             return trial
     for i, choice in enumerate(choices):
         for shorter in choice:
             trial = [*args[:i], shorter, *args[i + 1 :]]
-            if _rebuilt(call, trial) == call:
+            if _rebuild(call, trial) == call:
                 args = trial
                 break
     return args
 
 
-def _rebuilt(call: Call, args: list[Expr]) -> Expr | None:
+def _rebuild(call: Call, args: list[Expr]) -> Expr | None:
     try:
         if call.function.name == "case":
             return build.case(list(zip(args[:-1:2], args[1:-1:2], strict=True)), args[-1])
@@ -272,7 +276,7 @@ def _rebuilt(call: Call, args: list[Expr]) -> Expr | None:
         return None
 
 
-# ---------------------------------------------------------------- forms of their own
+# ---------------------------------------------------------------- special syntax
 
 
 def _junction(word: str, power: int) -> Callable[[_Printer, Call, list[Shown]], Shown]:
@@ -280,7 +284,7 @@ def _junction(word: str, power: int) -> Callable[[_Printer, Call, list[Shown]], 
 
 
 def _not(printer: _Printer, node: Call, args: list[Shown]) -> Shown:
-    """NOT, written inside the tests that have a place for it."""
+    """NOT, inside the predicates that have a negated form."""
     inner = node.args[0]
     if isinstance(inner, Call):
         for word, power in (
@@ -384,4 +388,4 @@ _FORMS: dict[str, Callable[[_Printer, Call, list[Shown]], Shown]] = {
     "extract": _extract,
     "timezone": _zone,
 }
-"""How functions with a syntax of their own are written; all others are operators or `name(…)`."""
+"""Printers of functions with special syntax; all others are operators or `name(…)`."""

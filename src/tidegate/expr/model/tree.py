@@ -1,51 +1,47 @@
 """Scalar expressions: a closed union of four frozen nodes.
 
 `Column` reads a column of the row by position, `Literal` is a constant, `Now` is `mz_now()`, and `Call` applies a declared
-function. All that differs from function to function (kernel, trend, errors, printed form) stands in its declaration
-(`function.py`); so the tree stays this small, and everything that walks it is one `match`.
+function. Everything specific to a function (kernel, trend, errors, printed form) is in its declaration (`function.py`), so
+the tree stays this small, and code that walks it is one `match`.
 
 AND and OR are calls with any number of arguments, CASE is the call `case(c1, v1, c2, v2, …, else)`, and `x IN (…)` of
 constants is one call with one array literal: ten thousand alternatives do not make a deep tree.
 
-Nodes are compared by value, and their hash is computed once when they are made, so common subexpressions are found with
-a dictionary.
+Nodes are compared by value, and their hash is computed once, so a dictionary finds common subexpressions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import pyarrow as pa
 
-from tidegate.config import Config
+from tidegate.config import MAX_NESTING
 from tidegate.errors import LimitError
-from tidegate.expr.types import BOOL, MZ_TIMESTAMP, Type
+from tidegate.expr.model.types import BOOL, MZ_TIMESTAMP, Type
 
 if TYPE_CHECKING:
-    from tidegate.expr.function import Function
-
-MAX_NESTING = Config().max_nesting
+    from tidegate.expr.model.function import Function
 
 
 @dataclass(frozen=True)
 class Column:
-    """Column `index` of the row; the name is only for people, and does not take part in equality."""
+    """Column `index` of the row; the name is for display and does not take part in equality."""
 
     index: int
     type: Type
     name: str = field(default="", compare=False)
 
     def __hash__(self) -> int:
-        return (
-            self.index
-        )  # plans walk their columns again and again: what dataclasses make up takes ten times as long
+        # Plans hash their columns often, and the hash that dataclasses generate takes ten times as long.
+        return self.index
 
     @property
     def depth(self) -> int:
-        """Levels below and with this node."""
+        """The number of levels, this node included."""
         return 1
 
 
@@ -57,8 +53,8 @@ class Literal:
     type: Type
 
     def __eq__(self, other: object) -> bool:
-        # Arrow holds NaN unequal to itself and 0.0 equal to -0.0, inside arrays too; a constant is the same constant
-        # only bit by bit, and what holds a float is told apart by its text.
+        # In Arrow NaN differs from itself and 0.0 equals -0.0, inside arrays too. Constants are equal only bit by bit, so
+        # constants that hold floats are compared by their text.
         if not isinstance(other, Literal) or self.type != other.type:
             return False
         if self.type.is_float or (self.type.is_nested and not self.type.identity_is_equality):
@@ -73,7 +69,7 @@ class Literal:
         return hash((self.type, str(self.value) if self.type.is_float else self.value))
 
     def __reduce__(self) -> tuple[Callable[..., Literal], tuple[pa.Array, Type]]:
-        return _one, (pa.repeat(self.value, 1), self.type)  # Arrow's scalars of intervals cannot be pickled
+        return _literal_of, (pa.repeat(self.value, 1), self.type)  # Arrow cannot pickle interval scalars
 
     @property
     def is_null(self) -> bool:
@@ -82,11 +78,11 @@ class Literal:
 
     @property
     def depth(self) -> int:
-        """Levels below and with this node."""
+        """The number of levels, this node included."""
         return 1
 
 
-def _one(values: pa.Array, type_: Type) -> Literal:
+def _literal_of(values: pa.Array, type_: Type) -> Literal:
     return Literal(values[0], type_)
 
 
@@ -101,13 +97,13 @@ class Now:
 
     @property
     def depth(self) -> int:
-        """Levels below and with this node."""
+        """The number of levels, this node included."""
         return 1
 
 
 @dataclass(frozen=True)
 class Call:
-    """A declared function applied to arguments; `type` is its result type for these arguments."""
+    """A declared function applied to arguments; `type` is the type of the result."""
 
     function: Function
     args: tuple[Expr, ...]
@@ -120,7 +116,7 @@ class Call:
         if depth > MAX_NESTING:
             raise LimitError(
                 f"the expression is nested more than {MAX_NESTING} levels deep",
-                hint="long chains of AND, OR and IN are flat and may be long; others must be split",
+                hint="split the expression; chains of AND, OR and IN do not nest, however long",
             )
         object.__setattr__(self, "depth", depth)
         object.__setattr__(self, "_hash", hash((id(self.function), self.args, self.type)))
@@ -130,56 +126,56 @@ class Call:
 
     @cached_property
     def columns(self) -> frozenset[int]:
-        """The columns that it reads."""
+        """The columns that the call reads."""
         return frozenset(node.index for node in walk(self) if isinstance(node, Column))
 
     def __reduce__(self) -> tuple[Callable[..., Expr], tuple[list[_Flat]]]:
-        # Without the hash, which is this process's own; and flat, since pickling recurses thrice a level.
+        # Without the hash, which is specific to this process; and flat, since pickle recurses three times per level.
         place: dict[Expr, int] = {}
         flat: list[_Flat] = []
         for node in walk(self):
             place[node] = len(flat)
-            given = [place[arg] for arg in children(node)]
-            flat.append((node.function, given, node.type) if isinstance(node, Call) else node)
-        return _unflattened, (flat,)
+            args = [place[arg] for arg in children(node)]
+            flat.append((node.function, args, node.type) if isinstance(node, Call) else node)
+        return _unflatten, (flat,)
 
     def __eq__(self, other: object) -> bool:
         if self is other or not isinstance(other, Call) or self._hash != other._hash:
             return self is other
-        # Not by recursion, which for two deep trees is deeper than Python goes; and no pair twice, as subtrees are shared.
+        # Iterative, since two deep trees exceed Python's recursion limit. No pair is compared twice, as subtrees are shared.
         seen: set[tuple[int, int]] = set()
-        open_: list[tuple[Expr, Expr]] = [(self, other)]
-        while open_:
-            one, two = open_.pop()
-            if one is two or (id(one), id(two)) in seen:
+        pairs: list[tuple[Expr, Expr]] = [(self, other)]
+        while pairs:
+            left, right = pairs.pop()
+            if left is right or (id(left), id(right)) in seen:
                 continue
-            seen.add((id(one), id(two)))
-            if not isinstance(one, Call) or not isinstance(two, Call):
-                if one != two:
+            seen.add((id(left), id(right)))
+            if not isinstance(left, Call) or not isinstance(right, Call):
+                if left != right:
                     return False
                 continue
-            if one._hash != two._hash or one.function is not two.function or one.type != two.type:
+            if left._hash != right._hash or left.function is not right.function or left.type != right.type:
                 return False
-            if len(one.args) != len(two.args):
+            if len(left.args) != len(right.args):
                 return False
-            open_.extend(zip(one.args, two.args, strict=True))
+            pairs.extend(zip(left.args, right.args, strict=True))
         return True
 
 
 Expr: TypeAlias = Column | Literal | Now | Call
 _Flat: TypeAlias = "Column | Literal | Now | tuple[Function, list[int], Type]"
-"""A node as it is pickled: its arguments by their places among the nodes before it."""
+"""A node as pickled: arguments are positions among the nodes before it."""
 
 
-def _unflattened(flat: list[_Flat]) -> Expr:
-    made: list[Expr] = []
+def _unflatten(flat: list[_Flat]) -> Expr:
+    nodes: list[Expr] = []
     for node in flat:
         if isinstance(node, tuple):
             function, args, type_ = node
-            made.append(Call(function, tuple(made[arg] for arg in args), type_))
+            nodes.append(Call(function, tuple(nodes[arg] for arg in args), type_))
         else:
-            made.append(node)
-    return made[-1]
+            nodes.append(node)
+    return nodes[-1]
 
 
 TRUE = Literal(pa.scalar(True), BOOL)
@@ -191,20 +187,20 @@ def children(expr: Expr) -> tuple[Expr, ...]:
     return expr.args if isinstance(expr, Call) else ()
 
 
-def walk(*exprs: Expr, below: Callable[[Expr], tuple[Expr, ...]] = children) -> Iterator[Expr]:
-    """Every distinct node below and with `exprs`, arguments before the calls that use them."""
-    seen: set[Expr] = set()
+def walk(*exprs: Expr, below: Callable[[Expr], tuple[Expr, ...]] = children) -> list[Expr]:
+    """Every distinct node of `exprs`, arguments before the calls that use them."""
+    nodes: dict[Expr, None] = {}
     stack: list[tuple[Expr, bool]] = [(expr, False) for expr in reversed(exprs)]
     while stack:
         expr, ready = stack.pop()
-        if expr in seen:
+        if expr in nodes:
             continue
         if ready or not isinstance(expr, Call):
-            seen.add(expr)
-            yield expr
+            nodes[expr] = None
         else:
             stack.append((expr, True))
             stack.extend((arg, False) for arg in reversed(below(expr)))
+    return list(nodes)
 
 
 def support(*exprs: Expr) -> frozenset[int]:
@@ -215,27 +211,27 @@ def support(*exprs: Expr) -> frozenset[int]:
     return frozenset(plain.union(*(expr.columns for expr in exprs if isinstance(expr, Call))))
 
 
-def has_now(expr: Expr) -> bool:
-    """Whether `mz_now()` stands anywhere in `expr`."""
-    return any(isinstance(node, Now) for node in walk(expr))
+def has_now(*exprs: Expr) -> bool:
+    """Whether `mz_now()` occurs in `exprs`."""
+    return any(isinstance(node, Now) for node in walk(*exprs))
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """`expr` with `change` applied to every node, arguments first; equal nodes are changed once."""
     if not isinstance(expr, Call):
         return change(expr)
-    done: dict[Expr, Expr] = {}
+    changed: dict[Expr, Expr] = {}
     for node in walk(expr):
         match node:
             case Call(function, args, type_):
-                new = tuple(done[arg] for arg in args)
-                same = all(a is b for a, b in zip(new, args, strict=True))
-                done[node] = change(node if same else Call(function, new, type_))
+                new_args = tuple(changed[arg] for arg in args)
+                same = all(a is b for a, b in zip(new_args, args, strict=True))
+                changed[node] = change(node if same else Call(function, new_args, type_))
             case Column() | Literal() | Now():
-                done[node] = change(node)
+                changed[node] = change(node)
             case _:
                 assert_never(node)
-    return done[expr]
+    return changed[expr]
 
 
 def permute(expr: Expr, positions: Sequence[int] | dict[int, int]) -> Expr:

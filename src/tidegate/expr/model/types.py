@@ -1,7 +1,7 @@
-"""The scalar types: each says once how it is spelled in SQL, kept in Arrow, named in Spark, and ordered.
+"""The scalar types: their SQL names, Arrow and Spark forms, and order.
 
-The model is small: a `Type` is a kind and what refines it (a numeric's precision and scale, an array's element, a record's
-fields). Two types of the same kind share their functions; the refinement only matters to casts and to Arrow.
+A `Type` is a kind and its refinement (a numeric's precision and scale, an array's element, a record's fields). Two types of the
+same kind share their functions; the refinement only matters to casts and to Arrow.
 
 | kind | SQL | Arrow | order |
 |---|---|---|---|
@@ -34,7 +34,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from tidegate.errors import BindError
+from tidegate.errors import BindError, ErrorCode
 from tidegate.text import identifier
 
 MAX_PRECISION = 38
@@ -42,7 +42,7 @@ DEFAULT_SCALE = 18
 
 
 class Kind(StrEnum):
-    """What a type is, before its refinements; the value is the short SQL name."""
+    """A type without its refinement; the value is the short SQL name."""
 
     UNKNOWN = "unknown"
     BOOL = "bool"
@@ -68,22 +68,22 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Type:
-    """A scalar type. Compare with `==`; ask `same_kind` when refinements do not matter."""
+    """A scalar type. Compare with `==`, or with `same_kind` where refinements do not matter."""
 
     kind: Kind
     precision: int | None = None
-    """numeric: digits in all."""
+    """numeric: total digits."""
     scale: int | None = None
     """numeric: digits after the point."""
     length: int | None = None
-    """text: the n of varchar(n). A cast cuts to it, an assignment refuses what is longer (`shard/batch.py`)."""
+    """text: the n of varchar(n). A cast truncates to it, an assignment rejects longer text (`storage/part/conform.py`)."""
     element: Type | None = None
     """array: the type of its elements."""
     fields: tuple[tuple[str, Type], ...] = field(default=())
     """record: names and types, in order."""
 
     def __hash__(self) -> int:
-        # Every expression is hashed with its type. There is one object for each kind; types that differ elsewhere may collide.
+        # Every expression is hashed with its type, so this must be fast. Types of one kind may collide.
         return id(self.kind)
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class Type:
 
     @cached_property
     def arrow(self) -> pa.DataType:
-        """The Arrow type that values of this type are kept in."""
+        """The Arrow type of the values."""
         match self.kind:
             case Kind.NUMERIC:
                 return pa.decimal128(self.precision, self.scale)
@@ -130,7 +130,7 @@ class Type:
 
     @cached_property
     def without_lengths(self) -> Type:
-        """The same type with text in place of varchar(n), inside of arrays and records too."""
+        """This type with text in place of varchar(n), inside arrays and records too."""
         match self.kind:
             case Kind.TEXT if self.length is not None:
                 return TEXT
@@ -142,7 +142,7 @@ class Type:
                 return self
 
     def same_kind(self, other: Type) -> bool:
-        """Whether both share their functions: same kind, and for arrays and records the same inside."""
+        """Whether both share their functions: the same kind, inside arrays and records too."""
         if self.kind is not other.kind:
             return False
         if self.kind is Kind.ARRAY:
@@ -167,7 +167,7 @@ class Type:
 
     @property
     def is_number(self) -> bool:
-        """Any type that arithmetic is about."""
+        """An integer, float or numeric type."""
         return self.is_integer or self.is_float or self.kind is Kind.NUMERIC
 
     @property
@@ -177,10 +177,10 @@ class Type:
 
     @property
     def identity_is_equality(self) -> bool:
-        """Whether values that are equal cannot be told apart by any function.
+        """Whether no function can distinguish values that are equal.
 
-        Not so for floats (0.0 = -0.0, but their texts differ), intervals (30 days = 1 month, but they move a date
-        differently) and what holds them.
+        False for floats (0.0 = -0.0, but their texts differ), intervals (30 days = 1 month, but they move a date
+        differently), and arrays and records that hold them.
         """
         match self.kind:
             case Kind.FLOAT4 | Kind.FLOAT8 | Kind.INTERVAL:
@@ -235,7 +235,7 @@ _SPARK: dict[Kind, str] = {
 }
 
 UNKNOWN = Type(Kind.UNKNOWN)
-"""A string literal or NULL that has not met an operator yet; it takes the type that the operator wants."""
+"""A string literal or NULL whose type its operator decides."""
 BOOL = Type(Kind.BOOL)
 INT2 = Type(Kind.INT2)
 INT4 = Type(Kind.INT4)
@@ -264,7 +264,7 @@ SCALARS = (
 
 
 def numeric(precision: int, scale: int) -> Type:
-    """A numeric of so many digits, `scale` of them after the point; scale is held within 0..precision."""
+    """A numeric of `precision` digits, `scale` of them after the point; both are clipped to their limits."""
     precision = min(precision, MAX_PRECISION)
     return Type(Kind.NUMERIC, precision=precision, scale=max(0, min(scale, precision)))
 
@@ -309,21 +309,25 @@ _SPELLING = re.compile(r"^([a-z_][a-z0-9_ ]*?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*
 def parse_type(text: str) -> Type:
     """The type that SQL text names: `int8`, `numeric(10, 2)`, `varchar(20)`, `int8[]`.
 
-    Records (`row(x int8, y text)`) are read by the grammar, which has tokens; this reads what stands in a catalog.
+    Records (`row(x int8, y text)`) are read by the SQL grammar; this function reads types from the catalog.
     """
-    found = _SPELLING.match(" ".join(text.lower().split()))
-    base = NAMES.get(found[1].strip()) if found else None
-    if found is None or base is None:
-        raise BindError(f'type "{text}" does not exist', hint=f"known types: {', '.join(sorted(NAMES))}")
-    first, second = (int(number) if number else None for number in (found[2], found[3]))
+    parsed = _SPELLING.match(" ".join(text.lower().split()))
+    base = NAMES.get(parsed[1].strip()) if parsed else None
+    if parsed is None or base is None:
+        raise BindError(
+            f'type "{text}" does not exist',
+            code=ErrorCode.UNDEFINED_OBJECT,
+            hint=f"known types: {', '.join(sorted(NAMES))}",
+        )
+    first, second = (int(number) if number else None for number in (parsed[2], parsed[3]))
     type_ = refine(base, first, second, text)
-    for _ in range(found[4].count("[")):
+    for _ in range(parsed[4].count("[")):
         type_ = array(type_)
     return type_
 
 
 def refine(base: Type, first: int | None, second: int | None, text: str) -> Type:
-    """`base` with the numbers that stood in parentheses behind its name."""
+    """`base` refined by the numbers in parentheses behind its name."""
     if first is None:
         return base
     match base.kind:
@@ -334,9 +338,9 @@ def refine(base: Type, first: int | None, second: int | None, text: str) -> Type
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ | Kind.TIME if second is None and first == 6:
             return base
         case Kind.NUMERIC:
-            hint = f"a numeric has 1 to {MAX_PRECISION} digits, and no more after the point than in all"
+            hint = f"a numeric has 1 to {MAX_PRECISION} digits; its scale is at most its precision"
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ | Kind.TIME:
-            hint = "times are kept in microseconds: write the type without a precision, or with (6)"
+            hint = "times are stored in microseconds: write the type without a precision, or with (6)"
         case _:
             hint = f"{base} takes no number in parentheses"
     raise BindError(f'type "{text}" is not valid', hint=hint)

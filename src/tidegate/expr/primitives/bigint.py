@@ -1,15 +1,15 @@
-"""Integers of any length, a column of them at once: what decimals are multiplied, divided and rounded with.
+"""Integers of any length in columns, for multiplying, dividing and rounding decimals.
 
-Arrow 26 multiplies long decimals rightly, but divides them wrongly once the divisor exceeds 32 bits, and so
-rounds them wrongly too: it gives 9223372036854775806 for the floor of 9223372036854775807.999999999999999999.
-Here a column is a list of limbs, its base-2**32 digits from the lowest up, each a numpy array of 64 bits a row
-(a product of two limbs and a carry always fits). Signs are kept beside.
+Arrow 26 multiplies long decimals correctly, but divides them incorrectly once the divisor exceeds 32 bits, and so rounds them
+incorrectly too: it yields 9223372036854775806 for the floor of 9223372036854775807.999999999999999999. Here a column is a list of
+limbs, its base-2**32 digits from the lowest up, each a numpy array of 64 bits per row (a product of two limbs and a carry
+always fits). Signs are kept separately.
 
 >>> from decimal import Decimal
->>> limbs, negative = opened(pa.array([Decimal("-0.000000005")], pa.decimal128(38, 9)))
+>>> limbs, negative = from_decimal(pa.array([Decimal("-0.000000005")], pa.decimal128(38, 9)))
 >>> [limb.tolist() for limb in limbs], negative.tolist()
 ([[5]], [True])
->>> [limb.tolist() for limb in over_power(constant(10**20, 1), 19)]
+>>> [limb.tolist() for limb in divide_by_power(constant(10**20, 1), 19)]
 [[10]]
 """
 
@@ -20,63 +20,65 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from tidegate.expr.primitives.cancel import checked
+
 Limbs: TypeAlias = list[np.ndarray]
-"""Base-2**32 digits from the lowest up, one at least; arrays of one length, or of length 1 for a constant."""
+"""Base-2**32 digits from the lowest up, at least one; arrays of one length, or of length 1 for a constant."""
 
 _BITS = np.uint64(32)
 _LOW = np.uint64(0xFFFF_FFFF)
-_ONE, _ZERO = np.uint64(1), np.uint64(0)
+_UNIT, _ZERO = np.uint64(1), np.uint64(0)
 _CHUNK = 9
-"""Digits of a power of ten that fit 30 bits, so that a remainder with the next limb behind it fits 64."""
+"""Digits of a power of ten that fits 30 bits, so that a remainder followed by the next limb fits 64."""
 
 
 def constant(value: int, n: int) -> Limbs:
-    """A number that is not negative, `n` times."""
+    """A non-negative number repeated `n` times."""
     parts = max(1, -(-value.bit_length() // 32))
     return [np.full(n, value >> 32 * i & 0xFFFF_FFFF, np.uint64) for i in range(parts)]
 
 
-def opened(array: pa.Array) -> tuple[Limbs, np.ndarray]:
-    """The absolute unscaled values of decimals of 128 or 256 bits, and which are negative; nulls give anything."""
+def from_decimal(array: pa.Array) -> tuple[Limbs, np.ndarray]:
+    """The absolute unscaled values of decimals, and which are negative; undefined for nulls."""
     words = array.type.bit_width // 64
     if len(array) == 0:
         return [np.zeros(0, np.uint64)], np.zeros(0, bool)
     raw = np.frombuffer(array.buffers()[1], np.uint64, count=words * (array.offset + len(array)))
     columns = raw[words * array.offset :].reshape(-1, words)
     negative = columns[:, -1].view(np.int64) < 0
-    some = bool(negative.any())
+    any_negative = bool(negative.any())
     limbs, carry = [], negative
     for i in range(words):
         word = np.ascontiguousarray(columns[:, i])
-        if some:
-            # -x = ~x + 1; the one is carried on for as long as ~x is all ones.
+        if any_negative:
+            # -x = ~x + 1; the 1 is carried on for as long as ~x is all ones.
             word = np.where(negative, ~word + carry, word)
             carry = carry & (word == 0)
         limbs += [word & _LOW, word >> _BITS]
-    return trimmed(limbs), negative
+    return trim(limbs), negative
 
 
-def closed(limbs: Limbs, negative: np.ndarray, type_: pa.DataType) -> tuple[pa.Array, np.ndarray]:
-    """decimal128 values of these unscaled digits, and where they are too long for the type (anything there)."""
+def to_decimal(limbs: Limbs, negative: np.ndarray, type_: pa.DataType) -> tuple[pa.Array, np.ndarray]:
+    """decimal128 values of these unscaled digits, and where they overflow the type (undefined there)."""
     low, high, more = two_words(limbs)
-    array, large = packed(low, high, negative, type_)
+    array, large = decimal_from_words(low, high, negative, type_)
     return array, large | more
 
 
-def packed(
+def decimal_from_words(
     low: np.ndarray, high: np.ndarray, negative: np.ndarray, type_: pa.DataType
 ) -> tuple[pa.Array, np.ndarray]:
-    """The same from the two words of each absolute value."""
+    """decimal128 values from the two words of each absolute value, and where they overflow."""
     top, rest = (np.uint64(word) for word in divmod(10**type_.precision, 2**64))
     large = (high > top) | ((high == top) & (low >= rest))
     pairs = np.empty((len(low), 2), np.uint64)
-    pairs[:, 0] = np.where(negative, ~low + _ONE, low)
+    pairs[:, 0] = np.where(negative, ~low + _UNIT, low)
     pairs[:, 1] = np.where(negative, ~high + (low == 0), high)
     return pa.Array.from_buffers(type_, len(low), [None, pa.py_buffer(pairs)]), large
 
 
 def two_words(limbs: Limbs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The lowest 64 bits, the next 64, and where there are more."""
+    """The lowest 64 bits, the next 64, and where more are set."""
     zero = np.zeros_like(limbs[0])
     large = np.zeros(len(zero), bool)
     for limb in limbs[4:]:
@@ -85,14 +87,14 @@ def two_words(limbs: Limbs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return first | second << _BITS, third | fourth << _BITS, large
 
 
-def trimmed(limbs: Limbs) -> Limbs:
-    """Without the upper limbs that are zero in every row."""
+def trim(limbs: Limbs) -> Limbs:
+    """`limbs` without the upper ones that are zero in every row."""
     while len(limbs) > 1 and not limbs[-1].any():
         limbs = limbs[:-1]
     return limbs
 
 
-def plus(x: Limbs, y: Limbs) -> Limbs:
+def add(x: Limbs, y: Limbs) -> Limbs:
     """The sum."""
     if len(x) < len(y):
         x, y = y, x
@@ -105,8 +107,8 @@ def plus(x: Limbs, y: Limbs) -> Limbs:
     return [*result, carry] if carry.any() else result
 
 
-def times(x: Limbs, y: Limbs) -> Limbs:
-    """The product, as on paper."""
+def multiply(x: Limbs, y: Limbs) -> Limbs:
+    """The product, by long multiplication."""
     result = [np.zeros(max(len(x[0]), len(y[0])), np.uint64) for _ in range(len(x) + len(y))]
     for i, a in enumerate(x):
         carry = np.zeros(1, np.uint64)
@@ -114,23 +116,23 @@ def times(x: Limbs, y: Limbs) -> Limbs:
             total = a * b + result[i + j] + carry
             result[i + j], carry = total & _LOW, total >> _BITS
         result[i + len(y)] = result[i + len(y)] + carry
-    return trimmed(result)
+    return trim(result)
 
 
-def times_power(x: Limbs, digits: int) -> Limbs:
+def multiply_by_power(x: Limbs, digits: int) -> Limbs:
     """The product with 10 ** digits."""
-    return times(x, constant(10**digits, 1)) if digits else x
+    return multiply(x, constant(10**digits, 1)) if digits else x
 
 
-def over_power(x: Limbs, digits: int) -> Limbs:
+def divide_by_power(x: Limbs, digits: int) -> Limbs:
     """The whole part of the quotient by 10 ** digits."""
     while digits > 0:
-        x, _ = _over_limb(x, np.uint64(10 ** min(digits, _CHUNK)))
+        x, _ = _divide_by_limb(x, np.uint64(10 ** min(digits, _CHUNK)))
         digits -= _CHUNK
     return x
 
 
-def _over_limb(x: Limbs, by: np.ndarray | np.uint64) -> tuple[Limbs, Limbs]:
+def _divide_by_limb(x: Limbs, by: np.ndarray | np.uint64) -> tuple[Limbs, Limbs]:
     """Quotient and remainder by less than 2**32."""
     rest: np.ndarray = np.zeros_like(x[-1])
     digits = []
@@ -138,51 +140,35 @@ def _over_limb(x: Limbs, by: np.ndarray | np.uint64) -> tuple[Limbs, Limbs]:
         value = rest << _BITS | limb
         digits.append(value // by)
         rest = value - digits[-1] * by
-    return trimmed(digits[::-1]), [rest]
+    return trim(digits[::-1]), [rest]
 
 
-def divided(x: Limbs, y: Limbs) -> tuple[Limbs, Limbs]:
-    """Quotient and remainder by numbers that are not zero; Knuth's algorithm D, with the columns in step.
+def divide(x: Limbs, y: Limbs) -> tuple[Limbs, Limbs]:
+    """Quotient and remainder by divisors that are not zero.
 
-    Every divisor is moved up until its highest bit is that of its column's highest limb, and its dividend with it.
-    Then the two upper limbs of what is left tell the next limb of the quotient but for at most two too much.
+    Long division serves divisors of one limb. Longer divisors are rare and numpy has no wide division, so Python's integers divide
+    them row by row, in about 1 µs.
     """
-    x, y = trimmed(x), trimmed(y)
+    x, y = trim(x), trim(y)
     if len(y) == 1:
-        return _over_limb(x, y[0])
+        return _divide_by_limb(x, y[0])
     n = max(len(x[0]), len(y[0]))
-    shift = 32 * len(y) - bit_length(y)
-    divisor = _shifted(y, shift, len(y))
-    dividend = _shifted(x, np.broadcast_to(shift, n), len(x) + len(y))
-    rest, digits = dividend[len(x) :], []
-    for i in reversed(range(len(x))):
-        digit, rest = _next_digit([dividend[i], *rest], divisor)
-        digits.append(digit)
-    return trimmed(digits[::-1]), _unshifted(rest, shift)
+    pairs = [divmod(a, b) for a, b in zip(checked(_to_ints(x, n)), _to_ints(y, n), strict=True)]
+    return _from_ints([quotient for quotient, _ in pairs]), _from_ints([rest for _, rest in pairs])
 
 
-def _next_digit(rest: Limbs, divisor: Limbs) -> tuple[np.ndarray, Limbs]:
-    """How often `divisor` goes into `rest`, which is one limb longer and less than 2**32 times it, and what is left."""
-    first, second = divisor[-1], divisor[-2]
-    upper = rest[-1] << _BITS | rest[-2]
-    guess = np.minimum(upper // first, _LOW)
-    left = upper - guess * first
-    for _ in range(2):
-        over = (left <= _LOW) & (guess * second > (left << _BITS | rest[-3]))
-        guess, left = guess - over, left + np.where(over, first, _ZERO)
-    result, carry, borrow = [], _ZERO, _ZERO
-    for i, limb in enumerate(divisor):
-        product = guess * limb + carry
-        carry = product >> _BITS
-        value = rest[i] - (product & _LOW) - borrow
-        borrow = value >> np.uint64(63)
-        result.append(value & _LOW)
-    over = rest[-1] < carry + borrow
-    if not over.any():
-        return guess, result
-    back = plus(result, [np.where(over, limb, _ZERO) for limb in divisor])
-    # The carry out of the uppermost limb is what the subtraction had borrowed.
-    return guess - over, back[: len(divisor)]
+def _to_ints(limbs: Limbs, n: int) -> list[int]:
+    """Each of the `n` rows as a Python integer."""
+    raw = np.stack([np.broadcast_to(limb, n).astype("<u4") for limb in limbs], axis=1).tobytes()
+    width = 4 * len(limbs)
+    return [int.from_bytes(raw[at : at + width], "little") for at in range(0, n * width, width)]
+
+
+def _from_ints(values: list[int]) -> Limbs:
+    """Python integers that are not negative as limbs."""
+    size = max(1, -(-max(values, default=0).bit_length() // 32))
+    raw = b"".join([value.to_bytes(4 * size, "little") for value in values])
+    return list(np.frombuffer(raw, "<u4").reshape(-1, size).T.astype(np.uint64))
 
 
 def bit_length(x: Limbs) -> np.ndarray:
@@ -194,35 +180,6 @@ def bit_length(x: Limbs) -> np.ndarray:
     return result
 
 
-def _shifted(x: Limbs, bits: np.ndarray, size: int) -> Limbs:
-    """X times 2**bits, in `size` limbs, which hold it."""
-    whole, part = np.divmod(bits, 32)
-    limbs = x + [np.zeros_like(x[0])] * (size - len(x))
-    step = 1
-    while step <= int(whole.max(initial=0)):
-        moved = whole & step != 0
-        limbs = [np.where(moved, limbs[i - step] if i >= step else _ZERO, limbs[i]) for i in range(size)]
-        step *= 2
-    up = part.astype(np.uint64)
-    below = [np.zeros_like(limbs[0]), *limbs[:-1]]
-    return [(limb << up | low >> (_BITS - up)) & _LOW for limb, low in zip(limbs, below, strict=True)]
-
-
-def _unshifted(x: Limbs, bits: np.ndarray) -> Limbs:
-    """X over 2**bits."""
-    whole, part = np.divmod(bits, 32)
-    limbs, size, step = x, len(x), 1
-    while step <= int(whole.max(initial=0)):
-        moved = whole & step != 0
-        limbs = [
-            np.where(moved, limbs[i + step] if i + step < size else _ZERO, limbs[i]) for i in range(size)
-        ]
-        step *= 2
-    down = part.astype(np.uint64)
-    above = [*limbs[1:], np.zeros_like(limbs[0])]
-    return trimmed([a >> down | (b << (_BITS - down)) & _LOW for a, b in zip(limbs, above, strict=True)])
-
-
 def not_less(x: Limbs, y: Limbs) -> np.ndarray:
     """Where x >= y."""
     result: np.ndarray = np.ones(max(len(x[0]), len(y[0])), bool)
@@ -230,3 +187,29 @@ def not_less(x: Limbs, y: Limbs) -> np.ndarray:
         a, b = (side[i] if i < len(side) else _ZERO for side in (x, y))
         result = (a > b) | ((a == b) & result)
     return result
+
+
+def floor_to_int64(array: pa.Array, minus: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The floor of each decimal less `minus` units of its last digit, and where it overflows (0 there).
+
+    Undefined for nulls. `floors(x, minus=1)[0] + 1` is the ceiling.
+
+    >>> from decimal import Decimal
+    >>> floor_to_int64(pa.array([Decimal("-0.5"), Decimal("2.5")], pa.decimal128(38, 18)))[0].tolist()
+    [-1, 2]
+    """
+    if len(array) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, bool)
+    raw = np.frombuffer(array.buffers()[1], np.uint64, 2 * (len(array) + array.offset))[2 * array.offset :]
+    low, high = raw[0::2], raw[1::2]
+    if minus:
+        high, low = high - (low < minus).astype(np.uint64), low - np.uint64(minus)
+    negative = high.view(np.int64) < 0
+    # For x < 0, floor(x / d) = ~floor(~x / d), where ~x is not negative.
+    low, high = np.where(negative, ~low, low), np.where(negative, ~high, high)
+    low, high, _ = two_words(
+        divide_by_power([low & _LOW, low >> _BITS, high & _LOW, high >> _BITS], array.type.scale)
+    )
+    large = (high != 0) | (low >> np.uint64(63) != 0)
+    whole = np.where(large, np.uint64(0), low).view(np.int64)
+    return np.where(negative & ~large, ~whole, whole), large

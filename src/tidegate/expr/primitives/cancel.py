@@ -1,11 +1,11 @@
-"""Whether the query that this thread works for is over: what a kernel that can take long asks now and then.
+"""The check by which long-running kernels notice that their statement is cancelled or out of time.
 
-    with cancellable(watch.check):      whoever runs a statement, or a piece of it in another thread
+    with cancellable(token.check):      runs a statement, or a piece of it in another thread
         …
-    check()                             a kernel, between pieces of work: raises when the statement is to end
+    check()                             in a kernel, between pieces of work: raises if the statement must end
 
-A kernel is a pure function of its arguments, and the clock is none of them: so the check is a context variable. Where
-nobody set one, `check` does nothing.
+A kernel is a pure function of its arguments, so the check is a context variable and not an argument. Without `cancellable`,
+`check` does nothing.
 
 >>> list(checked("ab"))
 ['a', 'b']
@@ -24,27 +24,27 @@ _current: ContextVar[Callable[[], None] | None] = ContextVar("tidegate_cancel_ch
 
 
 def check() -> None:
-    """Raises if the statement is cancelled, or takes longer than it may."""
-    found = _current.get()
-    if found is not None:
-        found()
+    """Raises if the statement is cancelled or exceeds its time limit."""
+    ask = _current.get()
+    if ask is not None:
+        ask()
 
 
 def checked(items: Iterable[T], every: int = 256) -> Iterator[T]:
-    """The same items, with a check before the first and after each `every`: for loops over rows or letters."""
-    found = _current.get()
-    if found is None:
+    """Yields `items` with a check before every `every`-th one, for loops over rows or characters."""
+    ask = _current.get()
+    if ask is None:
         yield from items
         return
     for i, item in enumerate(items):
         if i % every == 0:
-            found()
+            ask()
         yield item
 
 
 @contextmanager
 def cancellable(ask: Callable[[], None] | None) -> Iterator[None]:
-    """What `check` calls in here; None leaves it as it is."""
+    """Makes `check` call `ask` inside the block; None changes nothing."""
     if ask is None:
         yield
         return

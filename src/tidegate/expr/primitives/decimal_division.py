@@ -1,7 +1,7 @@
-"""Division of decimals: quotients rounded or cut, and remainders.
+"""Division of decimals: rounded and truncated quotients, and remainders.
 
-The narrow way is long division as on paper, only with as many digits a step as 64 bits allow; the wide way is the
-same by limbs of 32 bits (`limbs.py`), and knows the remainder, by which it rounds.
+Values of 64 bits are divided by long division, with as many digits per step as 64 bits allow. Longer values are divided as
+`bigint` columns, whose remainder decides the rounding.
 
     7.00 / 3 with 18 digits: 700 / 3 = 233, rest 1; then 10**16 * 1 / 3 = 3333333333333333, rest 1; round down
 """
@@ -15,101 +15,110 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import limbs
-from tidegate.expr.functions.decimals import (
-    POWERS,
-    WORD,
-    made,
-    magnitude,
-    masked,
-    narrow,
-    relabel,
-    settle,
-    settle_limbs,
-    words,
+from tidegate.expr.model.outcome import (
+    Datum,
+    Outcome,
+    failing,
+    first_error,
+    length,
+    spread,
+    validity,
+    with_errors,
 )
-from tidegate.expr.outcome import Datum, Outcome, failing, first_error, length, spread, validity, with_errors
+from tidegate.expr.primitives import bigint
+from tidegate.expr.primitives.decimal import (
+    INT64_LIMIT,
+    POWERS_OF_TEN,
+    finish_bigint,
+    finish_int64,
+    from_int64,
+    int64_words,
+    magnitude,
+    reinterpret,
+    to_narrow,
+    with_validity,
+)
 
 _BY_ZERO = "division by zero"
 
 
 def _zeros(b: Datum, n: int) -> np.ndarray:
     """Where a decimal is zero."""
-    low, high = words(spread(b, n))
+    low, high = int64_words(spread(b, n))
     result: np.ndarray = (low | high) == 0
     return result
 
 
 def quotient(a: Datum, b: Datum, out: pa.DataType) -> Outcome:
-    """A / b, rounded half away from zero at the scale of `out`, which is at least a's scale minus b's."""
+    """The quotient, rounded half away from zero at the scale of `out`, at least a's scale minus b's."""
     n = length(a, b)
     zero = _zeros(b, n)
     errors = failing(zero, _BY_ZERO)
-    x, y = narrow(a), narrow(b)
+    x, y = to_narrow(a), to_narrow(b)
     if x is not None and y is not None:
         digits = out.scale - x.scale + y.scale
         divisor = np.where(zero, 1, y.values) if errors is not None else y.values
-        if 0 <= digits <= 18 and magnitude(divisor) < 2**59 and magnitude(x.values) < WORD:
+        if 0 <= digits <= 18 and magnitude(divisor) < 2**59 and magnitude(x.values) < INT64_LIMIT:
             whole, fraction = _long_division(x.values, divisor, digits)
             values = _joined(np.broadcast_to(whole, n), np.broadcast_to(fraction, n), digits, out)
-            return with_errors(masked(values, validity(a, b)), errors)
-    over, under = _long(a, n), _long(b, n, zero)
-    ratio, rest = limbs.divided(
-        limbs.times_power(over.size, out.scale - a.type.scale + b.type.scale), under.size
+            return with_errors(with_validity(values, validity(a, b)), errors)
+    over, under = _to_limbs(a, n), _to_limbs(b, n, zero)
+    ratio, rest = bigint.divide(
+        bigint.multiply_by_power(over.size, out.scale - a.type.scale + b.type.scale), under.size
     )
-    # Rounded up if twice the rest is not less than the divisor.
-    up = limbs.not_less(limbs.plus(rest, rest), under.size).astype(np.uint64)
-    got = settle_limbs(
-        limbs.plus(ratio, [up]), over.negative != under.negative, out.scale, out, validity(a, b)
+    # Round up if twice the remainder is not less than the divisor.
+    up = bigint.not_less(bigint.add(rest, rest), under.size).astype(np.uint64)
+    outcome = finish_bigint(
+        bigint.add(ratio, [up]), over.negative != under.negative, out.scale, out, validity(a, b)
     )
-    return with_errors(got.values, first_error(errors, got.errors))
+    return with_errors(outcome.values, first_error(errors, outcome.errors))
 
 
-class _Long(NamedTuple):
+class _SignedLimbs(NamedTuple):
     """Unscaled decimals as absolute values and signs."""
 
-    size: limbs.Limbs
+    size: bigint.Limbs
     negative: np.ndarray
 
 
-def _long(arg: Datum, n: int, zero: np.ndarray | None = None) -> _Long:
-    """A column of `n` decimals, with 1 in place of zeros."""
-    size, negative = limbs.opened(spread(arg, n))
-    return _Long(size if zero is None else [size[0] + zero, *size[1:]], negative)
+def _to_limbs(arg: Datum, n: int, zero: np.ndarray | None = None) -> _SignedLimbs:
+    """A column of `n` decimals, with 1 in place of zeros where `zero` marks them."""
+    size, negative = bigint.from_decimal(spread(arg, n))
+    return _SignedLimbs(size if zero is None else [size[0] + zero, *size[1:]], negative)
 
 
 def _long_division(x: np.ndarray, y: np.ndarray, digits: int) -> tuple[np.ndarray, np.ndarray]:
     """X / y as whole part and `digits` decimal digits, the last one rounded half away from zero.
 
-    As on paper, but as many digits a step as fit 64 bits: rest * 10**step < 2**63.
+    Each step yields as many digits as fit 64 bits: rest * 10**step < 2**63.
     """
     sign = np.where((x < 0) != (y < 0), -1, 1)
     size, unit = np.abs(x).astype(np.uint64), np.abs(y).astype(np.uint64)
     step = len(str(2**63 // max(magnitude(y), 1))) - 1
     whole, rest = np.divmod(size, unit)
     fraction = np.zeros_like(rest)
-    done = 0
-    while done < digits:
-        step = min(step, digits - done)
+    digits_done = 0
+    while digits_done < digits:
+        step = min(step, digits - digits_done)
         more, rest = np.divmod(rest * np.uint64(10**step), unit)
         fraction = fraction * np.uint64(10**step) + more
-        done += step
+        digits_done += step
     fraction += rest * np.uint64(2) >= unit
     return whole.astype(np.int64) * sign, fraction.astype(np.int64) * sign
 
 
 def _joined(whole: np.ndarray, fraction: np.ndarray, digits: int, out: pa.DataType) -> pa.Array:
     """Whole * 10**digits + fraction."""
-    if (magnitude(whole) + 1) * 10**digits < WORD:
-        return made(whole * POWERS[digits] + fraction, out)
+    if (magnitude(whole) + 1) * 10**digits < INT64_LIMIT:
+        return from_int64(whole * POWERS_OF_TEN[digits] + fraction, out)
     factor = pa.scalar(Decimal(10**digits), pa.decimal128(19, 0))
-    high = pc.multiply(made(whole, pa.decimal128(18, 0)), factor)
+    high = pc.multiply(from_int64(whole, pa.decimal128(18, 0)), factor)
     short = pa.decimal128(37, 0)
-    return relabel(pc.add(relabel(high, short), made(fraction, short)), out)
+    return reinterpret(pc.add(reinterpret(high, short), from_int64(fraction, short)), out)
 
 
 def whole_quotient(a: Datum, b: Datum, out: pa.DataType) -> Outcome:
-    """A / b without its fraction, as type `out`."""
+    """The quotient truncated to an integer, as type `out`."""
     n = length(a, b)
     zero = _zeros(b, n)
     errors = failing(zero, _BY_ZERO)
@@ -117,29 +126,29 @@ def whole_quotient(a: Datum, b: Datum, out: pa.DataType) -> Outcome:
     if pair is not None:
         x, y, _ = pair
         y = np.where(zero, 1, y)
-        quotient_ = np.abs(x).astype(np.uint64) // np.abs(y).astype(np.uint64)
-        if magnitude(quotient_) < WORD:
-            signed = quotient_.astype(np.int64) * np.where((x < 0) != (y < 0), -1, 1)
-            values, overflow = settle(np.broadcast_to(signed, n), 0, out, validity(a, b))
+        ratio = np.abs(x).astype(np.uint64) // np.abs(y).astype(np.uint64)
+        if magnitude(ratio) < INT64_LIMIT:
+            signed = ratio.astype(np.int64) * np.where((x < 0) != (y < 0), -1, 1)
+            values, overflow = finish_int64(np.broadcast_to(signed, n), 0, out, validity(a, b))
             return with_errors(values, first_error(errors, overflow))
-    over, under = _aligned_long(a, b, zero)
-    ratio, _ = limbs.divided(over.size, under.size)
-    got = settle_limbs(ratio, over.negative != under.negative, 0, out, validity(a, b))
-    return with_errors(got.values, first_error(errors, got.errors))
+    over, under = _aligned_limbs(a, b, zero)
+    ratio, _ = bigint.divide(over.size, under.size)
+    outcome = finish_bigint(ratio, over.negative != under.negative, 0, out, validity(a, b))
+    return with_errors(outcome.values, first_error(errors, outcome.errors))
 
 
-def _aligned_long(a: Datum, b: Datum, zero: np.ndarray) -> tuple[_Long, _Long]:
-    """Both at one scale, with 1 in place of divisors that are zero."""
+def _aligned_limbs(a: Datum, b: Datum, zero: np.ndarray) -> tuple[_SignedLimbs, _SignedLimbs]:
+    """Both operands at one scale, with 1 in place of zero divisors."""
     n, scale = length(a, b), max(a.type.scale, b.type.scale)
-    over, under = _long(a, n), _long(b, n, zero)
+    over, under = _to_limbs(a, n), _to_limbs(b, n, zero)
     return (
-        over._replace(size=limbs.times_power(over.size, scale - a.type.scale)),
-        under._replace(size=limbs.times_power(under.size, scale - b.type.scale)),
+        over._replace(size=bigint.multiply_by_power(over.size, scale - a.type.scale)),
+        under._replace(size=bigint.multiply_by_power(under.size, scale - b.type.scale)),
     )
 
 
 def remainder(a: Datum, b: Datum, out: pa.DataType) -> Outcome:
-    """What the division of a by b leaves, with the sign of a."""
+    """The remainder of a divided by b, with the sign of a."""
     n = length(a, b)
     zero = _zeros(b, n)
     errors = failing(zero, _BY_ZERO)
@@ -147,21 +156,21 @@ def remainder(a: Datum, b: Datum, out: pa.DataType) -> Outcome:
     if pair is not None:
         x, y, scale = pair
         left = np.broadcast_to(np.fmod(x, np.where(zero | (y == -1), 1, y)), n)
-        return with_errors(settle(left, scale, out, validity(a, b)).values, errors)
-    over, under = _aligned_long(a, b, zero)
-    _, rest = limbs.divided(over.size, under.size)
+        return with_errors(finish_int64(left, scale, out, validity(a, b)).values, errors)
+    over, under = _aligned_limbs(a, b, zero)
+    _, rest = bigint.divide(over.size, under.size)
     scale = max(a.type.scale, b.type.scale)
-    got = settle_limbs(rest, over.negative, scale, out, validity(a, b))
-    return with_errors(got.values, first_error(errors, got.errors))
+    outcome = finish_bigint(rest, over.negative, scale, out, validity(a, b))
+    return with_errors(outcome.values, first_error(errors, outcome.errors))
 
 
 def _aligned(a: Datum, b: Datum) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Both as int64 of one scale, or None if they do not fit."""
-    x, y = narrow(a), narrow(b)
+    """Both operands as int64 at one scale, or None if they do not fit."""
+    x, y = to_narrow(a), to_narrow(b)
     if x is None or y is None:
         return None
     scale = max(x.scale, y.scale)
     up = [scale - z.scale for z in (x, y)]
-    if any(k > 18 or magnitude(z.values) * 10**k >= WORD for k, z in zip(up, (x, y), strict=True)):
+    if any(k > 18 or magnitude(z.values) * 10**k >= INT64_LIMIT for k, z in zip(up, (x, y), strict=True)):
         return None
-    return x.values * POWERS[up[0]], y.values * POWERS[up[1]], scale
+    return x.values * POWERS_OF_TEN[up[0]], y.values * POWERS_OF_TEN[up[1]], scale

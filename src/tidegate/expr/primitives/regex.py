@@ -1,23 +1,21 @@
-r"""PostgreSQL's regular expressions, written anew for RE2, which runs them.
+r"""Translates PostgreSQL's regular expressions to RE2, which runs them.
 
-RE2 takes time linear in the text whatever the pattern, so a pattern of a user can never hang a query; in
-exchange it has no back references and no lookaround, and such a pattern is an error. What both have is
-spelled differently in places:
+RE2 takes time linear in the text whatever the pattern, so a user's pattern can never hang a query; in exchange it has no back
+references and no lookaround, and such a pattern is an error. The common features differ in syntax:
 
 | PostgreSQL | RE2 | |
 |---|---|---|
 | `.` | `(?s).` | matches a line break too, unless the option n is given |
-| `\y`, `\m`, `\M`, `[[:<:]]` | `\b` | start, end of a word, where the pattern makes plain which |
+| `\y`, `\m`, `\M`, `[[:<:]]` | `\b` | start or end of a word, where the pattern shows which |
 | `\w`, `[[:alpha:]]` | `[\p{L}…]` | Unicode's letters, not only ASCII's |
 | `\u00e9` | `\x{e9}` | |
 | `{` | `\{` | where no number follows |
 
-A pattern that starts with `^` and plain letters can only match texts of a range (`prefix.py`), which
-`Regex.prefix` tells:
+A pattern that starts with `^` and plain letters only matches texts in a range (`text_prefix.py`), given by `Regex.prefix`:
 
->>> compiled("^INFO: .*").prefix, compiled("^INFO: .*").ending
-('INFO: ', <Ending.ANYTHING: 'anything'>)
->>> compiled("a{2,1}").error
+>>> compile_regex("^INFO: .*").prefix, compile_regex("^INFO: .*").ending
+('INFO: ', <RegexEnding.ANYTHING: 'anything'>)
+>>> compile_regex("a{2,1}").error
 'invalid regular expression: invalid repetition count(s)'
 """
 
@@ -34,7 +32,7 @@ import pyarrow.compute as pc
 
 MAX_REPEAT = 255
 MAX_GROUPS = 200
-"""Groups within groups; what stands in each is kept, so their cost grows with the square."""
+"""Nesting of groups; the body of each is kept, so their cost grows with the square."""
 DIGITS = tuple("0123456789")
 WORD = r"\p{L}\p{Nd}\p{Nl}_"
 SPACE = r" \t\n\r\f\v\x{1680}\x{2000}-\x{2006}\x{2008}-\x{200a}\x{2028}\x{2029}\x{205f}\x{3000}"
@@ -46,8 +44,14 @@ CLASSES = {
 }  # fmt: skip
 SHORTHAND = {"d": "0-9", "s": SPACE, "w": WORD}
 CONTROL = {"a": 7, "b": 8, "e": 27, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "0": 0}
-LINES = {"s": (True, False), "n": (False, True), "m": (False, True), "p": (False, False), "w": (True, True)}
-"""Options about line breaks: whether `.` matches one, and whether `^` and `$` stand at lines."""
+LINE_OPTIONS = {
+    "s": (True, False),
+    "n": (False, True),
+    "m": (False, True),
+    "p": (False, False),
+    "w": (True, True),
+}
+"""Options for line breaks: whether `.` matches one, and whether `^` and `$` match at lines."""
 
 
 REASONS = {
@@ -57,60 +61,60 @@ REASONS = {
 }
 
 
-class Ending(Enum):
+class RegexEnding(Enum):
     """What may follow the literal prefix of a pattern."""
 
     NOTHING = "nothing"
     ANYTHING = "anything"
     SOMETHING = "something"
-    """What more the pattern says."""
+    """Text that the rest of the pattern restricts."""
 
 
 class Regex(NamedTuple):
-    """A pattern ready for Arrow's kernels, or the error that it is."""
+    """A pattern for Arrow's kernels, or its error."""
 
     re2: str = ""
     error: str | None = None
     bodies: tuple[str, ...] = ()
-    """What stands in each of the capturing groups, which are named g1, g2, …"""
+    """The bodies of the capturing groups, which are named g1, g2, …"""
     prefix: str = ""
-    """What every match must start the text with (in lower case if `folded`)."""
-    ending: Ending = Ending.SOMETHING
+    """The start of every matching text (in lower case if `folded`)."""
+    ending: RegexEnding = RegexEnding.SOMETHING
     folded: bool = False
     """Whether case is ignored."""
 
 
-class _WrongError(Exception):
+class _RegexSyntaxError(Exception):
     pass
 
 
 class Atom(NamedTuple):
-    """A piece of the pattern at its outermost level: what kind it is, and its letter if it is one."""
+    """A piece of the pattern at its outermost level: its kind, and its letter if it is one."""
 
     kind: str
     letter: str = ""
 
 
-LONGEST = 10_000
-"""Characters of a pattern; longer ones are not written but computed, as by repeat(), and would be read for minutes."""
+MAX_PATTERN_LENGTH = 10_000
+"""The longest pattern in characters; longer ones, as computed by repeat(), would take minutes to parse."""
 
 
-def compiled(pattern: str, options: str = "") -> Regex:
-    """The pattern for RE2, checked once; one that is wrong or not supported has an `error`."""
-    if len(pattern) > LONGEST:
+def compile_regex(pattern: str, options: str = "") -> Regex:
+    """The pattern translated to RE2 and checked; an invalid or unsupported one has an `error`."""
+    if len(pattern) > MAX_PATTERN_LENGTH:
         return Regex(error="invalid regular expression: regular expression is too complex")
-    return _compiled(pattern, options)
+    return _compile_cached(pattern, options)
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str, options: str) -> Regex:
+def _compile_cached(pattern: str, options: str) -> Regex:
     try:
         translation = _Translation.of(pattern, options)
-    except _WrongError as wrong:
+    except _RegexSyntaxError as wrong:
         return Regex(error=str(wrong))
     regex = translation.finish()
     try:
-        # The kernel compiles nothing for an empty array.
+        # For an empty array the kernel would not compile the pattern.
         pc.match_substring_regex(pa.array([""]), regex.re2)
     except pa.ArrowInvalid as invalid:
         return Regex(error=f"invalid regular expression: {_reason(invalid)}")
@@ -118,34 +122,34 @@ def _compiled(pattern: str, options: str) -> Regex:
 
 
 def _reason(invalid: pa.ArrowInvalid) -> str:
-    """What RE2 says, in PostgreSQL's words where it has them."""
-    said = (str(invalid).partition(": ")[2].splitlines() or ["not supported"])[0]
-    return next((words for start, words in REASONS.items() if said.startswith(start)), said)
+    """RE2's message, in PostgreSQL's words where they exist."""
+    message = (str(invalid).partition(": ")[2].splitlines() or ["not supported"])[0]
+    return next((words for start, words in REASONS.items() if message.startswith(start)), message)
 
 
-def _wrong(reason: str) -> _WrongError:
-    return _WrongError(f"invalid regular expression: {reason}")
+def _syntax_error(reason: str) -> _RegexSyntaxError:
+    return _RegexSyntaxError(f"invalid regular expression: {reason}")
 
 
 def _is_word(letter: str) -> bool:
-    r"""Whether RE2's `\b` takes this for the letter of a word."""
+    r"""Whether RE2's `\b` treats this as a word character."""
     return letter.isascii() and (letter.isalnum() or letter == "_")
 
 
-def quoted(text: str) -> str:
-    """Literal text as RE2 writes it."""
+def escape_regex(text: str) -> str:
+    """Literal text escaped for RE2."""
     return "".join(letter if letter.isalnum() or letter in "_ " else _point(ord(letter)) for letter in text)
 
 
 def _point(code: int) -> str:
     if not 0 <= code <= 0x10FFFF or 0xD800 <= code < 0xE000:
-        raise _wrong("invalid escape \\ sequence")
+        raise _syntax_error("invalid escape \\ sequence")
     return f"\\x{{{code:x}}}"
 
 
 @dataclass
 class _Translation:
-    """One walk over a pattern, from left to right."""
+    """The translation of a pattern, from left to right."""
 
     text: str
     fold: bool = False
@@ -157,7 +161,7 @@ class _Translation:
     out: list[str] = field(default_factory=list)
     atoms: list[Atom] = field(default_factory=list)
     open: list[tuple[int, int]] = field(default_factory=list)
-    """The group number (0: not capturing) and place in `out` of each open parenthesis."""
+    """The group number (0: not capturing) and position in `out` of each open parenthesis."""
     bodies: dict[int, str] = field(default_factory=dict)
     groups: int = 0
 
@@ -170,18 +174,18 @@ class _Translation:
         elif pattern.startswith("***:"):
             walk.text = pattern[4:]
         elif pattern.startswith("***"):
-            raise _wrong("quantifier operand invalid")
+            raise _syntax_error("quantifier operand invalid")
         embedded = None if walk.literal else re.match(r"\(\?([a-z]+)\)", walk.text)
         if embedded:
             walk.set_options(embedded[1])
             walk.text = walk.text[embedded.end() :]
         if walk.literal:
-            walk.out = [quoted(walk.text)]
+            walk.out = [escape_regex(walk.text)]
             return walk
         while walk.at < len(walk.text):
             walk.step()
         if walk.open:
-            raise _wrong("parentheses () not balanced")
+            raise _syntax_error("parentheses () not balanced")
         return walk
 
     def set_options(self, options: str) -> None:
@@ -190,13 +194,13 @@ class _Translation:
                 case "i" | "c":
                     self.fold = option == "i"
                 case "s" | "n" | "m" | "p" | "w":
-                    self.dot_all, self.lines = LINES[option]
+                    self.dot_all, self.lines = LINE_OPTIONS[option]
                 case "x" | "t":
                     self.expanded = option == "x"
                 case "q":
                     self.literal = True
                 case _:
-                    raise _WrongError(f'invalid regular expression option: "{option}"')
+                    raise _RegexSyntaxError(f'invalid regular expression option: "{option}"')
 
     def put(self, text: str, kind: str = "other", letter: str = "") -> None:
         self.out.append(text)
@@ -215,7 +219,7 @@ class _Translation:
                 self.parenthesis()
             case ")":
                 if not self.open:
-                    raise _wrong("parentheses () not balanced")
+                    raise _syntax_error("parentheses () not balanced")
                 number, start = self.open.pop()
                 if number:
                     self.bodies[number] = "".join(self.out[start:])
@@ -232,7 +236,7 @@ class _Translation:
                 end = self.text.find("\n", self.at)
                 self.at = len(self.text) if end < 0 else end
             case _:
-                self.put(quoted(letter), "letter", letter)
+                self.put(escape_regex(letter), "letter", letter)
 
     def parenthesis(self) -> None:
         if self.text.startswith("?:", self.at):
@@ -242,25 +246,25 @@ class _Translation:
             return
         if self.text.startswith("?", self.at):
             ahead = self.text[self.at + 1 : self.at + 2] in ("=", "!", "<")
-            raise _wrong(
+            raise _syntax_error(
                 "lookahead and lookbehind are not supported" if ahead else "quantifier operand invalid"
             )
         if len(self.open) >= MAX_GROUPS:
-            raise _wrong("regular expression is too complex")
+            raise _syntax_error("regular expression is too complex")
         self.groups += 1
         self.put(f"(?P<g{self.groups}>")
         self.open.append((self.groups, len(self.out)))
 
     def repetition(self) -> None:
-        found = re.compile(r"([0-9]+)(,([0-9]*))?\}").match(self.text, self.at)
-        if found is None:
+        counts = re.compile(r"([0-9]+)(,([0-9]*))?\}").match(self.text, self.at)
+        if counts is None:
             balanced = "}" in self.text[self.at :]
-            raise _wrong("invalid repetition count(s)" if balanced else "braces {} not balanced")
-        least, most = (int(digits.lstrip("0")[:9] or 0) for digits in (found[1], found[3] or found[1]))
+            raise _syntax_error("invalid repetition count(s)" if balanced else "braces {} not balanced")
+        least, most = (int(digits.lstrip("0")[:9] or 0) for digits in (counts[1], counts[3] or counts[1]))
         if max(least, most) > MAX_REPEAT or most < least:
-            raise _wrong("invalid repetition count(s)")
-        self.at = found.end()
-        self.put("{" + found[0], "times")
+            raise _syntax_error("invalid repetition count(s)")
+        self.at = counts.end()
+        self.put("{" + counts[0], "times")
 
     def escape(self) -> None:
         letter = self.text[self.at : self.at + 1]
@@ -278,7 +282,7 @@ class _Translation:
             self.put(_point(code), "letter", chr(code))
 
     def code(self) -> int:
-        """The character that an escape stands for, in a bracket or outside."""
+        """The character of an escape, inside a bracket or outside."""
         letter = self.text[self.at : self.at + 1]
         hexadecimal = re.compile(r"u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]+)").match(
             self.text, self.at
@@ -294,23 +298,25 @@ class _Translation:
         if letter == "B":
             return ord("\\")
         if letter in DIGITS:
-            raise _wrong("back references are not supported")
+            raise _syntax_error("back references are not supported")
         if not letter or letter.isalnum():
-            raise _wrong("invalid escape \\ sequence")
+            raise _syntax_error("invalid escape \\ sequence")
         return ord(letter)
 
     def constraint(self, letter: str) -> str:
-        r"""`\m` and `\M` are `\b` where a letter stands behind or before them: RE2 could not look for it."""
+        r"""`\m` and `\M` as `\b`, which is right only next to a letter; elsewhere RE2 has no equivalent."""
         simple = {"y": r"\b", "Y": r"\B", "A": r"\A", "Z": r"\z"}
         if letter in simple:
             return simple[letter]
         if letter == "m":
-            told = re.compile(r"([A-Za-z0-9_]|\\[wd])(?![*?{])").match(self.text, self.at) is not None
+            next_to_word = re.compile(r"([A-Za-z0-9_]|\\[wd])(?![*?{])").match(self.text, self.at) is not None
         else:
             before = [a for a in self.atoms[-1:] if not self.open]
-            told = bool(before) and (_is_word(before[0].letter) or self.out[-1] in (f"[{WORD}]", "[0-9]"))
-        if not told:
-            raise _wrong(f"\\{letter} is only supported next to a letter or digit")
+            next_to_word = bool(before) and (
+                _is_word(before[0].letter) or self.out[-1] in (f"[{WORD}]", "[0-9]")
+            )
+        if not next_to_word:
+            raise _syntax_error(f"\\{letter} is only supported next to a letter or digit")
         return r"\b"
 
     def bracket(self) -> None:
@@ -324,7 +330,7 @@ class _Translation:
         items: list[str] = []
         while not self.text.startswith("]", self.at) or not items:
             if self.at >= len(self.text):
-                raise _wrong("brackets [] not balanced")
+                raise _syntax_error("brackets [] not balanced")
             items.append(self.bracket_item(last=bool(items) and items[-1] != "-"))
         self.at += 1
         if negated and not self.dot_all:
@@ -336,10 +342,10 @@ class _Translation:
         if named:
             self.at = named.end()
             if named[1] == ":" and named[2] not in CLASSES:
-                raise _wrong("invalid character class")
+                raise _syntax_error("invalid character class")
             if named[1] != ":" and len(named[2]) != 1:
-                raise _wrong("invalid collating element")
-            # Ignoring case, a letter of either case is any letter.
+                raise _syntax_error("invalid collating element")
+            # Ignoring case, upper and lower both mean any letter.
             name = "alpha" if self.fold and named[2] in ("upper", "lower") else named[2]
             return CLASSES[name] if named[1] == ":" else _point(ord(name))
         letter = self.text[self.at]
@@ -347,39 +353,38 @@ class _Translation:
         if letter == "\\":
             short = self.text[self.at : self.at + 1]
             if short in ("D", "S", "W"):
-                raise _wrong(f"\\{short} within brackets is not supported")
+                raise _syntax_error(f"\\{short} within brackets is not supported")
             if short in SHORTHAND:
                 self.at += 1
                 return SHORTHAND[short]
             return _point(self.code())
-        # A minus between two items makes a range; at either end it is itself.
+        # A minus between two items is a range; at either end it is literal.
         if letter == "-" and last and not self.text.startswith("]", self.at):
             return "-"
-        return quoted(letter)
+        return escape_regex(letter)
 
     def finish(self) -> Regex:
         # PostgreSQL's `.` matches a line break, RE2's only with (?s).
         flags = "".join(f for f, on in (("s", self.dot_all), ("m", self.lines), ("i", self.fold)) if on)
         re2 = f"(?{flags})" * bool(flags) + "".join(self.out)
         bodies = tuple(self.bodies[i] for i in sorted(self.bodies))
-        prefix, ending = ("", Ending.SOMETHING) if self.lines or self.literal else _anchored(self.atoms)
+        prefix, ending = ("", RegexEnding.SOMETHING) if self.lines or self.literal else _anchored(self.atoms)
         if self.fold:
-            # Ignoring case, 's' matches 'ſ' too, which `lower` leaves; plain ASCII but for s has no such
-            # partners.
-            prefix, ending = re.sub(r"(?s)[^ -RT-rt-~].*", "", prefix).lower(), Ending.SOMETHING
+            # Ignoring case, 's' also matches 'ſ', which `lower` keeps; no other ASCII letter has such a partner.
+            prefix, ending = re.sub(r"(?s)[^ -RT-rt-~].*", "", prefix).lower(), RegexEnding.SOMETHING
         return Regex(re2, None, bodies, prefix, ending, self.fold)
 
 
-def _anchored(atoms: list[Atom]) -> tuple[str, Ending]:
-    """The letters that a text must start with, and what may follow them."""
+def _anchored(atoms: list[Atom]) -> tuple[str, RegexEnding]:
+    """The literal prefix of an anchored pattern, and what may follow it."""
     if not atoms or atoms[0].kind != "^" or any(atom.kind == "|" for atom in atoms):
-        return "", Ending.SOMETHING
+        return "", RegexEnding.SOMETHING
     size = next((i for i, atom in enumerate(atoms[1:]) if atom.kind != "letter"), len(atoms) - 1)
     rest = [atom.letter if atom.kind == "times" else atom.kind for atom in atoms[1 + size :]]
     if atoms[1 + size :] and atoms[1 + size].kind == "times":
-        # The quantifier is about the last letter: ^ab* matches 'a'.
-        return "".join(atom.letter for atom in atoms[1:size]), Ending.SOMETHING
+        # The quantifier applies to the last letter: ^ab* matches 'a'.
+        return "".join(atom.letter for atom in atoms[1:size]), RegexEnding.SOMETHING
     prefix = "".join(atom.letter for atom in atoms[1 : 1 + size])
     if rest == ["$"]:
-        return prefix, Ending.NOTHING
-    return prefix, Ending.ANYTHING if not rest or rest == [".", "*"] else Ending.SOMETHING
+        return prefix, RegexEnding.NOTHING
+    return prefix, RegexEnding.ANYTHING if not rest or rest == [".", "*"] else RegexEnding.SOMETHING

@@ -1,4 +1,4 @@
-"""Text and bytes as numpy sees them: one buffer of bytes, and where each row starts.
+"""Text and bytes as numpy arrays: one buffer of bytes, and the offset of each row.
 
 Arrow has kernels for constant positions only (`utf8_slice_codeunits(x, 1, 3)`). Where every row has its own
 start and length, the same work is arithmetic on offsets: a character starts at each byte that is not
@@ -10,7 +10,7 @@ start and length, the same work is arithmetic on offsets: a character starts at 
 >>> code_points(pa.array(["aé", ""]))
 (array([ 97, 233], dtype=uint32), array([2, 0]))
 
-All functions read a null as empty; `nulled` puts the nulls back.
+All functions read a null as empty; `null_where_any` (`model/outcome.py`) restores the nulls.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.outcome import Datum, validity
-
 CONTINUATION_MASK, CONTINUATION = 0xC0, 0x80
 
 
-def opened(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def bytes_and_offsets(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """The bytes of a text or bytea array and n + 1 offsets; row i is `data[offsets[i]:offsets[i + 1]]`."""
     if array.null_count:
-        # What lies under a null is undefined, and need not even be UTF-8.
+        # The bytes under a null are undefined, and need not even be UTF-8.
         array = pc.fill_null(array, "" if pa.types.is_string(array.type) else b"")
     _, offsets, data = array.buffers()
     if len(array) == 0 or offsets is None:
@@ -36,13 +34,13 @@ def opened(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return (np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)), within
 
 
-def sizes(array: pa.Array) -> np.ndarray:
-    """How many bytes each row has, 0 for a null."""
-    _, offsets = opened(array)
+def byte_lengths(array: pa.Array) -> np.ndarray:
+    """The number of bytes of each row, 0 for a null."""
+    _, offsets = bytes_and_offsets(array)
     return np.diff(offsets)
 
 
-def glued(data: np.ndarray, lengths: np.ndarray, type_: pa.DataType) -> pa.Array:
+def from_bytes(data: np.ndarray, lengths: np.ndarray, type_: pa.DataType) -> pa.Array:
     """The array whose row i is the next `lengths[i]` bytes of `data`."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
@@ -50,23 +48,17 @@ def glued(data: np.ndarray, lengths: np.ndarray, type_: pa.DataType) -> pa.Array
     return pa.Array.from_buffers(type_, len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(packed)])
 
 
-def nulled(array: pa.Array, *args: Datum) -> pa.Array:
-    """`array`, null where any of `args` is null."""
-    valid = validity(*args)
-    return array if valid is None else pc.if_else(valid, array, pa.scalar(None, array.type))
-
-
 def slice_bytes(array: pa.Array, start: np.ndarray, stop: np.ndarray) -> pa.Array:
-    """Bytes `start` to `stop` of each row, counted from 0; what lies outside of the row is left out."""
-    data, offsets = opened(array)
+    """Bytes `start` to `stop` of each row, counted from 0 and clipped to the row."""
+    data, offsets = bytes_and_offsets(array)
     lengths = np.diff(offsets)
     start = np.clip(start, 0, lengths)
-    return _gathered(data, offsets[:-1] + start, np.clip(stop, start, lengths) - start, array.type)
+    return _gather(data, offsets[:-1] + start, np.clip(stop, start, lengths) - start, array.type)
 
 
 def slice_chars(array: pa.Array, start: np.ndarray, stop: np.ndarray) -> pa.Array:
-    """Characters `start` to `stop` of each row, counted from 0; what lies outside of the row is left out."""
-    data, offsets = opened(array)
+    """Characters `start` to `stop` of each row, counted from 0 and clipped to the row."""
+    data, offsets = bytes_and_offsets(array)
     if _is_ascii(data[offsets[0] : offsets[-1]]):
         return slice_bytes(array, start, stop)
     starts, first = _char_starts(data, offsets)
@@ -74,19 +66,19 @@ def slice_chars(array: pa.Array, start: np.ndarray, stop: np.ndarray) -> pa.Arra
     start = np.clip(start, 0, count)
     begin = starts[first[:-1] + start]
     end = starts[first[:-1] + np.clip(stop, start, count)]
-    return _gathered(data, begin, end - begin, array.type)
+    return _gather(data, begin, end - begin, array.type)
 
 
 def char_counts(array: pa.Array) -> np.ndarray:
-    """How many characters each row has, 0 for a null."""
+    """The number of characters of each row, 0 for a null."""
     counts = pc.utf8_length(array)
     result: np.ndarray = pc.fill_null(counts, 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return result
 
 
 def code_points(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """All code points of all rows in one array, and how many each row has."""
-    data, offsets = opened(array)
+    """The code points of all rows in one array, and the number of each row."""
+    data, offsets = bytes_and_offsets(array)
     packed = data[offsets[0] : offsets[-1]]
     if _is_ascii(packed):
         return packed.astype(np.uint32), np.diff(offsets)
@@ -98,18 +90,18 @@ def from_code_points(points: np.ndarray, counts: np.ndarray) -> pa.Array:
     """The text array whose row i is the next `counts[i]` code points; the inverse of `code_points`."""
     points = np.ascontiguousarray(points, np.uint32)
     if not len(points) or int(points.max()) < 0x80:
-        return glued(points, counts, pa.string())
+        return from_bytes(points, counts, pa.string())
     size = np.uint8(1) + (points >= 0x80) + (points >= 0x800) + (points >= 0x10000)
     data = np.frombuffer(points.astype("<u4").tobytes().decode("utf-32-le").encode("utf-8"), np.uint8)
-    return glued(data, sums(size, counts), pa.string())
+    return from_bytes(data, sum_by_row(size, counts), pa.string())
 
 
-def sums(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The sum of each row's values, where row i has the next `counts[i]` of them."""
+def sum_by_row(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The sum of each row's values; row i has the next `counts[i]` of them."""
     result = np.zeros(len(counts), np.int64)
-    some = counts > 0
-    if some.any():
-        result[some] = np.add.reduceat(values, (np.cumsum(counts) - counts)[some], dtype=np.int64)
+    not_empty = counts > 0
+    if not_empty.any():
+        result[not_empty] = np.add.reduceat(values, (np.cumsum(counts) - counts)[not_empty], dtype=np.int64)
     return result
 
 
@@ -118,17 +110,17 @@ def _is_ascii(data: np.ndarray) -> bool:
 
 
 def _char_starts(data: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where every character starts (and, last, where all end), and the index of each row's first one."""
+    """The start of every character and the end of all, and the index of each row's first character."""
     begin, end = offsets[0], offsets[-1]
     starts = np.flatnonzero((data[begin:end] & CONTINUATION_MASK) != CONTINUATION) + begin
     return np.append(starts, end), np.searchsorted(starts, offsets)
 
 
-def _gathered(data: np.ndarray, begin: np.ndarray, lengths: np.ndarray, type_: pa.DataType) -> pa.Array:
-    """The array whose row i is the `lengths[i]` bytes from `begin[i]` on; they lie in the order of rows."""
-    # A mask costs an eighth of the positions it stands for.
-    some = lengths > 0
+def _gather(data: np.ndarray, begin: np.ndarray, lengths: np.ndarray, type_: pa.DataType) -> pa.Array:
+    """The array whose row i is `lengths[i]` bytes from `begin[i]`; rows are in buffer order."""
+    # A mask takes an eighth of the memory of positions.
+    not_empty = lengths > 0
     edges = np.zeros(len(data) + 1, np.int8)
-    edges[begin[some]] = 1
-    edges[(begin + lengths)[some]] -= 1
-    return glued(data[np.cumsum(edges[:-1], dtype=np.int8).view(bool)], lengths, type_)
+    edges[begin[not_empty]] = 1
+    edges[(begin + lengths)[not_empty]] -= 1
+    return from_bytes(data[np.cumsum(edges[:-1], dtype=np.int8).view(bool)], lengths, type_)

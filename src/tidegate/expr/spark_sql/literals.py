@@ -1,10 +1,10 @@
-r"""Constants as Spark SQL text: the same value, of the same type, whatever it is.
+r"""Constants as Spark SQL text, with exactly the same value and type.
 
     literal_sql(Literal(2.5, FLOAT4))            CAST('2.5' AS float)
     literal_sql(Literal('it''s ${x}', TEXT))     'it\'s \u0024{x}'
 
-Text needs care in two ways. Spark reads backslashes in a literal; and before it reads anything, it replaces `${name}` by a
-setting, in literals too. So a dollar is written as its code.
+Text needs care in two ways: Spark interprets backslashes in literals, and before parsing it replaces `${name}` by a setting, in
+literals too. So a dollar is written as its code.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.expr.tree import Literal
-from tidegate.expr.types import Kind, Type
+from tidegate.expr.model.tree import Literal
+from tidegate.expr.model.types import Kind, Type
 
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "$": "\\u0024", "\n": "\\n", "\r": "\\r", "\0": "\\0"}
 
 
-def quoted(text: str) -> str:
-    """A text as a literal."""
+def quote_text(text: str) -> str:
+    """A text as a Spark SQL literal."""
     return "'" + "".join(_ESCAPES.get(c, c) for c in text) + "'"
 
 
-def quoted_name(name: str) -> str:
-    """A column's or field's name as it is written."""
+def quote_name(name: str) -> str:
+    """The name of a column or field in backquotes."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal_sql(literal: Literal) -> str:
-    """A constant as text."""
+    """A constant as Spark SQL."""
     return value_sql(literal.value, literal.type)
 
 
 def value_sql(value: pa.Scalar, type_: Type) -> str:
-    """An Arrow scalar of ours as text."""
+    """An Arrow scalar of a type as Spark SQL."""
     if not value.is_valid:
         return f"CAST(NULL AS {type_.spark})"
     match type_.kind:
         case Kind.ARRAY:
             assert type_.element is not None
-            inner = ", ".join(value_sql(one, type_.element) for one in value.values)
+            inner = ", ".join(value_sql(item, type_.element) for item in value.values)
             return f"CAST(array({inner}) AS {type_.spark})"
         case Kind.RECORD:
             fields = [
-                f"{quoted(name)}, {value_sql(value[i], inner)}"
+                f"{quote_text(name)}, {value_sql(value[i], inner)}"
                 for i, (name, inner) in enumerate(type_.fields)
             ]
             return f"named_struct({', '.join(fields)})"
@@ -66,7 +66,7 @@ def _plain(value: pa.Scalar, type_: Type) -> str:
         case Kind.NUMERIC:
             return f"CAST('{value.as_py():f}' AS {type_.spark})"
         case Kind.TEXT | Kind.JSONB | Kind.UNKNOWN:
-            return quoted(value.as_py())
+            return quote_text(value.as_py())
         case Kind.BYTEA | Kind.UUID:
             return f"X'{value.as_py().hex()}'"
         case Kind.DATE:
@@ -90,7 +90,7 @@ def _natural(value: pa.Scalar, type_: Type) -> str:
 
 
 def _float(value: pa.Scalar) -> str:
-    """The shortest digits that are read as this very number."""
+    """The shortest digits that parse to exactly this number."""
     number: Any = value.as_py()
     if value.type == pa.float32():
         number = pa.array([value], pa.float32()).to_numpy()[0]

@@ -1,13 +1,13 @@
-"""What a format takes of a plan: the columns that are demanded, and the filter that can be asked first.
+"""The part of a plan that a format takes over: the columns it reads, and a filter that can run first.
 
-    staged, left = stages(plan, 2)                  a plan over two columns of the format, and included ones behind them
+    staged, left = split_stages(plan, 2)            a plan over two columns of the format, followed by included ones
     staged.first                                    columns to decode for every record
-    staged.before                                   asked of these; for what passes,
-    staged.later                                    columns to decode then
-    staged.columns                                  what both gave, the first inputs of `left`
+    staged.before                                   a plan over these
+    staged.later                                    columns to decode for the records that pass it
+    staged.columns                                  the output of both stages, the first inputs of `left`
 
-The conditions that read the format's columns alone are asked first, where `plan.partition` says that this is
-exact: a condition that is kept from failing by another one is asked together with it, above.
+The conditions that read only columns of the format are evaluated first, if `plan.partition` determines that this is exact:
+a condition that another one protects from failing is evaluated together with it, in `left`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.expr.tree import support
-from tidegate.expr.types import Type
-from tidegate.ingest.source import Columns
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.safe import SafePlan
+from tidegate.expr.model import Type, support
+from tidegate.ingest.protocol import Columns
+from tidegate.plan import MapFilterProject, partition
+from tidegate.plan.run import SafePlan
 
 
 @dataclass(frozen=True)
-class Staged:
-    """Columns to decode for all records, a plan over them, and columns to decode for what passes it."""
+class StagedPlan:
+    """Columns to decode for all records, a plan over them, and columns to decode for records that pass."""
 
     first: tuple[int, ...]
     before: SafePlan
@@ -33,26 +32,26 @@ class Staged:
 
     @property
     def filters(self) -> bool:
-        """Whether the first stage can drop anything."""
+        """Whether the first stage can drop records."""
         return bool(self.before.mfp.predicates)
 
 
 @dataclass
 class Pace:
-    """How many records of the last batch passed the first stage; where most do, one stage is cheaper than two."""
+    """The share of records that passed the first stage; if most do, one stage is cheaper."""
 
     passed: float = 0.0
 
 
-def stages(plan: MapFilterProject, width: int) -> tuple[Staged, MapFilterProject]:
-    """The plan in two stages of decoding, and what is left; the format has the first `width` columns."""
+def split_stages(plan: MapFilterProject, width: int) -> tuple[StagedPlan, MapFilterProject]:
+    """Splits a plan into two decoding stages and the rest; the first `width` columns are the format's."""
     if plan.is_temporal:
-        columns, left = demanded(plan, width)
+        columns, left = restrict_to_demand(plan, width)
         nothing = MapFilterProject.identity(()).project(())
-        return Staged((), SafePlan(nothing), columns, _numbered([plan.inputs[c] for c in columns])), left
+        return StagedPlan((), SafePlan(nothing), columns, _numbered([plan.inputs[c] for c in columns])), left
     reads = [support(condition) for condition in plan.conditions]
-    available = frozenset[int]().union(*(found for found in reads if max(found, default=width) < width))
-    parts = plan.partition(available)
+    available = frozenset[int]().union(*(columns for columns in reads if max(columns, default=width) < width))
+    parts = partition(plan, available)
     later = tuple(column for column in parts.later if column < width)
     included = [column - width for column in parts.later if column >= width]
     types = [*parts.before.types, *(plan.inputs[column] for column in later)]
@@ -60,11 +59,11 @@ def stages(plan: MapFilterProject, width: int) -> tuple[Staged, MapFilterProject
         len(types) + i: len(types) + column for i, column in enumerate(included)
     }
     left = parts.after.permute(place, (*types, *plan.inputs[width:]))
-    return Staged(parts.first, SafePlan(parts.before), later, _numbered(types)), left
+    return StagedPlan(parts.first, SafePlan(parts.before), later, _numbered(types)), left
 
 
-def demanded(plan: MapFilterProject, width: int) -> tuple[tuple[int, ...], MapFilterProject]:
-    """The format's columns that the plan reads, and the plan over these and all included columns."""
+def restrict_to_demand(plan: MapFilterProject, width: int) -> tuple[tuple[int, ...], MapFilterProject]:
+    """Returns the format's columns that a plan reads, and the plan over these and all included columns."""
     columns = tuple(sorted(column for column in plan.demand() if column < width))
     place = {column: i for i, column in enumerate(columns)} | {
         width + i: len(columns) + i for i in range(plan.arity - width)

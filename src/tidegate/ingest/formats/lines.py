@@ -1,13 +1,13 @@
-r"""Files of lines: unpacked, cut into blocks, and each block into its lines without a loop.
+r"""Files of lines: decompresses them, cuts them into blocks, and each block into lines without a loop.
 
     for block in blocks(opened, "day.json.gz"):
-        block.lines           a binary array, each line with its line break, in place in the bytes that were read
-        block.start           the number of the first of them
+        block.lines           a binary array of lines with their line breaks, a view of the bytes that were read
+        block.start           the number of the first line
 
-A block holds whole lines, so the last line of a file need not end with a line break. `.gz` (also of several
-members) and `.zst` (of several frames) are unpacked as they are read; one that ends too early is an error.
-A line that is longer than `limits().record` is passed over, and its beginning stands in a block of its own.
-A mark of byte order before the first line is dropped.
+A block holds whole lines; the last line of a file need not end with a line break. `.gz` (also with several members) and
+`.zst` (also with several frames) are decompressed while they are read; one that ends too early is an error. A line that is
+longer than `current_limits().record` is skipped, and its beginning is yielded as a separate block. A byte order mark before
+the first line is dropped.
 
 >>> import io
 >>> [block.lines.to_pylist() for block in blocks(io.BytesIO(b"a\nb"), "x.txt")]
@@ -26,31 +26,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import CorruptError
-from tidegate.ingest.limits import limits
+from tidegate.ingest.formats.limits import current_limits
 
 BLOCK = 24 << 20
-"""Bytes that are decoded together. A call of DuckDB costs 4 ms before it sees a row, as much as 6,000 lines of JSON."""
-MANY = 1 << 20
-"""Lines that are decoded together at most: of empty ones there would be too many."""
-_KEPT = 1 << 16
-"""Bytes of a record that is too long, for people to see which it is."""
+"""Bytes that are decoded together. A DuckDB call costs 4 ms before the first row, as much as 6,000 lines of JSON."""
+MAX_LINES = 1 << 20
+"""The maximum number of lines that are decoded together; a block could hold too many empty lines."""
+_MAX_SHOWN_BYTES = 1 << 16
+"""The bytes of an oversized record that are stored, so that people can identify it."""
 _STRETCH = 1 << 18
-"""Bytes that are searched at a time: what fits into a cache is searched five times as fast."""
+"""Bytes that are searched at a time: data that fits into the CPU cache is searched five times as fast."""
 MARK = b"\xef\xbb\xbf"
-"""Some editors put it before the first line, to say that UTF-8 follows."""
+"""The byte order mark of UTF-8, which some editors write before the first line."""
 
 
-class Block(NamedTuple):
-    """Some lines of a file."""
+class LineBlock(NamedTuple):
+    """Consecutive lines of a file."""
 
     lines: pa.Array
     start: int
     refused: str | None = None
-    """Why its one line, of which this is the beginning, is not decoded."""
+    """Why the only line of this block, which holds its beginning, is not decoded."""
 
 
-def unpacked(opened: BinaryIO, name: str) -> BinaryIO:
-    """The bytes of a file as they were before it was packed, by the end of its name."""
+def decompress(opened: BinaryIO, name: str) -> BinaryIO:
+    """Opens a decompressing reader according to the suffix of the file's name."""
     if name.endswith((".gz", ".gzip")):
         return cast("BinaryIO", gzip.GzipFile(fileobj=opened, mode="rb"))
     if name.endswith((".zst", ".zstd")):
@@ -59,7 +59,7 @@ def unpacked(opened: BinaryIO, name: str) -> BinaryIO:
 
 
 def filling(file: BinaryIO, name: str) -> Callable[[np.ndarray], int]:
-    """Fills a buffer, less of it only at the end of the file; where the file is damaged the error says so."""
+    """Returns a function that fills a buffer, completely except at the end of the file."""
 
     def fill(buffer: np.ndarray) -> int:
         view, done = buffer.data, 0
@@ -68,7 +68,7 @@ def filling(file: BinaryIO, name: str) -> Callable[[np.ndarray], int]:
                 done += more
         except (EOFError, OSError, zlib.error) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # the machine's trouble, not the file's
+                raise  # an error of the machine, not of the file
             raise CorruptError(
                 f'the file "{name}" ends too early, or is not what its name says: {error}',
                 hint="write files under another name and rename them once they are complete",
@@ -79,12 +79,12 @@ def filling(file: BinaryIO, name: str) -> Callable[[np.ndarray], int]:
 
 
 def pieces(opened: BinaryIO, name: str) -> Iterator[tuple[np.ndarray, bool, Callable[[int | None], None]]]:
-    """The bytes of a file, some MB at a time, whether these are the last, and how to say where they were cut.
+    """Yields pieces of a file of a few MB, whether each is the last, and a function to set its cut.
 
-    What is behind the cut begins the next piece. It is read into place: joining bytes would copy every block once more. A cut at
-    None is behind the next line break, wherever that is.
+    The bytes after the cut begin the next piece. The file is read into a buffer behind them: joining bytes would copy every block
+    once more. A cut at None is after the next line break, wherever that is.
     """
-    fill = filling(unpacked(opened, name), name)
+    fill = filling(decompress(opened, name), name)
     rest, begun, skips = np.zeros(0, np.uint8), False, False
     while True:
         buffer = np.empty(len(rest) + BLOCK, np.uint8)
@@ -99,47 +99,47 @@ def pieces(opened: BinaryIO, name: str) -> Iterator[tuple[np.ndarray, bool, Call
             skips = not len(ends)
             data = data[int(ends[0]) + 1 if len(ends) else len(data) :]
         begun = True
-        kept: list[Any] = [data, skips]
+        carried: list[Any] = [data, skips]
 
-        def cut(end: int | None, data: np.ndarray = data, kept: list[Any] = kept) -> None:
-            kept[:] = data[len(data) if end is None else end :].copy(), end is None
+        def cut(end: int | None, data: np.ndarray = data, carried: list[Any] = carried) -> None:
+            carried[:] = data[len(data) if end is None else end :].copy(), end is None
 
         if not skips:
             yield data, last, cut
-        rest, skips = kept
+        rest, skips = carried
         if last:
             return
 
 
-def blocks(opened: BinaryIO, name: str) -> Iterator[Block]:
-    """The lines of a file, some MB at a time."""
+def blocks(opened: BinaryIO, name: str) -> Iterator[LineBlock]:
+    """Yields the lines of a file, a few MB at a time."""
     start = 0
     for data, last, cut in pieces(opened, name):
         end = len(data) if last else _behind_last(data)
-        endless = len(data) - end > limits().record
+        endless = len(data) - end > current_limits().record
         cut(None if endless else end)
-        for some, ends in _windows(data[:end]):
-            for block in runs(some, ends):
+        for window, ends in _windows(data[:end]):
+            for block in runs(window, ends):
                 yield block._replace(start=start)
                 start += len(block.lines)
         if endless:
-            yield Block(beginning(data[end:]), start, limits().too_long())
+            yield LineBlock(truncated_record(data[end:]), start, current_limits().too_long())
             start += 1
 
 
 def _behind_last(data: np.ndarray) -> int:
-    """Where the last line that has a break ends."""
+    """Returns where the last line with a line break ends."""
     for stop in range(len(data), 0, -_STRETCH):
         begin = max(stop - _STRETCH, 0)
-        found = positions(data[begin:stop], "\n")
-        if len(found):
-            return begin + int(found[-1]) + 1
+        breaks = positions(data[begin:stop], "\n")
+        if len(breaks):
+            return begin + int(breaks[-1]) + 1
     return 0
 
 
 def _windows(data: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Whole lines and where they end: all at once, unless there are so many that the numbers alone were large."""
-    size = len(data) if _count(data) <= 4 * MANY else 2 * MANY
+    """Yields whole lines and their ends: all at once, or in windows if there are very many."""
+    size = len(data) if _count_breaks(data) <= 4 * MAX_LINES else 2 * MAX_LINES
     begin = 0
     for at in range(0, len(data), max(size, 1)):
         stop = min(at + size, len(data))
@@ -151,52 +151,52 @@ def _windows(data: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
             begin += int(ends[-1])
 
 
-def _count(letters: np.ndarray) -> int:
-    """How many line breaks there are."""
+def _count_breaks(letters: np.ndarray) -> int:
+    """Counts line breaks."""
     same = np.empty(_STRETCH, bool)
     stretches = (letters[at : at + _STRETCH] for at in range(0, len(letters), _STRETCH))
-    return sum(int(np.equal(one, ord("\n"), out=same[: len(one)]).sum()) for one in stretches)
+    return sum(int(np.equal(stretch, ord("\n"), out=same[: len(stretch)]).sum()) for stretch in stretches)
 
 
-def runs(data: np.ndarray, ends: np.ndarray) -> Iterator[Block]:
-    """Records that end there, as many at once as can be decoded together; those that are too long alone."""
-    most, begin = limits().record, 0
-    long = np.flatnonzero(np.diff(ends, prepend=0) > most).tolist()
-    for place in (*long, len(ends)):
-        for first in range(begin, place, MANY):
-            some = ends[first : min(first + MANY, place)]
+def runs(data: np.ndarray, ends: np.ndarray) -> Iterator[LineBlock]:
+    """Yields the records that end at `ends`, as many as can be decoded together; oversized ones alone."""
+    max_bytes, begin = current_limits().record, 0
+    oversized = np.flatnonzero(np.diff(ends, prepend=0) > max_bytes).tolist()
+    for place in (*oversized, len(ends)):
+        for first in range(begin, place, MAX_LINES):
+            run_ends = ends[first : min(first + MAX_LINES, place)]
             at = int(ends[first - 1]) if first else 0
-            yield Block(cut_at(data[at : int(some[-1])], some - at), first)
+            yield LineBlock(cut_at(data[at : int(run_ends[-1])], run_ends - at), first)
         if place < len(ends):
             at = int(ends[place - 1]) if place else 0
-            yield Block(beginning(data[at : int(ends[place])]), place, limits().too_long())
+            yield LineBlock(truncated_record(data[at : int(ends[place])]), place, current_limits().too_long())
         begin = place + 1
 
 
-def beginning(record: np.ndarray) -> pa.Array:
-    """What is kept of a record that is not decoded."""
-    return pa.array([record[:_KEPT].tobytes()], pa.binary())
+def truncated_record(record: np.ndarray) -> pa.Array:
+    """The beginning of a record that is not decoded."""
+    return pa.array([record[:_MAX_SHOWN_BYTES].tobytes()], pa.binary())
 
 
 def positions(letters: np.ndarray, letter: str) -> np.ndarray:
-    """Where an ASCII letter is."""
+    """The positions of an ASCII character."""
     same = np.empty(_STRETCH, bool)
-    found = [np.zeros(0, np.int64)]
+    matches = [np.zeros(0, np.int64)]
     for at in range(0, len(letters), _STRETCH):
         stretch = letters[at : at + _STRETCH]
-        found.append(np.flatnonzero(np.equal(stretch, ord(letter), out=same[: len(stretch)])) + at)
-    return np.concatenate(found)
+        matches.append(np.flatnonzero(np.equal(stretch, ord(letter), out=same[: len(stretch)])) + at)
+    return np.concatenate(matches)
 
 
-def holds(letters: np.ndarray, letter: str) -> bool:
-    """Whether an ASCII letter is there at all: twice as fast as finding out where."""
+def contains(letters: np.ndarray, letter: str) -> bool:
+    """Whether an ASCII character occurs; twice as fast as finding its positions."""
     same = np.empty(_STRETCH, bool)
     stretches = (letters[at : at + _STRETCH] for at in range(0, len(letters), _STRETCH))
-    return any(np.equal(some, ord(letter), out=same[: len(some)]).any() for some in stretches)
+    return any(np.equal(stretch, ord(letter), out=same[: len(stretch)]).any() for stretch in stretches)
 
 
 def cut_at(data: np.ndarray, ends: np.ndarray) -> pa.Array:
-    """The pieces of `data` that end there, in place."""
+    """Cuts `data` at `ends`, without a copy."""
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends
     return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
@@ -217,16 +217,17 @@ def without_breaks(lines: pa.Array, *, returns: bool) -> pa.Array:
     for k in (1, 2):
         keep[ends[1:][cut >= k] - k - ends[0]] = False
     offsets = np.concatenate([[0], np.cumsum(np.diff(ends) - cut)]).astype(np.int32)
-    kept = data[ends[0] : ends[-1]][keep].tobytes()
-    return pa.Array.from_buffers(pa.binary(), len(lines), [None, pa.py_buffer(offsets), pa.py_buffer(kept)])
+    text = data[ends[0] : ends[-1]][keep].tobytes()
+    return pa.Array.from_buffers(pa.binary(), len(lines), [None, pa.py_buffer(offsets), pa.py_buffer(text)])
 
 
 def blank(lines: pa.Array) -> np.ndarray:
-    """Which of the lines hold nothing but white space."""
+    """Which lines hold only white space."""
     starts = pc.is_in(pc.binary_slice(lines, 0, 1), pa.array([b" ", b"\t", b"\r", b"\n", b""]))
-    found = np.array(starts.to_numpy(zero_copy_only=False))
-    rows = np.flatnonzero(found)
+    is_blank = np.array(starts.to_numpy(zero_copy_only=False))
+    rows = np.flatnonzero(is_blank)
     if len(rows):
-        some = lines.take(pa.array(rows))
-        found[rows] = pc.match_substring_regex(some, r"^[ \t\r\n]*\z").to_numpy(zero_copy_only=False)
-    return found
+        candidates = lines.take(pa.array(rows))
+        matches = pc.match_substring_regex(candidates, r"^[ \t\r\n]*\z")
+        is_blank[rows] = matches.to_numpy(zero_copy_only=False)
+    return is_blank

@@ -1,4 +1,4 @@
-"""A plan over one column whose values repeat: evaluated once for each distinct value.
+"""Fast path for a plan over one dictionary-encoded column: evaluates each distinct value once.
 
     browser = DictionaryArray(indices [0, 1, 0, 0, 2 …], dictionary ['Firefox', 'Chrome', 'Safari'])
     browser LIKE '%fox'      asked of three texts, and the answer looked up for a million rows
@@ -6,11 +6,11 @@
 Functions give the same for the same value, errors included, so this is what evaluating row by row gives.
 
 >>> import pyarrow as pa
->>> from tidegate.expr.build import call
->>> from tidegate.expr.tree import Column, Literal
->>> from tidegate.expr.types import TEXT
->>> from tidegate.plan.mfp import identity
->>> plan = SafePlan(identity((TEXT,)).filter(call("=", Column(0, TEXT), Literal(pa.scalar("b"), TEXT))))
+>>> from tidegate.expr.model.build import call
+>>> from tidegate.expr.model.tree import Column, Literal
+>>> from tidegate.expr.model.types import TEXT
+>>> from tidegate.plan.mfp import MapFilterProject
+>>> plan = SafePlan(MapFilterProject.identity((TEXT,)).filter(call("=", Column(0, TEXT), Literal(pa.scalar("b"), TEXT))))
 >>> evaluate_coded(plan, pa.array(["a", "b", None, "b"]).dictionary_encode(), TEXT).selection.tolist()
 [1, 3]
 """
@@ -20,12 +20,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tidegate.expr.outcome import to_numpy
-from tidegate.expr.types import Type
-from tidegate.plan.safe import Failures, Rows, SafePlan
+from tidegate.expr.model import Type, to_numpy
+from tidegate.plan.run.safe_plan import Failures, PlanOutput, SafePlan
 
 
-def evaluate_coded(plan: SafePlan, column: pa.DictionaryArray, type_: Type, now: int | None = None) -> Rows:
+def evaluate_dictionary(
+    plan: SafePlan, column: pa.DictionaryArray, type_: Type, now: int | None = None
+) -> PlanOutput:
     """What `plan.evaluate` gives for the column's values."""
     values = column.dictionary.cast(type_.arrow)
     codes = column.indices
@@ -37,7 +38,9 @@ def evaluate_coded(plan: SafePlan, column: pa.DictionaryArray, type_: Type, now:
     passes[got.selection], place[got.selection] = True, np.arange(len(got.selection))
     rows = np.flatnonzero(passes[code])
     at = pa.array(place[code[rows]])
-    return Rows([output.take(at) for output in got.columns], rows, _failures(got.failures, code, len(values)))
+    return PlanOutput(
+        [output.take(at) for output in got.columns], rows, _failures(got.failures, code, len(values))
+    )
 
 
 def _failures(failures: Failures, code: np.ndarray, count: int) -> Failures:

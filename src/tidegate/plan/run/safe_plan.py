@@ -1,4 +1,4 @@
-"""Running a plan over a batch of rows: which rows pass, what leaves for them, and which rows have failed.
+"""SafePlan: runs a plan over a batch of rows, giving output columns, passing rows and failed rows.
 
     got = SafePlan(plan).evaluate([ids, payloads], rows=3, now=ms)
     got.columns           arrays of what leaves, one row for each row that passed
@@ -32,23 +32,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.evaluate import Evaluation, needs
-from tidegate.expr.function import CHEAP, Cost
-from tidegate.expr.functions.boolean import and_
-from tidegate.expr.outcome import Errors, Outcome, first_error
-from tidegate.expr.specs import to_bools
-from tidegate.expr.tree import Call, Column, Expr, Literal, support, walk
-from tidegate.expr.types import Kind
+from tidegate.expr.evaluate import Evaluation, prerequisites
+from tidegate.expr.functions import and_
+from tidegate.expr.model import (
+    Call,
+    Column,
+    Cost,
+    Expr,
+    Kind,
+    Literal,
+    Outcome,
+    outcome,
+    subexpressions,
+    support,
+    to_bools,
+    walk,
+)
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.optimise import ordered
-from tidegate.plan.take import reading
 
 _ANY_WIDTH = (Kind.TEXT, Kind.JSONB, Kind.BYTEA, Kind.ARRAY, Kind.RECORD)
 
 
 @dataclass(frozen=True, eq=False)
 class Failures:
-    """Rows that failed, by their number in the batch, in order, and what went wrong with each."""
+    """The failed rows of a batch, by number and in order, with their messages."""
 
     rows: np.ndarray
     messages: pa.Array
@@ -57,8 +64,8 @@ class Failures:
         return len(self.rows)
 
 
-class Rows(NamedTuple):
-    """What leaves a plan for one batch."""
+class PlanOutput(NamedTuple):
+    """The output of a plan for one batch."""
 
     columns: list[pa.Array]
     selection: np.ndarray
@@ -67,21 +74,21 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class SafePlan:
-    """A plan that gives each row at most once, at once: without `mz_now()`, or with a known value of it."""
+    """Evaluates a plan without `mz_now()`, or with a known value of it."""
 
     mfp: MapFilterProject
 
     @cached_property
     def _tiers(self) -> list[list[Expr]]:
-        """The conditions by the dearest function in each; JSON paths are in one tier, and parsed together."""
+        """The conditions by the most expensive function in each; JSON paths share a tier."""
         by_cost: dict[Cost, list[Expr]] = {}
-        for condition in ordered(self.mfp.conditions):
+        for condition in subexpressions.sort_conditions(self.mfp.conditions):
             by_cost.setdefault(_dearest(condition), []).append(condition)
         return [by_cost[tier] for tier in sorted(by_cost)]
 
     @cached_property
     def widens(self) -> bool:
-        """Whether it makes values of any width, such as `repeat(s, 1000)`: how large they are is seen when they are there."""
+        """Whether it computes values of unbounded width, such as `repeat(s, 1000)`."""
         return any(
             not isinstance(one, Column | Literal) and one.type.kind in _ANY_WIDTH for one in self.mfp.outputs
         )
@@ -92,8 +99,8 @@ class SafePlan:
         rows: int,
         now: int | None = None,
         check: Callable[[], None] | None = None,
-    ) -> Rows:
-        """Runs over `columns` of `rows` rows each; a column that is not demanded may be None. `check` may end it by raising."""
+    ) -> PlanOutput:
+        """Runs over `columns` of `rows` rows; undemanded columns may be None. `check` may raise to cancel."""
         batch = _Batch(columns, rows, now, check)
         for i, tier in enumerate(self._tiers):
             batch.ask(tier)
@@ -127,7 +134,7 @@ class _Batch:
 
     def ask(self, conditions: Sequence[Expr]) -> None:
         """ANDs more conditions to the state."""
-        here = reading(conditions, self._carried)
+        here = subexpressions.replace_subexpressions(conditions, self._carried)
         outcomes = self._evaluation.of(*here)
         self._asked += here
         self._state = and_(*outcomes) if self._state.values is None else and_(self._state, *outcomes)
@@ -140,11 +147,11 @@ class _Batch:
     def cut(self, keep: np.ndarray, wanted: Iterable[Expr]) -> _Batch:
         """Only the rows `keep`; of the columns and what is computed already, only what `wanted` asks for."""
         indices = pa.array(keep)
-        asked = walk(*self._asked, below=needs)
+        asked = walk(*self._asked, below=prerequisites)
         known = [node for node in asked if isinstance(node, Call) and self._worth(node)]
         place: dict[Expr, Expr] = {node: Column(self.width + i, node.type) for i, node in enumerate(known)}
-        here = reading(wanted, self._carried)
-        needed = support(*reading(here, place))
+        here = subexpressions.replace_subexpressions(wanted, self._carried)
+        needed = support(*subexpressions.replace_subexpressions(here, place))
         columns: list[pa.Array | None] = [
             self._evaluation.columns[i].take(indices) if i in needed else None for i in range(self.width)
         ]
@@ -157,14 +164,16 @@ class _Batch:
         new._state = Outcome(_take(values, indices), _take(errors, indices))
         # Later questions are about the inputs: what a carried column stands for is written over them again.
         back = {column: node for node, column in self._carried.items()}
-        new._carried = self._carried | {reading([node], back)[0]: column for node, column in place.items()}
+        new._carried = self._carried | {
+            subexpressions.replace_subexpressions([node], back)[0]: column for node, column in place.items()
+        }
         return new
 
     def _worth(self, node: Call) -> bool:
         """Whether a value is taken over and not computed again; errors have no column to be taken over in."""
-        return _dearest(node) > CHEAP and self._evaluation.of(node)[0].errors is None
+        return _dearest(node) > Cost.CHEAP and self._evaluation.of(node)[0].errors is None
 
-    def finish(self, outputs: Sequence[Expr]) -> Rows:
+    def finish(self, outputs: Sequence[Expr]) -> PlanOutput:
         """Evaluates the outputs for the rows that pass."""
         values, errors = self._state
         passing = np.arange(self.rows) if values is None else _numbers(values)
@@ -172,15 +181,15 @@ class _Batch:
         batch = self
         if len(passing) <= self.rows // 2:
             batch, passing = self.cut(passing, outputs), np.arange(len(passing))
-        outcomes = batch._evaluation.of(*reading(outputs, batch._carried))
-        wrong = first_error(*(outcome.errors for outcome in outcomes))
+        outcomes = batch._evaluation.of(*subexpressions.replace_subexpressions(outputs, batch._carried))
+        wrong = outcome.first_error(*(output.errors for output in outcomes))
         after = batch._failures(wrong, passing)
         if wrong is not None:
             passing = passing[to_bools(wrong.is_null())[passing]]
         columns = [_pick(outcome.values, passing) for outcome in outcomes]
-        return Rows(columns, batch._first(passing), _merged(before, after))
+        return PlanOutput(columns, batch._first(passing), _merged(before, after))
 
-    def _failures(self, errors: Errors, among: np.ndarray) -> Failures:
+    def _failures(self, errors: outcome.Errors, among: np.ndarray) -> Failures:
         """Those of the rows `among` that have failed."""
         if errors is None:
             return Failures(np.zeros(0, np.int64), pa.array([], pa.string()))
@@ -193,7 +202,7 @@ class _Batch:
 
 
 def _dearest(expr: Expr) -> Cost:
-    return max((node.function.cost for node in walk(expr) if isinstance(node, Call)), default=CHEAP)
+    return max((node.function.cost for node in walk(expr) if isinstance(node, Call)), default=Cost.CHEAP)
 
 
 def _take(array: pa.Array | None, indices: pa.Array) -> pa.Array | None:
@@ -201,7 +210,7 @@ def _take(array: pa.Array | None, indices: pa.Array) -> pa.Array | None:
 
 
 def _pick(values: pa.Array, rows: np.ndarray) -> pa.Array:
-    """These of the values, which rise; without a copy if they are most of them, and stand one behind the other."""
+    """The values at these ascending rows; without a copy if the rows are contiguous and most of them."""
     if len(rows) == len(values):
         return values
     if len(rows) > len(values) // 2 and rows[-1] - rows[0] == len(rows) - 1:

@@ -5,7 +5,8 @@
     groups.first                            0 1 3: a row of each group, whose values stand for it
     groups.reduce(np.add, values)           a value for each group
 
-Each column is numbered by itself, and the numbers of several columns make one, as digits do. Equal is what `shard/rowkey.py` says:
+Each column is numbered by itself, and the numbers of several columns make one, as digits do. Equal is what
+`storage/part/row_keys.py` says:
 NULL is NULL, NaN is NaN, 0 is -0. Of rows that are equal and not identical the first by
 `exact_keys` stands for the group, so that it does not depend on the order of rows.
 """
@@ -21,10 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.order import interval_key
-from tidegate.expr.outcome import to_numpy
-from tidegate.expr.specs import to_bools
-from tidegate.shard.rowkey import ambiguous, exact_keys, row_keys
+from tidegate.expr.model import order, to_bools, to_numpy
+from tidegate.storage.part import exact_keys, has_ambiguous_equality, row_keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +51,7 @@ class Groups:
         if len(columns) > 1:
             number, count = _numbered(pa.array(number))
         by = np.arange(rows)
-        if ambiguous(columns) and count < rows:
+        if has_ambiguous_equality(columns) and count < rows:
             by = pc.sort_indices(exact_keys(columns, rows)).to_numpy().astype(np.int64)
         first = np.zeros(count, np.int64)
         first[number[by[::-1]]] = by[::-1]  # of several rows of a group the last one that is written stays
@@ -97,5 +96,5 @@ def _hashable(column: pa.Array) -> pa.Array:
         bits = np.where(np.isnan(plain), np.nan, plain).view(f"i{plain.itemsize}")
         return pa.array(bits, mask=~to_bools(column.is_valid()) if column.null_count else None)
     if pa.types.is_interval(type_):
-        return interval_key(column)
+        return order.interval_key(column)
     return row_keys([column], len(column)) if pa.types.is_nested(type_) else column

@@ -15,7 +15,8 @@ kept in limbs of 32 bits, each with room for two billion more before it carries.
 | added up, and carried | 4294967295 | 1073741823 | 0 |
 
 Least and greatest are found among integers that rise with the values, where there are such (`_codes`), else by Arrow, or by sorting
-the keys of `shard/rowkey.py`. Which of several values that are equal, but not identical, is given does not depend on the order of
+the keys of `storage/part/row_keys.py`. Which of several values that are equal, but not identical, is given does not depend on
+the order of
 rows: -0 is less than 0 there, and 30 days less than 1 month.
 """
 
@@ -29,23 +30,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import limbs, order
-from tidegate.expr.functions.decimals import OVERFLOW, words
-from tidegate.expr.functions.number import FLOAT_OVERFLOW
-from tidegate.expr.outcome import Outcome, failing, from_numpy, integers, to_numpy, with_errors
-from tidegate.expr.span import spans
-from tidegate.expr.specs import to_bools
-from tidegate.expr.types import Kind, Type
-from tidegate.plan.aggregate import Aggregate
-from tidegate.scan.groups import Groups
-from tidegate.shard.rowkey import exact_keys
+from tidegate.expr.functions import FLOAT_OVERFLOW
+from tidegate.expr.model import Kind, Outcome, Type, order, outcome, to_bools, to_numpy
+from tidegate.expr.primitives import NUMERIC_OVERFLOW, checked_intervals, int64_words
+from tidegate.expr.primitives import bigint as limbs
+from tidegate.plan import Aggregate
+from tidegate.query.aggregate.groups import Groups
+from tidegate.storage.part import exact_keys
 
 State: TypeAlias = list["np.ndarray | pa.Array"]
 """Columns with a row for each group (or row)."""
 
 _BITS, _LOW = 32, np.int64(0xFFFF_FFFF)
-_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-_FLIP = np.int64(_MOST)
+_LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_FLIP = np.int64(_GREATEST)
 
 
 class Reducer(Protocol):
@@ -122,7 +120,7 @@ class ExactSum:
         """Nothing where NULL."""
         valid = to_bools(values.is_valid())
         if pa.types.is_decimal(values.type):
-            low, high = (np.where(valid, word, 0) for word in words(values))
+            low, high = (np.where(valid, word, 0) for word in int64_words(values))
             parts = [low & _LOW, (low >> _BITS) & _LOW, high & _LOW, high >> _BITS]
         else:
             parts = split(to_numpy(values).astype(np.int64))
@@ -140,14 +138,14 @@ class ExactSum:
         low, high, over = _words(carried([np.asarray(limb) for limb in state[1:]]))
         some = pa.array(np.asarray(state[0]) > 0)
         if self.type.is_integer:
-            errors = failing(over | (high != low >> 63), "bigint out of range")
+            errors = outcome.failing(over | (high != low >> 63), "bigint out of range")
             values = pa.array(low, pa.int64())
         else:
             raw = pa.py_buffer(np.ascontiguousarray(np.stack([low, high], axis=1)))
             wide = pa.Array.from_buffers(self.type.arrow, len(low), [None, raw])
-            values, large = limbs.closed(*limbs.opened(wide), self.type.arrow)
-            errors = failing(over | large, OVERFLOW)
-        return with_errors(pc.if_else(some, values, pa.scalar(None, values.type)), errors)
+            values, large = limbs.to_decimal(*limbs.from_decimal(wide), self.type.arrow)
+            errors = outcome.failing(over | large, NUMERIC_OVERFLOW)
+        return outcome.with_errors(pc.if_else(some, values, pa.scalar(None, values.type)), errors)
 
 
 def split(values: np.ndarray) -> list[np.ndarray]:
@@ -195,8 +193,8 @@ class FloatSum:
         count, odd, total = (np.asarray(column) for column in state)
         with np.errstate(over="ignore"):
             narrow = total.astype(self.type.to_pandas_dtype())
-        errors = failing((odd == 0) & ~np.isfinite(narrow), FLOAT_OVERFLOW)
-        return with_errors(pa.array(narrow, self.type, mask=count == 0), errors)
+        errors = outcome.failing((odd == 0) & ~np.isfinite(narrow), FLOAT_OVERFLOW)
+        return outcome.with_errors(pa.array(narrow, self.type, mask=count == 0), errors)
 
 
 @dataclass(frozen=True)
@@ -214,12 +212,14 @@ class IntervalSum:
         return [*added[:3], *carried(added[3:])]
 
     def finish(self, state: State) -> Outcome:
-        """As `+` of intervals has it: what is too long for its part goes to the next, and what is too long for all is an error."""
+        """Carries overflow of an interval part into the next, as `+` does; overflow of all is an error."""
         count, months, days, *parts = (np.asarray(column) for column in state)
         low, high, over = _words(carried(parts))
         over = over | (high != low >> 63)
-        values, errors = spans(months, days, np.where(over, 0, low), bad=over)
-        return with_errors(pc.if_else(pa.array(count > 0), values, pa.scalar(None, values.type)), errors)
+        values, errors = checked_intervals(months, days, np.where(over, 0, low), bad=over)
+        return outcome.with_errors(
+            pc.if_else(pa.array(count > 0), values, pa.scalar(None, values.type)), errors
+        )
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class Extreme:
 
     def _coded(self, values: pa.Array, codes: np.ndarray, groups: Groups) -> pa.Array:
         valid = to_bools(values.is_valid())
-        worst = _LEAST if self.greatest else _MOST
+        worst = _LEAST if self.greatest else _GREATEST
         given = np.where(valid, codes, worst) if values.null_count else codes
         best = groups.reduce(np.maximum if self.greatest else np.minimum, given)
         some = groups.reduce(np.maximum, valid.view(np.int8)) > 0
@@ -283,14 +283,14 @@ def _codes(values: pa.Array) -> np.ndarray | None:
     if pa.types.is_floating(type_):
         plain = to_numpy(values, 0.0).astype(np.float64)
         bits = plain.view(np.int64)
-        return np.where(np.isnan(plain), _MOST, np.where(bits < 0, bits ^ _FLIP, bits))
+        return np.where(np.isnan(plain), _GREATEST, np.where(bits < 0, bits ^ _FLIP, bits))
     if pa.types.is_decimal(type_):
-        low, high = words(values)
+        low, high = int64_words(values)
         if values.null_count:
             valid = to_bools(values.is_valid())
             low, high = np.where(valid, low, 0), np.where(valid, high, 0)
         return low if (high == low >> 63).all() else None
-    plain = integers(values.slice(0, 0)).type
+    plain = outcome.integers(values.slice(0, 0)).type
     return to_numpy(values).astype(np.int64) if pa.types.is_integer(plain) else None
 
 
@@ -300,9 +300,9 @@ def _decoded(codes: np.ndarray, type_: pa.DataType) -> pa.Array:
         return pa.array(codes == 1)
     if pa.types.is_floating(type_):
         plain = np.where(codes < 0, codes ^ _FLIP, codes).view(np.float64)
-        return pa.array(np.where(codes == _MOST, np.nan, plain).astype(type_.to_pandas_dtype()), type_)
+        return pa.array(np.where(codes == _GREATEST, np.nan, plain).astype(type_.to_pandas_dtype()), type_)
     if pa.types.is_decimal(type_):
         pairs = np.ascontiguousarray(np.stack([codes, codes >> 63], axis=1))
         return pa.Array.from_buffers(type_, len(codes), [None, pa.py_buffer(pairs)])
-    narrow = integers(pa.array([], type_)).type.to_pandas_dtype()
-    return from_numpy(codes.astype(narrow), type_)
+    narrow = outcome.integers(pa.array([], type_)).type.to_pandas_dtype()
+    return outcome.from_numpy(codes.astype(narrow), type_)

@@ -1,8 +1,8 @@
 """The rows that leave a plan, aggregated as they come: GROUP BY, DISTINCT, and aggregates alone.
 
-    stream(question, found, scan)      rows of the parts that are left → groups → the plan above them → order, limits
+    stream(request, found, scan)      rows of the parts that are left → groups → the plan above them → order, limits
 
-Each batch is folded by itself (`groups.py`, `reduce.py`), and what comes of it is a row for each group it has: the keys, and a
+Each batch is folded by itself (`groups.py`, `reducers.py`), and what comes of it is a row for each group it has: the keys, and a
 state for each aggregate. These wait until there are twice as many as there were groups before, and are then folded with each
 other; so memory is that of the groups, and every group is folded again a logarithmic number of times:
 
@@ -26,103 +26,105 @@ import pyarrow.compute as pc
 
 from tidegate.config import Config
 from tidegate.errors import EvaluationError, LimitError
-from tidegate.expr.types import Type
-from tidegate.plan.aggregate import Aggregate, Aggregation
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.safe import SafePlan
-from tidegate.scan import local, metadata
-from tidegate.scan.batching import Widths
-from tidegate.scan.failed import failed
-from tidegate.scan.groups import Groups
-from tidegate.scan.prune import Pruned
-from tidegate.scan.question import Question
-from tidegate.scan.recheck import rechecked
-from tidegate.scan.reduce import Reducer, State, bytes_of, joined, nothing, reducer_of
-from tidegate.scan.result import Result, Scan
-from tidegate.scan.sort import Gathered, Shape
-from tidegate.scan.stream import Batch, shaped
-from tidegate.scan.watch import Watch
-from tidegate.shard.rowkey import row_keys
+from tidegate.expr.model import Type
+from tidegate.plan import Aggregate, Aggregation, MapFilterProject
+from tidegate.plan.run import SafePlan
+from tidegate.query.aggregate.groups import Groups
+from tidegate.query.aggregate.reducers import Reducer, State, bytes_of, joined, nothing, reducer_of
+from tidegate.query.cancellation import CancelToken
+from tidegate.query.late.batching import Widths
+from tidegate.query.paths import local
+from tidegate.query.paths.metadata import MetadataAnswer
+from tidegate.query.prune.parts import PruneResult
+from tidegate.query.request import ScanRequest
+from tidegate.query.result import Result, ScanMetrics
+from tidegate.query.row_failures import row_error
+from tidegate.query.row_stream import Batch, shaped
+from tidegate.query.sort import ResultShape, SortBuffer
+from tidegate.storage.part import row_keys
 
-FEW = 262_144
+MIN_MERGE_ROWS = 262_144
 """Rows that wait before they are folded, however few groups there are."""
 
 
-def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
-    """The rows of the query: the groups are held, and what the plan above makes of them comes as it is asked for."""
-    aggregation, shape, most = question.aggregation, question.shape, question.config.max_result_bytes
+def stream(
+    request: ScanRequest, pruned: PruneResult, scan: ScanMetrics, known: MetadataAnswer | None
+) -> Iterator[Batch]:
+    """The rows of the query: the groups are held in memory, the output of the plan above is streamed.
+
+    `known`: aggregates that statistics answer already; the parts in its `rest` are read.
+    """
+    aggregation, shape, most = request.aggregation, request.shape, request.config.max_result_bytes
     assert aggregation is not None
     if shape.limit == 0:
         return
-    groups = Aggregating(question.plan.types, aggregation, most)
-    with scan.stage("metadata"):
-        told = metadata.tell(question, found)
-    if told is not None:
-        found = told.rest
-        groups.add_state([[state] for state in told.states])
-    for columns, rows in local.stream(question, found, scan) if found.left else ():
+    groups = GroupTable(request.plan.types, aggregation, most)
+    if known is not None:
+        pruned = known.rest
+        groups.add_state([[state] for state in known.states])
+    for columns, rows in local.stream(request, pruned, scan) if pruned.left else ():
         began = time.perf_counter()
         groups.add(columns, rows)
         scan.add("aggregate", rows_in=rows, seconds=time.perf_counter() - began)
         if _enough(groups, aggregation, shape):
             break
-    if told is not None:
-        rechecked(question, told, scan)
-    leaving = finish(groups, aggregation, most, question.watch, question.now)
-    yield from shaped(leaving, aggregation.above.types, shape, 0)
+    output = finish(groups, aggregation, most, request.cancel, request.now)
+    yield from shaped(output, aggregation.above.types, shape, 0)
 
 
 def once(
-    mfp: MapFilterProject, aggregation: Aggregation, names: Sequence[str], shape: Shape, now: int
+    mfp: MapFilterProject, aggregation: Aggregation, names: Sequence[str], shape: ResultShape, now: int
 ) -> Result:
     """A SELECT without FROM: one row without columns is aggregated."""
     plan, aggregation = mfp.at(now).optimise(), aggregation.at(now)
     got = SafePlan(plan).evaluate([], 1, now)
     if len(got.failures):
-        raise failed(got.failures, [], [])
+        raise row_error(got.failures, [], [])
     most = Config().max_result_bytes  # one row makes one group
-    groups = Aggregating(plan.types, aggregation, most)
+    groups = GroupTable(plan.types, aggregation, most)
     groups.add(got.columns, len(got.selection))
-    gathered = Gathered(aggregation.above.types, shape)
-    for columns, rows in finish(groups, aggregation, most, Watch(), now):
+    gathered = SortBuffer(aggregation.above.types, shape)
+    for columns, rows in finish(groups, aggregation, most, CancelToken(), now):
         gathered.add(columns, rows)
     return Result(names, aggregation.above.types[: len(names)], gathered.finish()[: len(names)])
 
 
-def _enough(groups: Aggregating, aggregation: Aggregation, shape: Shape) -> bool:
+def _enough(groups: GroupTable, aggregation: Aggregation, shape: ResultShape) -> bool:
     """Whether there are as many groups as a LIMIT wants, and none can change: DISTINCT without ORDER BY."""
-    if shape.most is None or shape.order or aggregation.aggregates or aggregation.above.predicates:
+    if shape.max_rows is None or shape.order or aggregation.aggregates or aggregation.above.predicates:
         return False
-    return aggregation.distinct is None and groups.main.reached(shape.most)
+    return aggregation.distinct is None and groups.main.reached(shape.max_rows)
 
 
 def finish(
-    groups: Aggregating, aggregation: Aggregation, most: int, watch: Watch, now: int
+    groups: GroupTable, aggregation: Aggregation, most: int, watch: CancelToken, now: int
 ) -> Iterator[Batch]:
     """Runs the plan above over the groups: what leaves it."""
     leaving = _above(groups.finish(), aggregation, watch, now)
     if aggregation.distinct is None:
         yield from leaving
         return
-    kept = Folding([], most)
+    kept = GroupMerge([], most)
     for columns, rows in leaving:
-        kept.add(Folded(columns, [], rows))
+        kept.add(GroupBatch(columns, [], rows))
     last = kept.finish()
     if last is not None:
         yield last.keys, last.rows
 
 
-def _above(columns: list[pa.Array], aggregation: Aggregation, watch: Watch, now: int) -> Iterator[Batch]:
+def _above(
+    columns: list[pa.Array], aggregation: Aggregation, watch: CancelToken, now: int
+) -> Iterator[Batch]:
     """What leaves the plan above, some groups after the other; the last column only counts them."""
     plan, total, widths = SafePlan(aggregation.above), len(columns[-1]), Widths()
-    for start in range(0, total, FEW):
-        many = [column.slice(start, FEW) for column in columns[:-1]]
-        for at in widths.slices("", plan, min(FEW, total - start)):
+    for start in range(0, total, MIN_MERGE_ROWS):
+        many = [column.slice(start, MIN_MERGE_ROWS) for column in columns[:-1]]
+        for at in widths.slices("", plan, min(MIN_MERGE_ROWS, total - start)):
             watch.check()
             some = [column.slice(at.start, at.stop - at.start) for column in many]
             got = plan.evaluate(some, at.stop - at.start, now)
             if len(got.failures):
-                raise failed(got.failures, aggregation.labels, some)
+                raise row_error(got.failures, aggregation.labels, some)
             widths.see_made("", got.columns, at.stop - at.start)
             yield got.columns, len(got.selection)
 
@@ -131,7 +133,7 @@ def _above(columns: list[pa.Array], aggregation: Aggregation, watch: Watch, now:
 
 
 @dataclass(frozen=True, eq=False)
-class Folded:
+class GroupBatch:
     """Some groups: their keys, and a state for each aggregate."""
 
     keys: list[pa.Array]
@@ -145,18 +147,18 @@ class Folded:
 
 
 @dataclass(eq=False)
-class Folding:
+class GroupMerge:
     """Groups that become fewer as equal ones meet."""
 
     reducers: Sequence[Reducer]
     most: int
     """Bytes that they may take."""
-    waiting: list[Folded] = field(default_factory=list)
+    waiting: list[GroupBatch] = field(default_factory=list)
     rows: int = 0
     size: int = 0
-    enough: int = FEW
+    enough: int = MIN_MERGE_ROWS
 
-    def add(self, given: Folded) -> None:
+    def add(self, given: GroupBatch) -> None:
         """Some more rows, or groups."""
         if not given.rows:
             return
@@ -173,7 +175,7 @@ class Folding:
             self._merge()
         return self.rows >= count
 
-    def finish(self) -> Folded | None:
+    def finish(self) -> GroupBatch | None:
         """All groups; None if there is none."""
         self._merge()
         return self.waiting[0] if self.waiting else None
@@ -185,14 +187,14 @@ class Folding:
             except pa.ArrowInvalid:  # Arrow keeps at most 2 GiB of text in one array
                 raise self._too_many() from None
             self.waiting, self.rows, self.size = [whole], whole.rows, whole.size
-        self.enough = 2 * self.rows + FEW
+        self.enough = 2 * self.rows + MIN_MERGE_ROWS
         if self.size > self.most:
             raise self._too_many()
 
-    def _joined(self) -> Folded:
+    def _joined(self) -> GroupBatch:
         keys = [pa.concat_arrays(pieces) for pieces in zip(*(one.keys for one in self.waiting), strict=True)]
         states = [joined(pieces) for pieces in zip(*(one.states for one in self.waiting), strict=True)]
-        return Folded(keys, states, self.rows)
+        return GroupBatch(keys, states, self.rows)
 
     def _too_many(self) -> LimitError:
         return LimitError(
@@ -200,7 +202,7 @@ class Folding:
             hint="SET max_result_bytes to more, or filter before grouping",
         )
 
-    def _folded(self, given: Folded) -> Folded:
+    def _folded(self, given: GroupBatch) -> GroupBatch:
         groups = Groups.of(given.keys, given.rows)
         if groups.alone:
             return given
@@ -208,32 +210,32 @@ class Folding:
         states = [
             reducer.combine(state, groups) for reducer, state in zip(self.reducers, given.states, strict=True)
         ]
-        return Folded([key.take(first) for key in given.keys], states, groups.count)
+        return GroupBatch([key.take(first) for key in given.keys], states, groups.count)
 
 
-class Aggregating:
+class GroupTable:
     """The groups of a query, and what each aggregate is of them."""
 
     def __init__(self, types: Sequence[Type], aggregation: Aggregation, most: int) -> None:
         """`types`: of what leaves the plan below."""
         self.aggregation, self.types = aggregation, types
         self.plain = [i for i, one in enumerate(aggregation.aggregates) if not one.distinct]
-        self.reducers = [reducer_of(one, self._given(one)) for one in aggregation.aggregates]
-        self.main = Folding([self.reducers[i] for i in self.plain], most)
+        self.reducers = [reducer_of(one, self._argument_type(one)) for one in aggregation.aggregates]
+        self.main = GroupMerge([self.reducers[i] for i in self.plain], most)
         columns = {one.column for one in aggregation.aggregates if one.distinct}
-        self.sets = {column: Folding([], most) for column in columns if column is not None}
+        self.sets = {column: GroupMerge([], most) for column in columns if column is not None}
         if not aggregation.grouped:
             chosen = [aggregation.aggregates[i] for i in self.plain]
             self.add_state(
-                [nothing(r, self._given(a)) for r, a in zip(self.main.reducers, chosen, strict=True)]
+                [nothing(r, self._argument_type(a)) for r, a in zip(self.main.reducers, chosen, strict=True)]
             )
 
-    def _given(self, aggregate: Aggregate) -> Type | None:
+    def _argument_type(self, aggregate: Aggregate) -> Type | None:
         return None if aggregate.column is None else self.types[aggregate.column]
 
     def add_state(self, states: list[State]) -> None:
         """What is known of the one group that there is without keys."""
-        self.main.add(Folded([], states, 1))
+        self.main.add(GroupBatch([], states, 1))
 
     def add(self, columns: list[pa.Array], rows: int) -> None:
         """Some rows."""
@@ -243,9 +245,9 @@ class Aggregating:
             reducer.lift(pa.nulls(rows) if column is None else columns[column])
             for reducer, column in zip(self.main.reducers, chosen, strict=True)
         ]
-        self.main.add(Folded(keys, states, rows))
+        self.main.add(GroupBatch(keys, states, rows))
         for column, folding in self.sets.items():
-            folding.add(Folded([*keys, columns[column]], [], rows))
+            folding.add(GroupBatch([*keys, columns[column]], [], rows))
 
     def finish(self) -> list[pa.Array]:
         """A column for each key and each aggregate, and one more that tells how many groups there are."""
@@ -260,7 +262,7 @@ class Aggregating:
         values = [self._value(i, states[i], main) for i in range(len(self.reducers))]
         return [*main.keys, *values, pa.nulls(main.rows)]
 
-    def _counted(self, column: int, main: Folded) -> dict[int, State]:
+    def _counted(self, column: int, main: GroupBatch) -> dict[int, State]:
         """The states of the aggregates over the different values of a column, in the order of the groups."""
         wanted = [
             i for i, one in enumerate(self.aggregation.aggregates) if one.distinct and one.column == column
@@ -271,8 +273,8 @@ class Aggregating:
             return {i: nothing(self.reducers[i], self.types[column]) for i in wanted}
         values = found.keys[-1]
         lifted = [reducer.lift(values) for reducer in reducers]
-        folding = Folding(reducers, self.main.most)
-        folding.add(Folded(found.keys[:-1], lifted, found.rows))
+        folding = GroupMerge(reducers, self.main.most)
+        folding.add(GroupBatch(found.keys[:-1], lifted, found.rows))
         folded = folding.finish()
         assert folded is not None
         if not main.keys:
@@ -285,7 +287,7 @@ class Aggregating:
         ]
         return dict(zip(wanted, states, strict=True))
 
-    def _value(self, i: int, state: State, main: Folded) -> pa.Array:
+    def _value(self, i: int, state: State, main: GroupBatch) -> pa.Array:
         values, errors = self.reducers[i].finish(state)
         if errors is None:
             return values

@@ -1,11 +1,12 @@
-"""What statistics say of the values of an expression in each part: which share is below a constant, equal to it, or NULL.
+"""Distribution of an expression's values in each part: the share below, equal to, or NULL.
 
     subjects = Subjects(frame, columns, absent, interpretation)
     subjects.below(price, 5)      two arrays: the share of prices that are less than 5, and that are not greater
     subjects.equal(price, 5)      the share that are 5, of those that are not NULL
     subjects.nulls(price)         the share that are NULL
 
-A histogram has 16 buckets of as many rows each, and a column an estimate of its distinct values (`stats/histogram.py`). From
+A histogram has 16 buckets of as many rows each, and a column an estimate of its distinct values
+(`storage/stats/histogram.py`). From
 both: a value that is k of the 15 places between buckets is about k/16 of the rows; any other is taken to be as frequent as the
 rest.
 
@@ -26,20 +27,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import to_bools
-from tidegate.expr.tree import Call, Column, Expr, Literal, support, walk
-from tidegate.expr.types import Kind
-from tidegate.shard.schema import ColumnDef
-from tidegate.stats import histogram
-from tidegate.stats.frame import Frame
-from tidegate.stats.histogram import BUCKETS, Places
+from tidegate.expr.domain import Interpretation
+from tidegate.expr.model import Call, Column, Expr, Kind, Literal, support, to_bools, walk
+from tidegate.storage.part import SchemaColumn
+from tidegate.storage.stats import BUCKETS, Frame, Histograms, max_distinct
 
 EQUAL, NULLS = 0.01, 0.05
-"""Where nothing was counted; the reasons stand in `odds.py`."""
-LISTED = 8
+"""Where nothing was counted; the reasons stand in `selectivity.py`."""
+MAX_SAMPLED_VALUES = 8
 """Constants of a long IN that are looked up; the others are taken to be like them."""
-FEW = 2 * BUCKETS
+MAX_REPEATING_VALUES = 2 * BUCKETS
 """Distinct values up to which each is seen in the histogram as one that repeats."""
 _MOVES = ("+", "-", "cast")
 
@@ -50,7 +47,7 @@ class Subjects:
     def __init__(
         self,
         frame: Frame,
-        columns: Sequence[ColumnDef],
+        columns: Sequence[SchemaColumn],
         absent: Mapping[int, np.ndarray],
         interpretation: Interpretation,
     ) -> None:
@@ -58,7 +55,7 @@ class Subjects:
         self.frame, self.columns, self.absent = frame, columns, absent
         self.interpretation = interpretation
         self._nulls: dict[Expr, np.ndarray] = {}
-        self._places: dict[Expr, Places] = {}
+        self._places: dict[Expr, Histograms] = {}
         self._counts: dict[Expr, np.ndarray] = {}
         self._equal: dict[tuple[Expr, pa.Scalar], tuple[np.ndarray, np.ndarray]] = {}
 
@@ -75,12 +72,12 @@ class Subjects:
         found = self._placing(subject).below(value)
         equal, edges = self._equals(subject, value)
         # A value that fills buckets is counted by them as below itself.
-        fills = (edges >= 2) | ((edges >= 1) & (self._distinct(subject) <= FEW))
+        fills = (edges >= 2) | ((edges >= 1) & (self._distinct(subject) <= MAX_REPEATING_VALUES))
         less = np.where(fills, found - equal, found)
         return np.clip(less, 0, 1), np.clip(less + equal, 0, 1)
 
     def equal(self, subject: Expr, value: pa.Scalar) -> np.ndarray:
-        """The share that equals a value: as that of any other, but for those that the histogram shows to be frequent."""
+        """The share that equals a value: the average share, more if the histogram shows it to be frequent."""
         return self._equals(subject, value)[0]
 
     def _equals(self, subject: Expr, value: pa.Scalar) -> tuple[np.ndarray, np.ndarray]:
@@ -93,24 +90,26 @@ class Subjects:
         agrees = (even >= (edges - 1) / BUCKETS) & (even <= (edges + 1) / BUCKETS)
         seen = np.where(agrees, even, np.maximum(edges, 0.5) / BUCKETS)
         # Where the sample has hardly a value twice none can be frequent, whatever their places, cut to two bytes, look like.
-        room = np.clip(1 - distinct / histogram.most_distinct(self.frame.rows), 0, 1)
+        room = np.clip(1 - distinct / max_distinct(self.frame.rows), 0, 1)
         share = np.where(np.isfinite(distinct), np.minimum(seen, np.maximum(room, even)), even)
         made = np.where(places.within(value), share, 0.0), edges
         self._equal[subject, value] = made
         return made
 
-    def listed(self, subject: Expr, values: pa.Array) -> np.ndarray:
+    def in_list(self, subject: Expr, values: pa.Array) -> np.ndarray:
         """The share that equals one of the values, which are distinct."""
         if not len(values):
             return np.zeros(1)
-        at = np.unique(np.linspace(0, len(values) - 1, min(len(values), LISTED)).round().astype(np.int64))
+        at = np.unique(
+            np.linspace(0, len(values) - 1, min(len(values), MAX_SAMPLED_VALUES)).round().astype(np.int64)
+        )
         some = [self.equal(subject, values[i]) for i in at.tolist()]
         share: np.ndarray = np.minimum(1.0, np.sum(some, axis=0) * (len(values) / len(some)))
         return share
 
     # ---------------------------------------------------------------- what is known of a subject
 
-    def _placing(self, subject: Expr) -> Places:
+    def _placing(self, subject: Expr) -> Histograms:
         if subject not in self._places:
             column = self._moved(subject)
             id_ = None if column is None else self.columns[column].id

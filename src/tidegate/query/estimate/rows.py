@@ -1,4 +1,4 @@
-"""How many rows will pass, and how many bytes a column has: estimates from the statistics of the parts that are kept.
+"""Estimates of passing rows and of column sizes, from the statistics of the kept parts.
 
     estimates = Estimates.of(snapshot, kept, now)            kept: places in `snapshot.table`, as `prune` found them
     estimates.selectivity(conditions)                        about which share of their rows passes all
@@ -6,7 +6,8 @@
     estimates.column_bytes({0, 4})                           about how many bytes a row of each column takes in the file
     choice(plan, estimates)                                  the order in which the filter's columns are read: `plan/conditions.py`
 
-The share is guessed for each part (`odds.py`) and averaged by rows. One part more changes an average of a thousand by next to
+The share is guessed for each part (`selectivity.py`) and averaged by rows. One part more changes an average of a thousand by
+next to
 nothing, so at most `SAMPLED` are asked, at even distances *of rows*: a part of a million rows among a thousand of ten is met as
 often as its rows deserve. So an estimate costs about the same for a thousand parts and for a million.
 
@@ -21,7 +22,7 @@ Statistics hold no sizes of columns. For those that are asked for, `column_bytes
 | NULL | none |
 
 What the parts hold beyond that, by their real sizes, belongs to the columns of unknown width. A reader that has seen the
-footers knows better, and gives `choice` its own figures.
+footers knows better, and gives `stage_plan` its own figures.
 """
 
 from __future__ import annotations
@@ -34,16 +35,13 @@ from functools import cached_property
 import numpy as np
 import pyarrow.compute as pc
 
-from tidegate.expr.tree import Expr
-from tidegate.expr.types import MAX_PRECISION, Kind
-from tidegate.plan.conditions import Chosen, choose
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.scan.odds import Guess
-from tidegate.scan.prune import lacking
-from tidegate.shard.reader import Snapshot
-from tidegate.shard.schema import ColumnDef
-from tidegate.stats.frame import Frame
-from tidegate.stats.histogram import most_distinct
+from tidegate.expr.model import Expr, Kind, types
+from tidegate.plan import MapFilterProject, StagePlan, choose_stages
+from tidegate.query.estimate.selectivity import Guess
+from tidegate.query.prune.parts import schema_versions_without
+from tidegate.storage.part import SchemaColumn
+from tidegate.storage.shard import Snapshot
+from tidegate.storage.stats import Frame, max_distinct
 
 SAMPLED = 1024
 """Parts that are asked. Even if each part passed whole or not at all, the mean of as many were off by 0.016 (1 / (2 · √1024))."""
@@ -66,7 +64,7 @@ class Estimates:
     """Of the parts that a query reads. `frame` holds those of them that are asked."""
 
     frame: Frame
-    columns: tuple[ColumnDef, ...]
+    columns: tuple[SchemaColumn, ...]
     weights: np.ndarray
     """How many rows each part of the frame stands for."""
     absent: Mapping[int, np.ndarray]
@@ -102,7 +100,7 @@ class Estimates:
         return Guess(self.frame, self.columns, self.absent, self.now)
 
     def selectivity(self, conditions: Iterable[Expr]) -> float:
-        """About which share of the rows passes all conditions, which are over the columns of the collection; of no rows all."""
+        """The estimated share of rows that passes all conditions (over the collection's columns)."""
         if self.total == 0:
             return 1.0
         return float(np.average(self._guess.all(conditions), weights=self.weights))
@@ -112,7 +110,7 @@ class Estimates:
         return self.total * self.selectivity(conditions)
 
     def column_bytes(self, columns: Iterable[int]) -> dict[int, float]:
-        """About how many bytes a row of each column takes in the file. Others are not looked at, but by their type."""
+        """The estimated bytes of a row of each column in the file, by statistics or else by type."""
         wanted = sorted(columns)
         made = {i: _width(column) for i, column in enumerate(self.columns)} | {
             i: self._bytes(i) for i in wanted
@@ -132,11 +130,11 @@ class Estimates:
         present = max(0.0, 1 - nulls / rows)
         width = self._length(column) if column.type.kind in (Kind.TEXT, Kind.BYTEA) else _width(column)
         distinct = pc.mean(self.frame.distinct(column.id)).as_py()
-        if not distinct or distinct > REPEATING * most_distinct(np.array([rows]))[0]:
+        if not distinct or distinct > REPEATING * max_distinct(np.array([rows]))[0]:
             return width * present
         return min(width, math.log2(distinct + 1) / 8 + width * float(distinct) / rows) * present
 
-    def _length(self, column: ColumnDef) -> float:
+    def _length(self, column: SchemaColumn) -> float:
         """The mean length of the bounds of a text."""
         bounds = [self.frame.fact(side, (column.id,)) for side in ("low", "high")]
         lengths = [pc.mean(pc.binary_length(bound)).as_py() for bound in bounds if bound is not None]
@@ -144,20 +142,22 @@ class Estimates:
         return float(np.mean(known)) if known else LENGTH
 
 
-def _width(column: ColumnDef) -> float:
+def _width(column: SchemaColumn) -> float:
     """By the type alone. Parquet keeps a numeric of up to 18 digits as an integer."""
     kind = column.type.kind
     if kind is Kind.NUMERIC:
-        digits = column.type.precision or MAX_PRECISION
+        digits = column.type.precision or types.MAX_PRECISION
         return 4.0 if digits <= 9 else 8.0 if digits <= 18 else 16.0
     return _WIDTHS.get(kind, LENGTH if kind in (Kind.TEXT, Kind.BYTEA) else WIDE)
 
 
-def choice(plan: MapFilterProject, estimates: Estimates, weight: Mapping[int, float] | None = None) -> Chosen:
-    """Which conditions of a plan are read first; `weight`: the bytes of each column that it demands, where they are known."""
+def stage_plan(
+    plan: MapFilterProject, estimates: Estimates, weight: Mapping[int, float] | None = None
+) -> StagePlan:
+    """The read stages of a plan; `weight`: the bytes of each demanded column, where known."""
     demand = plan.demand()
     known = estimates.column_bytes(demand) if weight is None else weight
-    return choose(plan.conditions, known, demand, estimates.selectivity)
+    return choose_stages(plan.conditions, known, demand, estimates.selectivity)
 
 
 def _sample(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -187,4 +187,4 @@ def _absent(snapshot: Snapshot, written: np.ndarray) -> dict[int, np.ndarray]:
     """By column, the parts that were written with a version of the schema that lacks it."""
     if (written == snapshot.schema.id).all():
         return {}
-    return {id_: np.isin(written, those) for id_, those in lacking(snapshot).items() if those}
+    return {id_: np.isin(written, those) for id_, those in schema_versions_without(snapshot).items() if those}

@@ -1,4 +1,4 @@
-"""About which share of the rows of each part passes a condition: a guess from statistics, for planning, never for pruning.
+"""Selectivity: the estimated share of each part's rows that passes a condition. Never used to prune.
 
     guess = Guess(frame, columns, absent, now)
     guess.of(condition)          Odds: shares that are true and false in each part; the rest is NULL
@@ -7,7 +7,8 @@
 Sources, the sharpest first:
 
 1. **Verdicts.** What the interpreter proves of a part is no guess: NONE is 0, ALL is 1, of every part of a condition.
-2. **Histograms and distinct counts** (`subject.py`) for a *subject* that is compared with a constant: a column, or a column that
+2. **Histograms and distinct counts** (`distribution.py`) for a *subject* that is compared with a constant: a column, or a
+column that
    was moved or cast (`created_at + '30 days'`), whose values lie between their bounds as the column's do. Conditions on one
    subject are cut out of one range, not multiplied: `BETWEEN` is the difference of two shares.
 3. **Bounds** of any other subject that the interpreter knows, as `(payload ->> 'ts')::numeric`: its values are taken to lie
@@ -38,18 +39,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.build import conjuncts
-from tidegate.expr.function import Cost
-from tidegate.expr.functions.pattern import parsed
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.prefix import constant, successor
-from tidegate.expr.regex import Ending
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Call, Column, Expr, Literal, support
-from tidegate.expr.types import Kind
-from tidegate.scan.subject import Subjects, product
-from tidegate.shard.schema import ColumnDef
-from tidegate.stats.frame import Frame
+from tidegate.expr.domain import Interpretation, Specs, constant, successor
+from tidegate.expr.functions import parse_like
+from tidegate.expr.model import Call, Column, Cost, Expr, Kind, Literal, build, support
+from tidegate.expr.primitives import RegexEnding
+from tidegate.query.estimate.distribution import Subjects, product
+from tidegate.storage.part import SchemaColumn
+from tidegate.storage.stats import Frame
 
 COMPARED, MATCHED, TRUE, OTHER = 1 / 3, 0.1, 1 / 2, 1 / 3
 
@@ -68,7 +64,7 @@ class Odds(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """What a condition leaves of the values of a subject that are not NULL, these being laid out in order from 0 to 1."""
+    """What a condition keeps of a subject's non-NULL values, laid out in order from 0 to 1."""
 
     subject: Expr
     begin: np.ndarray | float = 0.0
@@ -95,7 +91,9 @@ class Cut:
 class _Described(Sequence[Specs | None]):
     """The Specs of the columns of a frame, each made when it is first asked for."""
 
-    def __init__(self, frame: Frame, columns: Sequence[ColumnDef], absent: Mapping[int, np.ndarray]) -> None:
+    def __init__(
+        self, frame: Frame, columns: Sequence[SchemaColumn], absent: Mapping[int, np.ndarray]
+    ) -> None:
         self.frame, self.columns, self.absent = frame, columns, absent
         self._made: dict[int, Specs] = {}
 
@@ -119,7 +117,7 @@ class Guess:
     """Odds of conditions over the columns of a frame."""
 
     def __init__(
-        self, frame: Frame, columns: Sequence[ColumnDef], absent: Mapping[int, np.ndarray], now: int
+        self, frame: Frame, columns: Sequence[SchemaColumn], absent: Mapping[int, np.ndarray], now: int
     ) -> None:
         """`absent`: by the id of a column, the parts whose rows lack it."""
         self.parts = len(frame)
@@ -130,7 +128,7 @@ class Guess:
 
     def all(self, conditions: Iterable[Expr]) -> np.ndarray:
         """About which share of the rows of each part passes all conditions."""
-        flat = [part for condition in conditions for part in conjuncts(condition)]
+        flat = [part for condition in conditions for part in build.conjuncts(condition)]
         return np.broadcast_to(self._and(flat).true, self.parts)
 
     def of(self, condition: Expr) -> Odds:
@@ -266,14 +264,14 @@ class Guess:
         if not support(subject) or support(other):
             return None
         if name in _IN and isinstance(other, Literal) and not other.is_null:
-            return self._listed(subject, other.value.values.drop_null().unique())
+            return self._in_list(subject, other.value.values.drop_null().unique())
         value = constant(self.interpretation.of(other))
         if value is None:
             return None
         return self._compared(name, subject, value)
 
     def _without(self, inner: Expr) -> Cut | None:
-        """NOT a cut. Ranges are compared the other way round by then (`simplify.py`), so these are points and patterns."""
+        """Negates points and patterns; `simplify.py` has negated ranges already."""
         if isinstance(inner, Call) and inner.function.name == "is null":
             whole = inner.args[0].type.kind is not Kind.BOOL and support(inner)
             return Cut(inner.args[0]) if whole else None
@@ -295,19 +293,21 @@ class Guess:
             case "starts_with":
                 return self._starting(subject, value.as_py())
             case "like":
-                like = parsed(value.as_py())
+                like = parse_like(value.as_py())
                 if like.error is not None:
                     return None
-                if like.ending is Ending.NOTHING:
+                if like.ending is RegexEnding.NOTHING:
                     return Cut(subject, most=self.subjects.equal(subject, pa.scalar(like.prefix)))
                 found = self._starting(subject, like.prefix)
-                return found if like.ending is Ending.ANYTHING else found.both(Cut(subject, factor=MATCHED))
+                return (
+                    found if like.ending is RegexEnding.ANYTHING else found.both(Cut(subject, factor=MATCHED))
+                )
             case _:
                 return None
 
-    def _listed(self, subject: Expr, values: pa.Array) -> Cut:
+    def _in_list(self, subject: Expr, values: pa.Array) -> Cut:
         """Some of the values from the least to the greatest of a list."""
-        most = self.subjects.listed(subject, values)
+        most = self.subjects.in_list(subject, values)
         if len(values) < 2 or subject.type.kind in _UNSORTED:
             return Cut(subject, most=most)
         least, greatest = pc.min_max(values).values()

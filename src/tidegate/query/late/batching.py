@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from tidegate.plan.safe import SafePlan
-from tidegate.shard.splice import Rows
-from tidegate.stats.collect import PAGE_ROWS
+from tidegate.plan.run import SafePlan
+from tidegate.storage.part import RowRange
+from tidegate.storage.stats import PAGE_ROWS
 
 PIECE = 8 << 20
 """Bytes of decoded rows that a reader makes at once."""
@@ -36,13 +36,13 @@ APART = 8
 
 
 class Widths:
-    """Bytes of the rows of each step, as they were seen. Threads may share it: what one of them overwrites is seen again."""
+    """The observed row width of each step. Threads may share it: a lost update is observed again."""
 
     def __init__(self) -> None:
         self._read: dict[str, float] = {}
         self._made: dict[str, float] = {}
 
-    def see(self, step: str, rows: Rows, columns: Sequence[pa.Array]) -> None:
+    def see(self, step: str, rows: RowRange, columns: Sequence[pa.Array]) -> None:
         """A step has read these columns of some rows."""
         _widest(self._read, step, columns, touched(rows))
 
@@ -74,8 +74,8 @@ def _widest(seen: dict[str, float], step: str, columns: Sequence[pa.Array], rows
     seen[step] = max(seen.get(step, 0.0), size / max(1, rows))
 
 
-def cut(rows: Rows, fitting: Callable[[], int | None]) -> Iterator[Rows]:
-    """Rows in stretches of whole pages, or less where these are wide; `fitting` says how many of touched pages, None: all."""
+def cut(rows: RowRange, fitting: Callable[[], int | None]) -> Iterator[RowRange]:
+    """Splits rows at pages, or finer if they are wide; `fitting`: rows of touched pages, None for all."""
     density = touched(rows) / max(1, rows.stop - rows.start)
     begin = rows.start
     while begin < rows.stop:
@@ -88,19 +88,21 @@ def cut(rows: Rows, fitting: Callable[[], int | None]) -> Iterator[Rows]:
         end = min(begin + max(1, wanted // unit) * unit, rows.stop)
         end = rows.stop if rows.stop - end < LEAST else end
         inside = slice(begin - rows.start, end - rows.start)
-        yield Rows(rows.group, begin, end, None if rows.mask is None else rows.mask[inside])
+        yield RowRange(rows.group, begin, end, None if rows.mask is None else rows.mask[inside])
         begin = end
 
 
-def page_rows(group: int, start: int, stop: int, kept: np.ndarray) -> Rows:
+def page_rows(group: int, start: int, stop: int, kept: np.ndarray) -> RowRange:
     """The rows of a stretch that stand on pages that are kept, from the first such page to the last."""
     if kept.all():
-        return Rows(group, start, stop)  # only such a stretch may begin inside of a page
+        return RowRange(group, start, stop)  # only such a stretch may begin inside of a page
     at = np.flatnonzero(kept)
     first, last = int(at[0]), int(at[-1]) + 1
     start, stop = start + first * PAGE_ROWS, min(stop, start + last * PAGE_ROWS)
     inside = kept[first:last]
-    return Rows(group, start, stop, None if inside.all() else np.repeat(inside, PAGE_ROWS)[: stop - start])
+    return RowRange(
+        group, start, stop, None if inside.all() else np.repeat(inside, PAGE_ROWS)[: stop - start]
+    )
 
 
 def apart(keep: np.ndarray, whole: np.ndarray) -> list[tuple[np.ndarray, bool]]:
@@ -113,7 +115,7 @@ def apart(keep: np.ndarray, whole: np.ndarray) -> list[tuple[np.ndarray, bool]]:
     return [(passing, True), (open_, False)]
 
 
-def touched(rows: Rows) -> int:
+def touched(rows: RowRange) -> int:
     """Rows of the pages in which there are some of these."""
     if rows.mask is None:
         return len(rows)

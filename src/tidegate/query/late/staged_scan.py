@@ -1,25 +1,22 @@
-"""A part in stages: the columns that filter first, and of all others only what is needed (seed 004).
+"""Late materialisation of a part: filter columns first, others only where rows are left (seed 004).
 
-    staged = Staged(question, scan, plan, groups)      groups: columns that are read first, then, …; the rest comes last
-    for taken in staged.read(part, proven=False):
-        taken.columns, taken.diffs                      what leaves the plan, and how often each row is there
+    scan = StagedScan(request, metrics, plan, groups)     groups: which columns are read first, second, …; the rest comes last
+    for taken in scan.read(part, proven=False): …         taken.columns: the output of the plan, taken.diffs: copies of each row
 
-For each stretch of a part's rows:
+| stage | for each run of rows |
+|---|---|
+| pages | skips pages in which no row can pass, by their statistics; pages that match completely are not filtered |
+| visible | selects rows whose time has come; validity is part of the plan (`storage/shard/validity.py`) |
+| filter | reads the columns of the first group and evaluates its conditions, then the next group for the remaining rows |
+| read | reads all other columns for the remaining rows: only their pages, and within these only their rows |
 
-    pages      those whose statistics say that no row passes are passed over; of those that are proven the filter is not asked
-    visible    rows whose time has come; whether they are still valid, the plan says (`shard/validity.py`)
-    filter     the first group's columns are read for these rows, its conditions asked; then the next group's, for rows still open
-    read       at last all other columns, for the rows that are left: their pages alone, and inside of them these rows alone
-
-What is done at each stage is a plan of its own (`steps.py`), so that nothing is read twice, nothing asked twice that need not be,
-and no error lost: see `plan/take.py`. With late materialisation off it is a plain read; so it is where the statistics of pages have
-left little of a part: to plan and run a stage costs more there than it saves.
-
-The last step waits until enough of it has come together: few rows of many stretches are fetched and decoded at once.
+Each stage runs its own plan (`steps.py`), so that nothing is read twice and no error is lost (`plan/divide.py`). The last stage
+collects rows until they are worth a fetch. With late materialisation off, or little left of a part, this is a plain read.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
@@ -30,26 +27,18 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import EvaluationError, StoreError
-from tidegate.expr.specs import Verdict
-from tidegate.plan.coded import evaluate_coded
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.optimise import rebuild
-from tidegate.plan.safe import Failures
-from tidegate.plan.verdict import Verdicts, asked, verdicts
-from tidegate.plan.viewed import evaluate_viewed
-from tidegate.scan import batching
-from tidegate.scan.failed import Failing, failed
-from tidegate.scan.lie import CHANCE, page_lie
-from tidegate.scan.listed import listed
-from tidegate.scan.question import Question
-from tidegate.scan.result import Scan
-from tidegate.scan.steps import Step, steps
-from tidegate.shard.change import Part
-from tidegate.shard.file import PartFile
-from tidegate.shard.splice import Rows
-from tidegate.stats.collect import PAGE_ROWS
-from tidegate.store.blob import Missing
+from tidegate.errors import AuditError, EvaluationError, MissingObject, StoreError
+from tidegate.expr.domain import Verdict
+from tidegate.plan import MapFilterProject, Verdicts, compute_verdicts, deciding_columns
+from tidegate.plan.run import Failures, evaluate_dictionary, evaluate_string_view
+from tidegate.query.late import batching
+from tidegate.query.late.steps import ScanStep, scan_steps
+from tidegate.query.prune.pages_by_value import prune_by_values
+from tidegate.query.request import ScanRequest
+from tidegate.query.result import ScanMetrics
+from tidegate.query.row_failures import Failing, row_error
+from tidegate.storage.part import Part, PartFile, RowRange
+from tidegate.storage.stats import PAGE_ROWS
 
 STRETCH = 128 * PAGE_ROWS
 """Rows whose filter columns are in memory at once, if they are narrow."""
@@ -59,11 +48,13 @@ GROWTH = 4
 """How many times larger each stretch is than the last, where few rows are wanted."""
 TOGETHER = 24 << 20
 """Bytes, as they are stored, that the last step fetches at once."""
-LITTLE = 1 << 20
-"""Bytes, as they are stored, that are read in one go and then filtered, if that is no more than one page in `FEW`."""
-FEW = 16
+MAX_PLAIN_BYTES = 1 << 20
+"""Bytes, as they are stored, that are read in one go and then filtered, if that is no more than one page in `MIN_SKIPPED_RATIO`."""
+MIN_SKIPPED_RATIO = 16
 
-Groups: TypeAlias = Sequence[Sequence[int]]
+_LOG = logging.getLogger(__name__)
+
+ColumnGroups: TypeAlias = Sequence[Sequence[int]]
 """Columns that are read first, then, and so on."""
 
 
@@ -84,7 +75,7 @@ def weight(taken: Taken) -> int:
 class _Open(NamedTuple):
     """Rows that are still open, and what the steps so far have made of them."""
 
-    rows: Rows
+    rows: RowRange
     columns: list[pa.Array]
     diffs: np.ndarray | None
 
@@ -92,21 +83,21 @@ class _Open(NamedTuple):
         return _Open(self.rows.narrow(keep), columns, None if self.diffs is None else self.diffs[keep])
 
 
-class Staged:
-    """A plan that is put to parts, one after the other. Threads may share it."""
+class StagedScan:
+    """Runs a plan over parts, one after the other. Threads may share it."""
 
     def __init__(
         self,
-        question: Question,
-        scan: Scan,
+        request: ScanRequest,
+        scan: ScanMetrics,
         plan: MapFilterProject,
-        groups: Callable[[], Groups] | Groups,
+        groups: Callable[[], ColumnGroups] | ColumnGroups,
         wanted: int | None = None,
         failing: Failing | None = None,
     ) -> None:
-        """`groups` may be asked for later, if ever. As soon as `wanted` rows are open they are read and handed out."""
-        self.question, self.scan, self.plan, self._groups = question, scan, plan, groups
-        self.snapshot = question.snapshot
+        """`groups` may be computed lazily. As soon as `wanted` rows remain they are read and returned."""
+        self.request, self.scan, self.plan, self._groups = request, scan, plan, groups
+        self.snapshot = request.snapshot
         columns = self.snapshot.schema.columns
         self.ids = [column.id for column in columns]
         self.types = [column.type for column in columns]
@@ -115,10 +106,10 @@ class Staged:
         self._widths = batching.Widths()
 
     @cached_property
-    def steps(self) -> Sequence[Step]:
+    def steps(self) -> Sequence[ScanStep]:
         """The plan in stages."""
         groups = self._groups() if callable(self._groups) else self._groups
-        return steps(self.plan, tuple(map(tuple, groups)), self.names)
+        return scan_steps(self.plan, tuple(map(tuple, groups)), self.names)
 
     @cached_property
     def demanded(self) -> list[int]:
@@ -126,14 +117,14 @@ class Staged:
         return sorted(self.plan.demand())
 
     @cached_property
-    def plain(self) -> Sequence[Step]:
+    def plain(self) -> Sequence[ScanStep]:
         """The plan in one go."""
-        return steps(self.plan, (), self.names)
+        return scan_steps(self.plan, (), self.names)
 
     @cached_property
-    def bare(self) -> Sequence[Step]:
+    def bare(self) -> Sequence[ScanStep]:
         """The plan where every row is known to pass."""
-        return steps(rebuild(self.plan, [], self.plan.outputs), (), self.names)
+        return scan_steps(self.plan.rebuild([], self.plan.outputs), (), self.names)
 
     def read(self, part: Part, *, proven: bool) -> Iterator[Taken]:
         """What leaves the plan of a part's rows; `proven`: its statistics say that all pass the filter."""
@@ -141,18 +132,18 @@ class Staged:
             raise StoreError("what is read was closed", hint="read inside of the `with`, or before `close()`")
         try:
             yield from self._read(part, proven=proven)
-        except Missing as error:
+        except MissingObject as error:
             raise self.snapshot.lease.vanished(error) from None
 
     def _read(self, part: Part, *, proven: bool) -> Iterator[Taken]:
-        file = PartFile.open(self.snapshot.shard.machine, part)
+        file = self.snapshot.shard.machine.files.open(part)
         self.scan.open(part.size)
         try:
             keep, whole = self._pages(file, part, proven=proven)
             chosen = self._chosen(file, keep & ~whole)
             waiting: list[_Open] = []
             for rows, passing in self._stretches(file, keep, whole, chosen):
-                self.question.watch.check()
+                self.request.cancel.check()
                 if passing:
                     yield from self._finish(file, self.bare, self._visible(file, rows))
                     continue
@@ -170,17 +161,17 @@ class Staged:
         finally:
             self.scan.close(file.fetched)
 
-    def _chosen(self, file: PartFile, open_: np.ndarray) -> Sequence[Step]:
+    def _chosen(self, file: PartFile, open_: np.ndarray) -> Sequence[ScanStep]:
         """The steps for the pages that must be filtered."""
         pages = int(np.count_nonzero(open_))
         if not pages:
             return self.bare
-        if file.table is None or pages * FEW > len(open_):
+        if file.table is None or pages * MIN_SKIPPED_RATIO > len(open_):
             return self.steps
         widest = max(self._row_bytes(file, self.demanded, group) for group in range(len(file.groups)))
-        return self.plain if pages * PAGE_ROWS * widest <= LITTLE else self.steps
+        return self.plain if pages * PAGE_ROWS * widest <= MAX_PLAIN_BYTES else self.steps
 
-    def _enough(self, file: PartFile, chosen: Sequence[Step], waiting: Sequence[_Open]) -> bool:
+    def _enough(self, file: PartFile, chosen: Sequence[ScanStep], waiting: Sequence[_Open]) -> bool:
         if self.wanted is not None and sum(len(one.rows) for one in waiting) >= self.wanted:
             return True
         if file.table is None:
@@ -198,8 +189,8 @@ class Staged:
         return file.row_bytes([self.ids[at] for at in columns], group, decoded=decoded)
 
     def _stretches(
-        self, file: PartFile, keep: np.ndarray, whole: np.ndarray, chosen: Sequence[Step]
-    ) -> Iterator[tuple[Rows, bool]]:
+        self, file: PartFile, keep: np.ndarray, whole: np.ndarray, chosen: Sequence[ScanStep]
+    ) -> Iterator[tuple[RowRange, bool]]:
         """The rows to be looked at, and whether all of them pass."""
         all_pass = bool(whole.all() and keep.all())
         first = 0
@@ -215,12 +206,12 @@ class Staged:
             first += rows
 
     def _first(self, most: int, *, all_pass: bool) -> int:
-        """Rows of the first stretch: where few are wanted, no more than that, or a page if it must be filtered."""
+        """Rows of the first stretch: with a limit no more than that, or a page if it must be filtered."""
         if self.wanted is None:
             return most
         return min(most, max(1, self.wanted)) if all_pass else min(most, PAGE_ROWS)
 
-    def _stretch(self, file: PartFile, group: int, chosen: Sequence[Step]) -> int:
+    def _stretch(self, file: PartFile, group: int, chosen: Sequence[ScanStep]) -> int:
         """Rows that are looked at together: whole pages, and no more than fit."""
         if file.table is None:
             return STRETCH
@@ -234,12 +225,12 @@ class Staged:
         """Of the pages of 8,192 rows: which may hold rows that pass, and in which all do."""
         count = -(-part.rows // PAGE_ROWS)
         keep, whole = np.ones(count, bool), np.full(count, proven or not self.plan.predicates)
-        if proven or not self.plan.predicates or count < 2 or not self.question.config.stats_filter:
+        if proven or not self.plan.predicates or count < 2 or not self.request.config.stats_filter:
             return keep, whole
         if file.frame is None:
             return keep, whole
-        key = (self.snapshot.schema.id, self.plan, self.question.now if self.plan.is_temporal else None)
-        found = file.known.get(key, lambda: self._verdicts(file, count))
+        key = (self.snapshot.schema.id, self.plan, self.request.now if self.plan.is_temporal else None)
+        found = file.plans.get_or_compute(key, lambda: self._verdicts(file, count))
         self.scan.skip(int(np.count_nonzero(~found.keep)))
         self._audit(file, ~found.keep)
         return found.keep, found.verdict == Verdict.ALL
@@ -247,13 +238,13 @@ class Staged:
     def _verdicts(self, file: PartFile, count: int) -> Verdicts:
         """What the statistics of a file's pages, and the values on them, say of the plan."""
         assert file.frame is not None
-        wanted = sorted(asked(self.plan))
+        wanted = sorted(deciding_columns(self.plan))
         lacking = {self.ids[i]: np.ones(count, bool) for i in wanted if not file.has(self.ids[i])}
         described = file.frame.specs([(self.ids[i], self.types[i]) for i in wanted], lacking)
         specs = dict(zip(wanted, described, strict=True))
-        now = self.question.now
-        found = verdicts(self.plan, [specs.get(i) for i in range(self.plan.arity)], (now, now), count)
-        keep = listed(self.plan, file.rosters, self.ids, self.types, now)
+        now = self.request.now
+        found = compute_verdicts(self.plan, [specs.get(i) for i in range(self.plan.arity)], (now, now), count)
+        keep = prune_by_values(self.plan, file.rosters, self.ids, self.types, now)
         return (
             found
             if keep is None
@@ -261,24 +252,24 @@ class Staged:
         )
 
     def _audit(self, file: PartFile, dropped: np.ndarray) -> None:
-        """Now and then reads the pages that their statistics left out, and raises if one holds what is asked for."""
-        if not dropped.any() or CHANCE.random() >= self.question.config.audit:
+        """Sometimes reads the skipped pages, and raises if one holds a matching or failing row."""
+        if not dropped.any() or self.request.audit_random.random() >= self.request.config.audit:
             return
-        unseen, file, first = copy(self), file.again(file.part), 0
-        unseen.scan, unseen.failing = Scan(), Failing()  # what is audited does not count as read
+        unseen, file, first = copy(self), self.snapshot.shard.machine.files.open(file.part), 0
+        unseen.scan, unseen.failing = ScanMetrics(), Failing()  # what is audited does not count as read
         for group, rows in enumerate(file.groups):
             mask = np.repeat(dropped, PAGE_ROWS)[first : first + rows]
-            open_ = _Open(Rows(group, 0, rows, mask), [], None)
+            open_ = _Open(RowRange(group, 0, rows, mask), [], None)
             try:
                 for step in self.steps:
                     open_ = unseen._run(file, step, open_) if len(open_.rows) else open_
             except EvaluationError:
-                raise page_lie(file.part) from None
+                raise wrong_page_statistics(file.part) from None
             if len(open_.rows):
-                raise page_lie(file.part)
+                raise wrong_page_statistics(file.part)
             first += rows
 
-    def _visible(self, file: PartFile, rows: Rows) -> _Open:
+    def _visible(self, file: PartFile, rows: RowRange) -> _Open:
         """Those of the rows that have happened."""
         as_of = self.snapshot.as_of
         if file.part.last > as_of:
@@ -286,7 +277,7 @@ class Staged:
         self.scan.see(len(rows))
         return _Open(rows, [], None if file.all_once else file.diffs(rows))
 
-    def _filtered(self, file: PartFile, chosen: Sequence[Step], open_: _Open) -> _Open:
+    def _filtered(self, file: PartFile, chosen: Sequence[ScanStep], open_: _Open) -> _Open:
         """All steps but the last."""
         for step in chosen[:-1]:
             if not len(open_.rows):
@@ -294,15 +285,15 @@ class Staged:
             open_ = self._run(file, step, open_)
         return open_
 
-    def _finish(self, file: PartFile, steps_: Sequence[Step], open_: _Open) -> Iterator[Taken]:
+    def _finish(self, file: PartFile, steps_: Sequence[ScanStep], open_: _Open) -> Iterator[Taken]:
         """The last step, of no more at once than fits."""
         for piece in self._pieces(file, steps_[-1], open_):
-            self.question.watch.check()
+            self.request.cancel.check()
             for done in self._runs(file, steps_[-1], piece):
                 if len(done.rows):
                     yield Taken(done.columns, len(done.rows), done.diffs)
 
-    def _pieces(self, file: PartFile, step: Step, open_: _Open) -> Iterator[_Open]:
+    def _pieces(self, file: PartFile, step: ScanStep, open_: _Open) -> Iterator[_Open]:
         """Open rows in stretches of whole pages, those without any left out; as wide as rows were so far."""
         group = open_.rows.group
         stored = 0.0 if file.table is None else self._row_bytes(file, step.columns, group, decoded=True)
@@ -317,13 +308,13 @@ class Staged:
                 yield _Open(rows, columns, None if open_.diffs is None else open_.diffs[inside])
             at += len(rows)
 
-    def _run(self, file: PartFile, step: Step, open_: _Open) -> _Open:
+    def _run(self, file: PartFile, step: ScanStep, open_: _Open) -> _Open:
         """A step, of all rows at once."""
         before = file.fetched
         given = self._read_columns(file, step, open_)
-        return self._done(file, step, open_, given, file.fetched - before)
+        return self._evaluate(file, step, open_, given, file.fetched - before)
 
-    def _runs(self, file: PartFile, step: Step, open_: _Open) -> Iterator[_Open]:
+    def _runs(self, file: PartFile, step: ScanStep, open_: _Open) -> Iterator[_Open]:
         """A step: its columns are read, and of the rows no more is made at once than fits."""
         before = file.fetched
         given = self._read_columns(file, step, open_)
@@ -334,12 +325,12 @@ class Staged:
             if some.stop - some.start < len(open_.rows):
                 part = open_.narrow(np.arange(some.start, some.stop), [])
                 columns = [column.slice(some.start, some.stop - some.start) for column in given]
-            done = self._done(file, step, part, columns, fetched)
+            done = self._evaluate(file, step, part, columns, fetched)
             self._widths.see_made(step.name, done.columns, some.stop - some.start)
             yield done
             fetched = 0
 
-    def _read_columns(self, file: PartFile, step: Step, open_: _Open) -> list[pa.Array]:
+    def _read_columns(self, file: PartFile, step: ScanStep, open_: _Open) -> list[pa.Array]:
         """What a step works on: columns that it reads, and what the steps before have made."""
         began = time.perf_counter()
         columns = step.columns
@@ -350,15 +341,17 @@ class Staged:
         self.scan.add(step.name, seconds=time.perf_counter() - began)
         return given
 
-    def _done(self, file: PartFile, step: Step, open_: _Open, given: list[pa.Array], fetched: int) -> _Open:
+    def _evaluate(
+        self, file: PartFile, step: ScanStep, open_: _Open, given: list[pa.Array], fetched: int
+    ) -> _Open:
         """What a step makes of rows; `fetched`: the bytes that were read for them."""
         began = time.perf_counter()
-        now, check = self.question.now, self.question.watch.check
+        now, check = self.request.now, self.request.cancel.check
         alone = len(step.inputs) == len(step.columns) == 1
         if alone and pa.types.is_dictionary(given[0].type):
-            got = evaluate_coded(step.plan, given[0], self.types[step.columns[0]], now)
+            got = evaluate_dictionary(step.plan, given[0], self.types[step.columns[0]], now)
         elif alone and pa.types.is_string_view(given[0].type):
-            got = evaluate_viewed(step.plan, given[0], self.types[step.columns[0]], now, check)
+            got = evaluate_string_view(step.plan, given[0], self.types[step.columns[0]], now, check)
         else:
             got = step.plan.evaluate(given, len(open_.rows), now, check)
         if len(got.failures):
@@ -376,10 +369,10 @@ class Staged:
     def _failed(self, file: PartFile, open_: _Open, failures: Failures) -> EvaluationError:
         """The error of the first row that failed, with the values of all columns that the query reads."""
         row = open_.rows.narrow(failures.rows[:1])
-        demanded = sorted(self.question.plan.demand())
+        demanded = sorted(self.request.plan.demand())
         values = file.read([self.ids[i] for i in demanded], [self.types[i] for i in demanded], row)
         first = Failures(np.zeros(1, np.int64), failures.messages.slice(0, 1))
-        return failed(first, [self.snapshot.labels[i] for i in demanded], values)
+        return row_error(first, [self.snapshot.labels[i] for i in demanded], values)
 
 
 def _joined(waiting: Sequence[_Open]) -> _Open:
@@ -393,5 +386,15 @@ def _joined(waiting: Sequence[_Open]) -> _Open:
         mask[inside] = True if one.rows.mask is None else one.rows.mask
     columns = [pa.concat_arrays(pieces) for pieces in zip(*(one.columns for one in waiting), strict=True)]
     diffs = [one.diffs for one in waiting if one.diffs is not None]
-    rows = Rows(waiting[0].rows.group, start, stop, mask)
+    rows = RowRange(waiting[0].rows.group, start, stop, mask)
     return _Open(rows, columns, np.concatenate(diffs) if diffs else None)
+
+
+def wrong_page_statistics(part: Part) -> AuditError:
+    """The error for a part whose page statistics rule out a page that holds a passing or failing row."""
+    _LOG.error("statistics are wrong", extra={"tidegate": {"event": "audit_failed", "part": part.name}})
+    return AuditError(
+        f"the statistics of pages of {part.name} are wrong: they rule out a page that contains a matching or failing row",
+        part=part.name,
+        hint="SET stats_filter = off reads every page; please report this with the part, other queries may lack rows too",
+    )

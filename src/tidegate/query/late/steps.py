@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.safe import SafePlan
+from tidegate.plan import MapFilterProject, partition
+from tidegate.plan.run import SafePlan
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class ScanStep:
     """One stage: its inputs in order, each a column to be read or an output of the step before."""
 
     inputs: tuple[tuple[bool, int], ...]
@@ -32,11 +32,11 @@ class Step:
 
 
 @lru_cache(maxsize=64)
-def steps(
+def scan_steps(
     plan: MapFilterProject, groups: tuple[tuple[int, ...], ...], names: tuple[str, ...]
-) -> tuple[Step, ...]:
-    """A plan over all columns of a collection, cut into what can be done when each group of columns is there."""
-    found: list[Step] = []
+) -> tuple[ScanStep, ...]:
+    """Divides a plan over all columns of a collection into a step for each group of columns."""
+    found: list[ScanStep] = []
     sources: list[tuple[bool, int]] = [(True, column) for column in range(plan.arity)]
     there: set[int] = set()
     for group in groups:
@@ -44,7 +44,7 @@ def steps(
         known = frozenset(i for i, (read, at) in enumerate(sources) if not read or at in there)
         if plan.demand() <= known:
             break
-        cut = plan.partition(known)
+        cut = partition(plan, known)
         found.append(_step("filter", [sources[i] for i in cut.first], cut.before, names))
         sources = [(False, i) for i in range(len(cut.before.types))] + [sources[i] for i in cut.later]
         plan = cut.after
@@ -56,7 +56,7 @@ def steps(
 
 def _step(
     verb: str, inputs: Sequence[tuple[bool, int]], plan: MapFilterProject, names: Sequence[str]
-) -> Step:
+) -> ScanStep:
     read = [names[at] for is_read, at in inputs if is_read]
     shown = ", ".join(read[:4]) + (f" and {len(read) - 4} more" if len(read) > 4 else "")
-    return Step(tuple(inputs), SafePlan(plan), f"{verb} {shown or 'nothing more'}")
+    return ScanStep(tuple(inputs), SafePlan(plan), f"{verb} {shown or 'nothing more'}")

@@ -1,10 +1,10 @@
-"""The local path: a snapshot's parts, one after the other, through a plan, in this process.
+"""The local path: reads the remaining parts of a snapshot through a plan, in this process.
 
-    answer(question, found, scan)      parts that may matter → batches of demanded columns → what passes → order, limits
-    stream(question, found, scan)      the same without the last step: for whoever adds up, sorts or picks
+    answer(request, pruned, scan)      parts that may matter → batches of demanded columns → passing rows → order, limits
+    stream(request, pruned, scan)      the same without the last step, for aggregation and sorting
 
-It stops as soon as a LIMIT without ORDER BY has its rows. A row that fails makes the query fail, with the row's values, unless
-such a LIMIT is met by others (`failed.py`).
+It stops as soon as a LIMIT without ORDER BY has its rows. A failing row makes the query fail, with the row's values, unless
+other rows satisfy such a LIMIT (`row_failures.py`).
 """
 
 from __future__ import annotations
@@ -17,25 +17,21 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate import fork
-from tidegate.expr.tree import Column
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.optimise import rebuild
-from tidegate.plan.safe import SafePlan
-from tidegate.plan.take import may_pass
-from tidegate.scan.ahead import ahead
-from tidegate.scan.batching import Widths
-from tidegate.scan.estimate import Estimates, choice
-from tidegate.scan.failed import Failing, failed
-from tidegate.scan.late import Staged, Taken, weight
-from tidegate.scan.prune import REMEMBERED, Pruned, exact, known
-from tidegate.scan.question import Question
-from tidegate.scan.result import Result, Scan
-from tidegate.scan.sort import Gathered, Shape
-from tidegate.scan.stream import Batch, shaped, size_of
-from tidegate.shard.change import Part
-from tidegate.shard.file import PartFile
-from tidegate.shard.merge import Block, concat, repeated, settled, summed
-from tidegate.shard.reader import Where
+from tidegate.expr.model import Column
+from tidegate.plan import MapFilterProject, may_pass
+from tidegate.plan.run import SafePlan
+from tidegate.query.estimate.rows import Estimates, stage_plan
+from tidegate.query.late.batching import Widths
+from tidegate.query.late.staged_scan import StagedScan, Taken, weight
+from tidegate.query.paths.prefetch import ahead
+from tidegate.query.prune.parts import MAX_CACHED_PARTS, PruneResult, cached_for_plan, treats_equal_alike
+from tidegate.query.request import ScanRequest
+from tidegate.query.result import Result, ScanMetrics
+from tidegate.query.row_failures import Failing, row_error
+from tidegate.query.row_stream import Batch, shaped, size_of
+from tidegate.query.sort import ResultShape, SortBuffer
+from tidegate.storage.part import Block, Part, concat, consolidate, consolidate_rows, repeat_rows
+from tidegate.storage.shard import RowFilter
 
 SUMMED_AT = 1_000_000
 """Rows that have passed the filter beyond which those of equal value are made one while more are read."""
@@ -50,129 +46,131 @@ PARALLEL = 4 << 20
 """Bytes below which one thread reads all."""
 
 
-def answer(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
+def answer(request: ScanRequest, found: PruneResult, scan: ScanMetrics) -> Iterator[Batch]:
     """The rows of the query, as they are read."""
-    rows = _complete(question, found, scan)
-    return shaped(rows, question.plan.types, question.shape, question.config.max_result_bytes)
+    rows = _complete(request, found, scan)
+    return shaped(rows, request.plan.types, request.shape, request.config.max_result_bytes)
 
 
-def _complete(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
-    """All rows that pass. Where any rows will do, one that fails makes the query fail only if all were asked for."""
-    failing = Failing(patient=question.shape.any_rows)
-    yield from stream(question, found, scan, failing)
+def _complete(request: ScanRequest, found: PruneResult, scan: ScanMetrics) -> Iterator[Batch]:
+    """All passing rows. With an unordered LIMIT a failing row counts only if rows are missing."""
+    failing = Failing(patient=request.shape.any_rows)
+    yield from stream(request, found, scan, failing)
     failing.check()
 
 
-def stream(question: Question, found: Pruned, scan: Scan, failing: Failing | None = None) -> Iterator[Batch]:
-    """What leaves the plan, in batches: its columns and how many rows. A row that fails raises, unless `failing` is patient."""
+def stream(
+    request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing: Failing | None = None
+) -> Iterator[Batch]:
+    """The plan's output, in batches. A failing row raises, unless `failing` is patient."""
     failing = failing or Failing()
     if not found.retracts:
-        yield from _staged(question, found, scan, failing)
-    elif question.plan.predicates and exact(question.plan):
-        yield from _met(question, found, scan, failing)
+        yield from _staged(request, found, scan, failing)
+    elif request.plan.predicates and treats_equal_alike(request.plan):
+        yield from _met(request, found, scan, failing)
     else:
-        yield from _whole(question, found, scan, failing)
+        yield from _whole(request, found, scan, failing)
 
 
-def once(mfp: MapFilterProject, names: Sequence[str], shape: Shape, now: int) -> Result:
+def once(mfp: MapFilterProject, names: Sequence[str], shape: ResultShape, now: int) -> Result:
     """A SELECT without FROM: the plan over one row without columns."""
     plan = mfp.at(now).optimise()
     got = SafePlan(plan).evaluate([], 1, now)
     if len(got.failures):
-        raise failed(got.failures, [], [])
-    gathered = Gathered(plan.types, shape)
+        raise row_error(got.failures, [], [])
+    gathered = SortBuffer(plan.types, shape)
     gathered.add(got.columns, len(got.selection))
     return Result(tuple(names), plan.types[: len(names)], tuple(gathered.finish()[: len(names)]))
 
 
-def _staged(question: Question, found: Pruned, scan: Scan, failing: Failing) -> Iterator[Batch]:
+def _staged(request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing: Failing) -> Iterator[Batch]:
     """Part by part, several at the same time: nothing was ever retracted."""
-    staged = Undecided(question, found, scan, failing)
+    staged = Undecided(request, found, scan, failing)
     jobs = [
         partial(staged.read, part, proven) for part, proven in zip(found.parts, found.proven(), strict=True)
     ]
-    for taken in ahead(jobs, workers(question, found.parts), weight):
-        question.snapshot.lease.keep()  # here, and not in the threads: each would open a connection of its own
+    for taken in ahead(jobs, workers(request, found.parts), weight):
+        request.snapshot.lease.keep()  # here, and not in the threads: each would open a connection of its own
         yield counted(taken)
 
 
 class Undecided:
-    """The question's plan for each part without the conditions that its statistics prove: nothing is read to ask these again."""
+    """Reads each part with the plan less the conditions that the part's statistics prove."""
 
-    def __init__(self, question: Question, found: Pruned, scan: Scan, failing: Failing) -> None:
-        self.question, self.found, self.scan, self.failing = question, found, scan, failing
-        self._plans: dict[int, Staged] = {}
+    def __init__(self, request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing: Failing) -> None:
+        self.request, self.found, self.scan, self.failing = request, found, scan, failing
+        self._plans: dict[int, StagedScan] = {}
         self._lock = fork.lock()
 
     def read(self, part: Part, proven: int) -> Iterator[Taken]:
-        """What leaves the plan of a part's rows; `proven`: the conditions that hold for all of them, as `Pruned.proven` says."""
+        """The plan's output for a part; `proven`: conditions that hold for all rows, as bits."""
         with self._lock:
             if proven not in self._plans:
                 self._plans[proven] = self._staged(proven)
         return self._plans[proven].read(part, proven=False)
 
-    def _staged(self, proven: int) -> Staged:
-        plan = self.question.plan
+    def _staged(self, proven: int) -> StagedScan:
+        plan = self.request.plan
         if proven:
             assert self.found.verdicts is not None
             open_ = [c for i, (c, _) in enumerate(self.found.verdicts.by_condition) if not proven >> i & 1]
-            plan = rebuild(plan, open_, plan.outputs)
-        stages = partial(groups, self.question, self.found, plan)
-        return Staged(self.question, self.scan, plan, stages, failing=self.failing)
+            plan = plan.rebuild(open_, plan.outputs)
+        stages = partial(groups, self.request, self.found, plan)
+        return StagedScan(self.request, self.scan, plan, stages, failing=self.failing)
 
 
 def counted(taken: Taken) -> Batch:
     """Rows as often as they are there, and how many those are."""
     if taken.diffs is None:
         return taken.columns, taken.rows
-    return repeated(Block(taken.columns, taken.diffs, taken.diffs)), int(taken.diffs.sum())
+    return repeat_rows(Block(taken.columns, taken.diffs, taken.diffs)), int(taken.diffs.sum())
 
 
-def _met(question: Question, found: Pruned, scan: Scan, failing: Failing) -> Iterator[Batch]:
-    """Rows that pass the filter or fail in it, each with all its diffs, added up: see `prune.py` for why this is sound.
+def _met(request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing: Failing) -> Iterator[Batch]:
+    """Passing and failing rows, consolidated; `prune/parts.py` says why filtering first is sound.
 
     They are held until the last part was read. If that is too much, all is read anew, block by block: `_whole`.
     """
-    demanded, names, narrow = _narrow(question)
+    demanded, names, narrow = _narrow(request)
     whole = SafePlan(narrow.mfp.project(()))
 
     def where(columns: list[pa.Array], rows: int) -> np.ndarray:
         # Stages keep what is not surely False. A NULL must go: statistics may have dropped the part of its retraction.
-        got = whole.evaluate(columns, rows, question.now)
+        got = whole.evaluate(columns, rows, request.now)
         return np.union1d(got.selection, got.failures.rows).astype(np.int64)
 
-    trial = Scan()
-    passing = _passing(question, found, trial, demanded, where)
+    trial = ScanMetrics()
+    passing = _passing(request, found, trial, demanded, where)
     if passing is None:
         scan.add("begin anew", bytes=trial.bytes_read, rows_in=trial.rows_read)
-        yield from _whole(question, found, scan, failing, where)
+        yield from _whole(request, found, scan, failing, where)
         return
     scan.absorb(trial)
-    there = settled(passing, names)
+    there = consolidate_rows(passing, names)
     rows = int(there.diffs.sum())
-    yield from _evaluated(question, narrow, demanded, repeated(there), rows, Widths(), failing)
+    yield from _evaluated(request, narrow, demanded, repeat_rows(there), rows, Widths(), failing)
 
 
 def _passing(
-    question: Question, found: Pruned, scan: Scan, demanded: Sequence[int], where: Where
+    request: ScanRequest, found: PruneResult, scan: ScanMetrics, demanded: Sequence[int], where: RowFilter
 ) -> Block | None:
     """The rows that are wanted, with their diffs; None: they take more than `HELD` bytes."""
-    plan = question.plan
+    plan = request.plan
     kept = [Column(i, plan.inputs[i]) for i in demanded]
-    may = rebuild(plan, [may_pass(c) for c in plan.conditions], kept)
-    staged = Staged(question, scan, may, groups(question, found))
+    may = plan.rebuild([may_pass(c) for c in plan.conditions], kept)
+    staged = StagedScan(request, scan, may, groups(request, found))
     nothing = np.zeros(0, np.int64)
     passing = [Block([pa.array([], plan.inputs[i].arrow) for i in demanded], nothing, nothing)]
     waiting, size = 0, 0
     jobs = [partial(staged.read, part, proven=False) for part in found.parts]
-    for taken in ahead(jobs, workers(question, found.parts), weight):
-        question.snapshot.lease.keep()
+    for taken in ahead(jobs, workers(request, found.parts), weight):
+        request.snapshot.lease.keep()
         diffs = np.ones(taken.rows, np.int64) if taken.diffs is None else taken.diffs
         block = Block(taken.columns, diffs, diffs).take(where(taken.columns, taken.rows))
         passing.append(block)
         waiting, size = waiting + len(block), size + size_of(block.columns)
         if waiting > SUMMED_AT or size > HELD:
-            passing = [summed(concat(passing), by_time=False)]
+            passing = [consolidate(concat(passing), by_time=False)]
             waiting, size = 0, size_of(passing[0].columns)
             if size > HELD // 2:
                 return None
@@ -180,19 +178,23 @@ def _passing(
 
 
 def _whole(
-    question: Question, found: Pruned, scan: Scan, failing: Failing, where: Where | None = None
+    request: ScanRequest,
+    found: PruneResult,
+    scan: ScanMetrics,
+    failing: Failing,
+    where: RowFilter | None = None,
 ) -> Iterator[Batch]:
     """Rows that have met what retracts them, and then the plan."""
-    demanded, names, narrow = _narrow(question)
+    demanded, names, narrow = _narrow(request)
     scan.count(found.parts)
     widths = Widths()
-    for batch in question.snapshot.batches(names, found.parts, where):
-        yield from _evaluated(question, narrow, demanded, batch.columns, batch.num_rows, widths, failing)
+    for batch in request.snapshot.batches(names, found.parts, where):
+        yield from _evaluated(request, narrow, demanded, batch.columns, batch.num_rows, widths, failing)
 
 
-def _narrow(question: Question) -> tuple[list[int], list[str], SafePlan]:
+def _narrow(request: ScanRequest) -> tuple[list[int], list[str], SafePlan]:
     """The columns that the plan reads, their names, and the plan over these alone."""
-    plan, columns = question.plan, question.snapshot.schema.columns
+    plan, columns = request.plan, request.snapshot.schema.columns
     demanded = sorted(plan.demand())
     types = [columns[i].type for i in demanded]
     narrow = SafePlan(plan.permute({column: i for i, column in enumerate(demanded)}, types))
@@ -200,7 +202,7 @@ def _narrow(question: Question) -> tuple[list[int], list[str], SafePlan]:
 
 
 def _evaluated(
-    question: Question,
+    request: ScanRequest,
     plan: SafePlan,
     demanded: Sequence[int],
     columns: list[pa.Array],
@@ -210,49 +212,51 @@ def _evaluated(
 ) -> Iterator[Batch]:
     """What leaves a plan of rows with the demanded columns."""
     for some in widths.slices("", plan, rows):
-        question.watch.check()
+        request.cancel.check()
         given = [column.slice(some.start, some.stop - some.start) for column in columns]
-        got = plan.evaluate(given, some.stop - some.start, question.now, question.watch.check)
+        got = plan.evaluate(given, some.stop - some.start, request.now, request.cancel.check)
         if len(got.failures):
-            labels = [question.snapshot.labels[i] for i in demanded]
-            failing.meet(partial(failed, got.failures, labels, given))
+            labels = [request.snapshot.labels[i] for i in demanded]
+            failing.meet(partial(row_error, got.failures, labels, given))
         widths.see_made("", got.columns, some.stop - some.start)
         yield got.columns, len(got.selection)
 
 
-def groups(question: Question, found: Pruned, plan: MapFilterProject | None = None) -> list[tuple[int, ...]]:
-    """The columns that are read first, then, and so on: the stages of `plan/conditions.py`, for the question's plan or another."""
-    plan = question.plan if plan is None else plan
-    if not question.config.late_materialization or not plan.predicates or not found.left:
+def groups(
+    request: ScanRequest, found: PruneResult, plan: MapFilterProject | None = None
+) -> list[tuple[int, ...]]:
+    """The columns of each read stage (`plan/conditions.py`), for the request's plan or another."""
+    plan = request.plan if plan is None else plan
+    if not request.config.late_materialization or not plan.predicates or not found.left:
         return []
     if len(plan.demand()) < 2 or max(part.rows for part in found.first(LOOKED_AT)) < WORTH:
         return []
 
     def make() -> list[tuple[int, ...]]:
-        estimates = Estimates.of(question.snapshot, found.kept, question.now)
-        return [stage.columns for stage in choice(plan, estimates, weights(question, found, plan)).stages]
+        estimates = Estimates.of(request.snapshot, found.kept, request.now)
+        return [stage.columns for stage in stage_plan(plan, estimates, weights(request, found, plan)).stages]
 
-    if found.left > REMEMBERED:
+    if found.left > MAX_CACHED_PARTS:
         return make()
     kept = None if found.kept is None else found.kept.tobytes()
-    return known(question.snapshot, plan, question.now, ("groups", kept), make)
+    return cached_for_plan(request.snapshot, plan, request.now, ("groups", kept), make)
 
 
 def weights(
-    question: Question, found: Pruned, plan: MapFilterProject | None = None
+    request: ScanRequest, found: PruneResult, plan: MapFilterProject | None = None
 ) -> dict[int, float] | None:
-    """The bytes of each column that the plan reads, as they are in one of the larger parts; None: it does not tell."""
+    """The bytes of each column that the plan reads, in one of the larger parts; None: unknown."""
     largest = max(found.first(LOOKED_AT), key=lambda part: part.size)
-    file = PartFile.open(question.snapshot.shard.machine, largest)
+    file = request.snapshot.shard.machine.files.open(largest)
     if file.table is None:
         return None
-    columns = question.snapshot.schema.columns
-    demand = (question.plan if plan is None else plan).demand()
+    columns = request.snapshot.schema.columns
+    demand = (request.plan if plan is None else plan).demand()
     return {i: float(file.weight(columns[i].id)) for i in demand}
 
 
-def workers(question: Question, parts: Sequence[Part]) -> int:
+def workers(request: ScanRequest, parts: Sequence[Part]) -> int:
     """How many parts are read at the same time: threads cost more than small parts do."""
-    threads = question.config.read_threads or CORES
+    threads = request.config.read_threads or CORES
     few = sum(part.size for part in parts[:LOOKED_AT]) < PARALLEL
     return 1 if few else min(threads, len(parts))

@@ -1,12 +1,12 @@
-"""Aggregates told from the state and its statistics, without reading: `count(*)`, `count(column)`, `min(column)`, `max(column)`.
+"""Answers `count(*)`, `count(x)`, `min(x)` and `max(x)` from the state and its statistics.
 
-    told = tell(question, found)      None: nothing can be told
-    told.states                       what the parts that are told add up to, for each aggregate
-    told.rest                         the parts that must be read all the same
-    told.of(0, place)                 what was told of one part: `recheck.py` puts it to the test
+    known = answer_from_metadata(request, pruned)      None: nothing can be answered
+    known.states                                       the aggregate of the answered parts, for each aggregate
+    known.rest                                         the parts that must still be read
+    known.of_part(0, place)                            the value taken for one part: `audit.py` checks it
 
-A part is told if every row that it holds at the time of the query passes the filter (verdict ALL), and that is all its rows: none
-comes later than `as_of`. (That none has ended is part of the filter.) Parts of verdict NONE add nothing. Of a part that is told,
+A part is answered if every row that it holds at the time of the query passes the filter (verdict ALL) and none of its rows comes
+later than `as_of`. (The filter says that none has expired.) Parts of verdict NONE add nothing. For an answered part,
 
 | aggregate | is | where |
 |---|---|---|
@@ -14,16 +14,16 @@ comes later than `as_of`. (That none has ended is part of the filter.) Parts of 
 | `count(x)` | the same; or 0; or less by its NULLs | x is never NULL; always NULL; every diff is 1 |
 | `min(x)`, `max(x)` | a bound of x | the bound is a value that occurs |
 
-A bound is a value that occurs for integers, times, numerics and booleans; for floats unless it is 0 (which may be -0) or, for max,
-there may be NaN; for text only if both bounds are the same, since long ones are cut and trimmed. A part whose bound is none is read
-only if it can win. Take min(name), text being cut:
+Bounds are values that occur for integers, times, numerics and booleans; for floats unless the bound is 0 (which may be -0) or, for
+max, there may be NaN; for text only if both bounds are equal, since long bounds are shortened. A part whose bound is not exact is
+read only if it can win. For min(name) with shortened text:
 
     part 1   'ada…' .. 'ann'        may win: is read
     part 2   'bea…' .. 'zoe'        cannot: some name of part 1 is 'ann' at most
 
-Where rows are retracted, a part's bounds may be of rows that are gone, so min and max are not told at all; and counts only if every
-part is told, as a row must meet its retraction where parts are read. Adding up diffs needs no such meeting: `prune.py` sees to it
-that the filter says the same of a row and of its retraction.
+With retractions, a part's bounds may belong to rows that are gone, so min and max are not answered at all; counts are answered only
+if every part is, since rows that are read must be consolidated with their retractions. Adding up diffs needs no consolidation:
+`prune/parts.py` makes sure that the filter gives a row and its retraction the same verdict.
 """
 
 from __future__ import annotations
@@ -35,56 +35,52 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import order
-from tidegate.expr.specs import to_bools
-from tidegate.expr.tree import Column
-from tidegate.expr.types import Type
-from tidegate.plan.aggregate import Aggregate
-from tidegate.scan.prune import Pruned, lacking
-from tidegate.scan.question import Question
-from tidegate.shard.reader import Snapshot
-from tidegate.shard.schema import ColumnDef
-from tidegate.stats.column import Form, form_of
-from tidegate.stats.frame import Frame
+from tidegate.expr.model import Column, Type, order, to_bools
+from tidegate.plan import Aggregate
+from tidegate.query.prune.parts import PruneResult, schema_versions_without
+from tidegate.query.request import ScanRequest
+from tidegate.storage.part import SchemaColumn
+from tidegate.storage.shard import Snapshot
+from tidegate.storage.stats import Form, Frame, form_of
 
 OCCUR = (Form.INTEGER, Form.DECIMAL, Form.BOOL)
 """Forms whose bounds are values that occur."""
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class MetadataAnswer:
     """What is known without reading."""
 
     states: list[np.ndarray | pa.Array]
     """For each aggregate a column of one row: a count, or a value that is NULL where there is none."""
-    rest: Pruned
+    rest: PruneResult
     places: np.ndarray
     """The parts that were told, among those that have begun and not ended."""
     parts: _Parts
-    pairs: list[tuple[Aggregate, ColumnDef | None]]
+    pairs: list[tuple[Aggregate, SchemaColumn | None]]
 
-    def of(self, i: int, place: int) -> tuple[pa.Array, pa.Array]:
-        """What was told of a part for an aggregate, NULL if nothing was, and then the bound that it cannot win with."""
+    def of_part(self, i: int, place: int) -> tuple[pa.Array, pa.Array]:
+        """The value from metadata for this part (NULL if it had to be read), and its bound for min/max."""
         one, column = self.pairs[i]
         told = np.arange(len(self.parts)) == place
         said = pa.array(self.parts.state(one, column, told))
         if one.kind == "count" or column is None:
             return said, pa.nulls(1)
-        known = self.parts.known(column)
+        known = self.parts.bounds_of(column)
         return said, (known.low if one.kind == "min" else known.high).slice(place, 1)
 
 
-def tell(question: Question, found: Pruned) -> Told | None:
-    """What can be told of the aggregates of a question; None if nothing can."""
-    columns = _columns(question)
-    if columns is None or (question.plan.predicates and found.verdicts is None):
+def answer_from_metadata(request: ScanRequest, found: PruneResult) -> MetadataAnswer | None:
+    """Aggregates of the parts whose statistics suffice; None if there are none."""
+    columns = _columns(request)
+    if columns is None or (request.plan.predicates and found.verdicts is None):
         return None
-    aggregation = question.aggregation
+    aggregation = request.aggregation
     assert aggregation is not None
     ranged = any(one.kind != "count" for one in aggregation.aggregates)
     if found.retracts and ranged:
         return None
-    parts = _Parts(question.snapshot)
+    parts = _Parts(request.snapshot)
     size = len(parts)
     every = np.ones(size, bool)
     kept = every if found.verdicts is None else found.verdicts.keep
@@ -101,25 +97,25 @@ def tell(question: Question, found: Pruned) -> Told | None:
         return None
     states = [parts.state(one, column, told) for one, column in pairs]
     left = replace(found, kept=rest, whole=len(rest) == size)
-    return Told(states, left, np.flatnonzero(told), parts, pairs)
+    return MetadataAnswer(states, left, np.flatnonzero(told), parts, pairs)
 
 
-def _columns(question: Question) -> list[ColumnDef | None] | None:
-    """The column that each aggregate is of, None for count(*); None if one of them cannot be told."""
-    config, aggregation = question.config, question.aggregation
+def _columns(request: ScanRequest) -> list[SchemaColumn | None] | None:
+    """The argument column of each aggregate, None for count(*); None if one cannot come from statistics."""
+    config, aggregation = request.config, request.aggregation
     if aggregation is None or aggregation.keys or not (config.fast_path and config.stats_filter):
         return None
-    found: list[ColumnDef | None] = []
+    found: list[SchemaColumn | None] = []
     for one in aggregation.aggregates:
-        value = None if one.column is None else question.plan.outputs[one.column]
+        value = None if one.column is None else request.plan.outputs[one.column]
         if one.kind == "sum" or one.distinct or not (value is None or isinstance(value, Column)):
             return None
-        found.append(None if value is None else question.snapshot.schema.columns[value.index])
+        found.append(None if value is None else request.snapshot.schema.columns[value.index])
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class _ColumnBounds:
     """What statistics know of a column in each part."""
 
     nulls: np.ndarray
@@ -143,18 +139,18 @@ class _Parts:
         retracts = table.column("retracts").to_numpy()
         self.ones = (self.diffs == self.rows) & ~retracts.astype(bool)
         self.whole = table.column("last").to_numpy() <= snapshot.as_of
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, _ColumnBounds] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def known(self, column: ColumnDef) -> _Known:
+    def bounds_of(self, column: SchemaColumn) -> _ColumnBounds:
         """What statistics know of a column."""
         if column.id not in self._known:
             self._known[column.id] = self._read(column)
         return self._known[column.id]
 
-    def _read(self, column: ColumnDef) -> _Known:
+    def _read(self, column: SchemaColumn) -> _ColumnBounds:
         frames = [*self.snapshot.frames()]
         nulls = [pc.fill_null(frame.nulls(column.id), -1).to_numpy() for frame in frames]
         bounds = [_bounds(frame, column) for frame in frames]
@@ -162,20 +158,20 @@ class _Parts:
         nothing = pa.nulls(0, column.type.arrow)
         low, high = (pa.concat_arrays([nothing, *(pair[side] for pair in bounds)]) for side in (0, 1))
         counted = np.concatenate([np.zeros(0, np.int64), *nulls])
-        absent = np.isin(self.written, lacking(self.snapshot)[column.id])
-        return _Known(
+        absent = np.isin(self.written, schema_versions_without(self.snapshot)[column.id])
+        return _ColumnBounds(
             np.where(absent, self.rows, counted), low, high, np.concatenate([np.zeros(0, bool), *nans])
         )
 
-    def countable(self, column: ColumnDef) -> np.ndarray:
+    def countable(self, column: SchemaColumn) -> np.ndarray:
         """Where it is known how often the column is not NULL."""
-        nulls = self.known(column).nulls
+        nulls = self.bounds_of(column).nulls
         known: np.ndarray = (nulls == 0) | (nulls == self.rows) | (self.ones & (nulls >= 0))
         return known
 
-    def open(self, one: Aggregate, column: ColumnDef, told: np.ndarray) -> np.ndarray:
-        """Of the parts that would be told, those that may hold the least (greatest) value without telling it."""
-        known = self.known(column)
+    def open(self, one: Aggregate, column: SchemaColumn, told: np.ndarray) -> np.ndarray:
+        """The answered parts that may hold the least (greatest) value although no bound is exact."""
+        known = self.bounds_of(column)
         side = _side(one)
         near = _comparable(known.low if side == "low" else known.high)
         far = _comparable(known.high if side == "low" else known.low)
@@ -190,9 +186,9 @@ class _Parts:
         result: np.ndarray = ~occurs & ~beaten & (known.nulls != self.rows)
         return result
 
-    def _occurs(self, column: ColumnDef, side: Literal["low", "high"]) -> np.ndarray:
+    def _occurs(self, column: SchemaColumn, side: Literal["low", "high"]) -> np.ndarray:
         """Where the bound is a value that occurs, and no other is equal to it."""
-        known = self.known(column)
+        known = self.bounds_of(column)
         bound = known.low if side == "low" else known.high
         there = to_bools(bound.is_valid())
         if form_of(column.type) in OCCUR:
@@ -205,19 +201,19 @@ class _Parts:
         same: np.ndarray = there & to_bools(pc.equal(_comparable(known.low), _comparable(known.high)))
         return same
 
-    def state(self, one: Aggregate, column: ColumnDef | None, told: np.ndarray) -> np.ndarray | pa.Array:
-        """What the parts that are told add up to."""
+    def state(self, one: Aggregate, column: SchemaColumn | None, told: np.ndarray) -> np.ndarray | pa.Array:
+        """The aggregate of the answered parts."""
         if one.kind == "count":
             diffs = self.diffs if column is None else self._filled(column)
             return np.array([diffs[told].sum()], np.int64)
         assert column is not None
-        known, side = self.known(column), _side(one)
+        known, side = self.bounds_of(column), _side(one)
         there = told & self._occurs(column, side)
         return _winner(known.low if side == "low" else known.high, there, side, one.type)
 
-    def _filled(self, column: ColumnDef) -> np.ndarray:
+    def _filled(self, column: SchemaColumn) -> np.ndarray:
         """How often a column is not NULL, where it is countable."""
-        nulls = self.known(column).nulls
+        nulls = self.bounds_of(column).nulls
         filled: np.ndarray = np.where(nulls == 0, self.diffs, self.rows - nulls)
         return filled
 
@@ -255,7 +251,7 @@ def _comparable(bound: pa.Array) -> pa.Array:
     return pa.nulls(len(bound), pa.int8()) if pa.types.is_nested(bound.type) else bound
 
 
-def _bounds(frame: Frame, column: ColumnDef) -> tuple[pa.Array, pa.Array]:
+def _bounds(frame: Frame, column: SchemaColumn) -> tuple[pa.Array, pa.Array]:
     """Both bounds of a column, null where one is not known."""
     low, high = frame.specs([(column.id, column.type)])[0].bounds()
     found = []
@@ -272,7 +268,7 @@ def _bounds(frame: Frame, column: ColumnDef) -> tuple[pa.Array, pa.Array]:
     return found[0], found[1]
 
 
-def _nan(frame: Frame, column: ColumnDef) -> np.ndarray:
+def _nan(frame: Frame, column: SchemaColumn) -> np.ndarray:
     """Where NaN may occur."""
     if not column.type.is_float:
         return np.zeros(len(frame), bool)

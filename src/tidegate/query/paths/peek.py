@@ -10,7 +10,8 @@ Which parts are read, and in which order:
 2. Only if they do not suffice, parts that *may* hold matches follow, the smallest first, in stretches that grow: a page of rows,
    then four, and so on; when many parts have given nothing, several at the same time.
 
-A row that fails is passed over; only if all others together are not enough does the query fail, as a full read does (`failed.py`).
+A row that fails is passed over; only if all others together are not enough does the query fail, as a full read does
+(`row_failures.py`).
 Rows that are there several times count as often.
 
 Collections with retractions go the way of `local.py`: a row must first meet what retracts it.
@@ -25,18 +26,17 @@ from functools import partial
 import numpy as np
 import pyarrow.compute as pc
 
-from tidegate.expr.specs import Verdict
-from tidegate.plan.verdict import Verdicts
-from tidegate.scan import local
-from tidegate.scan.ahead import ahead
-from tidegate.scan.failed import Failing
-from tidegate.scan.late import Staged, Taken, weight
-from tidegate.scan.prune import Asked, Pruned
-from tidegate.scan.question import Question
-from tidegate.scan.result import Scan
-from tidegate.scan.stream import Batch, shaped
-from tidegate.shard.change import Part
-from tidegate.shard.known import of_each
+from tidegate.expr.domain import Verdict
+from tidegate.plan import Verdicts
+from tidegate.query.late.staged_scan import StagedScan, Taken, weight
+from tidegate.query.paths import local
+from tidegate.query.paths.prefetch import ahead
+from tidegate.query.prune.parts import PruneResult, PruningPredicate
+from tidegate.query.request import ScanRequest
+from tidegate.query.result import ScanMetrics
+from tidegate.query.row_failures import Failing
+from tidegate.query.row_stream import Batch, shaped
+from tidegate.storage.part import Part
 
 FIRST = 1024
 """Parts whose statistics are asked first, from either end."""
@@ -48,77 +48,82 @@ PATIENCE = 4
 """Parts that are read one after the other before several are read at the same time."""
 
 
-def suits(question: Question) -> bool:
+def suits(request: ScanRequest) -> bool:
     """Whether a question can be answered so."""
-    shape = question.shape
-    asked = question.config.fast_path and question.aggregation is None
+    shape = request.shape
+    asked = request.config.fast_path and request.aggregation is None
     return (
-        asked and shape.most is not None and shape.limit != 0 and not shape.order and not _retracts(question)
+        asked
+        and shape.max_rows is not None
+        and shape.limit != 0
+        and not shape.order
+        and not _retracts(request)
     )
 
 
-def _retracts(question: Question) -> bool:
-    if question.snapshot.state.monotonic:
+def _retracts(request: ScanRequest) -> bool:
+    if request.snapshot.state.monotonic:
         return False
-    return bool(pc.any(question.snapshot.table(["retracts"]).column("retracts"), min_count=0).as_py())
+    return bool(pc.any(request.snapshot.table(["retracts"]).column("retracts"), min_count=0).as_py())
 
 
-def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
+def stream(request: ScanRequest, found: PruneResult, scan: ScanMetrics) -> Iterator[Batch]:
     """The rows, as they are read."""
-    return shaped(_rows(question, found, scan), question.plan.types, question.shape, 0)
+    return shaped(_rows(request, found, scan), request.plan.types, request.shape, 0)
 
 
-def _rows(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
-    """All rows that pass; whoever has enough does not ask for the next.
+def _rows(request: ScanRequest, found: PruneResult, scan: ScanMetrics) -> Iterator[Batch]:
+    """All passing rows; the consumer stops when it has enough.
 
     Statistics were perhaps asked of some parts only, in which enough rows pass. If more are wanted than these give, what is
     selected fails for some of them: then the other parts are read as well, and if they do not make up for it, the query fails.
     """
     failing = Failing(patient=True)
-    yield from _read(question, found, scan, failing)
+    yield from _read(request, found, scan, failing)
     if failing.error is not None and found.kept is not None:
-        every = prune(question, everywhere=True)
+        every = prune(request, everywhere=True)
         assert every.kept is not None
         rest = replace(every, kept=np.setdiff1d(every.kept, found.kept), whole=False)
-        yield from _read(question, rest, scan, failing)
+        yield from _read(request, rest, scan, failing)
     failing.check()
 
 
-def _read(question: Question, found: Pruned, scan: Scan, failing: Failing) -> Iterator[Batch]:
-    for taken in _taken(question, found, scan, failing):
-        question.snapshot.lease.keep()
+def _read(request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing: Failing) -> Iterator[Batch]:
+    for taken in _taken(request, found, scan, failing):
+        request.snapshot.lease.keep()
         yield local.counted(taken)
 
 
-def prune(question: Question, *, everywhere: bool = False) -> Pruned:
-    """The parts to be read: of as many as must be asked for enough rows, or of all."""
-    snapshot, plan = question.snapshot, question.plan
-    total, size = snapshot.state.parts.count, snapshot.state.parts.size
-    if not plan.predicates or not question.config.stats_filter:
-        return Pruned(total, size, snapshot, retracts=False)
-    asked = Asked.of(snapshot, plan, question.now)
-    rows = _sure(question)
-    count, most = len(rows), question.shape.most or 0
+def prune(request: ScanRequest, *, everywhere: bool = False) -> PruneResult:
+    """The parts to read. Asks statistics of as many parts as it takes to prove enough rows."""
+    snapshot, plan = request.snapshot, request.plan
+    whole = PruneResult(snapshot.state.parts.count, snapshot.state.parts.size, snapshot, retracts=False)
+    if not plan.predicates or not request.config.stats_filter:
+        return whole
+    predicate = PruningPredicate.of(snapshot, plan, request.now)
+    rows = _sure(request)
+    count, limit = len(rows), request.shape.max_rows or 0
     for begin, end in ((count - FIRST, count), (0, FIRST)) if count > FIRST and not everywhere else ():
-        found = asked.verdicts(begin, end)
-        if rows[begin:end][found.verdict == Verdict.ALL].sum() >= most:
-            kept = begin + np.flatnonzero(found.keep)
-            return Pruned(total, size, snapshot, False, False, _spread(found, begin, count), kept, asked)
-    found = asked.verdicts()
-    kept = np.flatnonzero(found.keep)
-    return Pruned(total, size, snapshot, False, len(kept) == count, found, kept, asked)
+        some = predicate.verdicts(begin, end)
+        if rows[begin:end][some.verdict == Verdict.ALL].sum() >= limit:
+            kept = begin + np.flatnonzero(some.keep)
+            verdicts = _spread(some, begin, count)
+            return replace(whole, whole=False, verdicts=verdicts, kept=kept, predicate=predicate)
+    verdicts = predicate.verdicts()
+    kept = np.flatnonzero(verdicts.keep)
+    return replace(whole, whole=len(kept) == count, verdicts=verdicts, kept=kept, predicate=predicate)
 
 
-def _sure(question: Question) -> np.ndarray:
+def _sure(request: ScanRequest) -> np.ndarray:
     """How many rows each part surely has at this time: none, where some come later."""
-    snapshot = question.snapshot
+    snapshot = request.snapshot
 
     def count() -> np.ndarray:
         table = snapshot.table(["diffs", "last"])
         diffs, last = (table.column(name).to_numpy() for name in ("diffs", "last"))
         return np.where(last <= snapshot.as_of, diffs, 0)
 
-    return of_each(snapshot.state.parts).get(("sure", snapshot.as_of), count)
+    return snapshot.state.parts.arrays.get_or_compute(("sure", snapshot.as_of), count)
 
 
 def _spread(found: Verdicts, begin: int, count: int) -> Verdicts:
@@ -134,27 +139,27 @@ def _spread(found: Verdicts, begin: int, count: int) -> Verdicts:
     return Verdicts(among(found.verdict, Verdict.SOME), fails[0], each, fails[1])
 
 
-def _taken(question: Question, found: Pruned, scan: Scan, failing: Failing) -> Iterator[Taken]:
+def _taken(request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing: Failing) -> Iterator[Taken]:
     """Proven parts first, then others."""
-    groups = partial(local.groups, question, found)
-    staged = Staged(question, scan, question.plan, groups, question.shape.most, failing)
+    groups = partial(local.groups, request, found)
+    staged = StagedScan(request, scan, request.plan, groups, request.shape.max_rows, failing)
     jobs = (partial(staged.read, part, proven=whole) for part, whole in _ordered(found))
     for _, job in zip(range(PATIENCE), jobs, strict=False):
         yield from job()
-    yield from ahead(jobs, question.config.read_threads or local.CORES, weight)
+    yield from ahead(jobs, request.config.read_threads or local.CORES, weight)
 
 
-def _ordered(found: Pruned) -> Iterator[tuple[Part, bool]]:
+def _ordered(found: PruneResult) -> Iterator[tuple[Part, bool]]:
     """The parts, and whether they are proven: those first, and the smallest of each kind."""
     if found.kept is None:
-        yield from ((part, False) for part in _some(found, np.arange(found.left)))
+        yield from ((part, False) for part in _smallest_parts(found, np.arange(found.left)))
         return
     proven = found.passing()
-    yield from ((part, True) for part in _some(found, found.kept[proven]))
-    yield from ((part, False) for part in _some(found, found.kept[~proven]))
+    yield from ((part, True) for part in _smallest_parts(found, found.kept[proven]))
+    yield from ((part, False) for part in _smallest_parts(found, found.kept[~proven]))
 
 
-def _some(found: Pruned, places: np.ndarray) -> Iterator[Part]:
+def _smallest_parts(found: PruneResult, places: np.ndarray) -> Iterator[Part]:
     """The parts at these places, a few at a time: there may be a million, and the first be enough."""
     for begin in range(0, len(places), LOOKED_AT):
         some = places[begin : begin + LOOKED_AT]
@@ -164,8 +169,8 @@ def _some(found: Pruned, places: np.ndarray) -> Iterator[Part]:
             yield from sorted(few, key=lambda part: (part.rows < 1, part.size))
 
 
-def _smallest_first(found: Pruned, places: np.ndarray) -> np.ndarray:
-    """In which order to read parts, told from two columns of the state: making values of 64 parts takes a millisecond."""
+def _smallest_first(found: PruneResult, places: np.ndarray) -> np.ndarray:
+    """The order to read parts in, from columns of the state: building 64 Part values takes 1 ms."""
     table = found.snapshot.table(["rows", "size"])
     begin, end = int(places[0]), int(places[-1]) + 1
     rows, size = (table.column(name).slice(begin, end - begin).to_numpy() for name in ("rows", "size"))

@@ -112,7 +112,7 @@ class _Job(Generic[T]):
 def ahead(
     jobs: Iterable[Callable[[], Iterable[T]]], workers: int, weigh: Callable[[T], int] | None = None
 ) -> Iterator[T]:
-    """All that the jobs make, in their order; up to `workers` of them run at the same time. `weigh`: the bytes of a piece."""
+    """The results of all jobs, in order; up to `workers` jobs run at once. `weigh`: bytes of a result."""
     if workers <= 1:
         for job in jobs:
             yield from job()

@@ -24,55 +24,50 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.build import call, disjunction
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs
-from tidegate.expr.transfer import any_of
-from tidegate.expr.tree import Expr, Literal, support
-from tidegate.expr.types import Kind
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.verdict import asked as decisive
-from tidegate.scan import local
-from tidegate.scan.ahead import ahead
-from tidegate.scan.late import Staged, weight
-from tidegate.scan.prune import Asked, Pruned
-from tidegate.scan.question import Question
-from tidegate.scan.result import Scan
-from tidegate.scan.sort import Gathered, OrderBy, Shape
-from tidegate.scan.stream import Batch, sliced
-from tidegate.shard.change import Part
-from tidegate.shard.rowkey import row_keys
+from tidegate.expr.domain import Interpretation, Specs, any_of
+from tidegate.expr.model import Expr, Kind, Literal, build, support
+from tidegate.plan import MapFilterProject
+from tidegate.plan import deciding_columns as decisive
+from tidegate.query.late.staged_scan import StagedScan, weight
+from tidegate.query.paths import local
+from tidegate.query.paths.prefetch import ahead
+from tidegate.query.prune.parts import PruneResult, PruningPredicate
+from tidegate.query.request import ScanRequest
+from tidegate.query.result import ScanMetrics
+from tidegate.query.row_stream import Batch, sliced
+from tidegate.query.sort import OrderBy, ResultShape, SortBuffer
+from tidegate.storage.part import Part, row_keys
 
-MOST = 10_000
+MAX_TOP_K = 10_000
 """Rows up to which it is worth it to keep a bar."""
 ROUND = 64
 """Parts that are read before the bar is set anew, at most."""
 _UNORDERED = (Kind.ARRAY, Kind.RECORD, Kind.JSONB, Kind.BOOL, Kind.UNKNOWN)
 
 
-def suits(question: Question, found: Pruned) -> bool:
+def suits(request: ScanRequest, found: PruneResult) -> bool:
     """Whether a question can be answered so."""
-    shape, config = question.shape, question.config
-    if not (config.fast_path and config.stats_filter and shape.order) or question.aggregation is not None:
+    shape, config = request.shape, request.config
+    if not (config.fast_path and config.stats_filter and shape.order) or request.aggregation is not None:
         return False
-    few = shape.most is not None and 0 < shape.most <= MOST and shape.limit != 0
-    return few and bool(found.left) and not found.retracts and key_of(question).type.kind not in _UNORDERED
+    few = shape.max_rows is not None and 0 < shape.max_rows <= MAX_TOP_K and shape.limit != 0
+    return few and bool(found.left) and not found.retracts and key_of(request).type.kind not in _UNORDERED
 
 
-def key_of(question: Question) -> Expr:
+def key_of(request: ScanRequest) -> Expr:
     """What is sorted by first."""
-    return question.plan.outputs[question.shape.order[0].column]
+    return request.plan.outputs[request.shape.order[0].column]
 
 
-def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
+def stream(request: ScanRequest, found: PruneResult, scan: ScanMetrics) -> Iterator[Batch]:
     """The best rows: they are few, and held until all parts that may hold one were read."""
-    gathered = Gathered(question.plan.types, question.shape, question.config.max_result_bytes)
-    for parts, bar in _Bars(question, found).rounds(gathered, scan):
-        plan = question.plan if bar is None else _barred(question, bar)
-        staged = Staged(question, scan, plan, local.groups(question, found, plan))
+    gathered = SortBuffer(request.plan.types, request.shape, request.config.max_result_bytes)
+    for parts, bar in _Bars(request, found).rounds(gathered, scan):
+        plan = request.plan if bar is None else _barred(request, bar)
+        staged = StagedScan(request, scan, plan, local.groups(request, found, plan))
         jobs = [partial(staged.read, part, proven=False) for part in parts]
-        for taken in ahead(jobs, local.workers(question, parts), weight):
-            question.snapshot.lease.keep()
+        for taken in ahead(jobs, local.workers(request, parts), weight):
+            request.snapshot.lease.keep()
             gathered.add(*local.counted(taken))
     yield from sliced(gathered.finish())
 
@@ -80,12 +75,12 @@ def stream(question: Question, found: Pruned, scan: Scan) -> Iterator[Batch]:
 class _Bars:
     """The parts in the order of the best key that each may hold."""
 
-    def __init__(self, question: Question, found: Pruned) -> None:
-        self.question, self.found = question, found
+    def __init__(self, request: ScanRequest, found: PruneResult) -> None:
+        self.request, self.found = request, found
         self.places = np.arange(found.left) if found.kept is None else found.kept
-        best, free, fails = _bounds(question)
+        best, free, fails = _bounds(request)
         self.best, free, fails = best.take(pa.array(self.places)), free[self.places], fails[self.places]
-        descending = question.shape.order[0].descending
+        descending = request.shape.order[0].descending
         at = pc.array_sort_indices(self.best, order="descending" if descending else "ascending").to_numpy()
         at = at[~fails[at]]
         self.failing = np.flatnonzero(fails)
@@ -93,7 +88,7 @@ class _Bars:
         # What has no bound comes first: it is read in any case.
         self.order = np.concatenate([at[free[at]], at[~free[at]]])
 
-    def rounds(self, gathered: Gathered, scan: Scan) -> Iterator[tuple[list[Part], pa.Array | None]]:
+    def rounds(self, gathered: SortBuffer, scan: ScanMetrics) -> Iterator[tuple[list[Part], pa.Array | None]]:
         """Parts to be read next, and the bar they have to pass."""
         if len(self.failing):
             yield self._pick(self.failing), None
@@ -120,12 +115,12 @@ class _Bars:
         if not bar.is_valid()[0].as_py():
             # The bar is NULL. Sorted last, every value is better. Sorted first, only another NULL may be, by the next key;
             # and whatever may hold one has no bound.
-            if not self.question.shape.order[0].nulls_first:
+            if not self.request.shape.order[0].nulls_first:
                 return np.ones(len(some), bool)
             unbounded: np.ndarray = best.is_null().to_numpy(zero_copy_only=False)
             return unbounded
         edge = row_keys([bar], 1)[0]
-        order = self.question.shape.order
+        order = self.request.shape.order
         if len(order) > 1:
             better = pc.greater_equal(best, edge) if order[0].descending else pc.less_equal(best, edge)
         else:
@@ -133,17 +128,17 @@ class _Bars:
         passing: np.ndarray = pc.fill_null(better, True).to_numpy(zero_copy_only=False)
         return passing
 
-    def _first(self, part: Part, scan: Scan) -> pa.Array | None:
+    def _first(self, part: Part, scan: ScanMetrics) -> pa.Array | None:
         """A bar from the keys of the most promising part alone."""
-        question, first = self.question, self.question.shape.order[0]
-        narrow = question.plan.project([first.column])
-        if len(narrow.demand()) == len(question.plan.demand()) or part.rows < local.WORTH:
+        request, first = self.request, self.request.shape.order[0]
+        narrow = request.plan.project([first.column])
+        if len(narrow.demand()) == len(request.plan.demand()) or part.rows < local.WORTH:
             return None
-        shape = Shape((OrderBy(0, first.descending, first.nulls_first),), question.shape.most)
-        keys = Gathered(narrow.types, shape)
-        counting = Scan()
-        groups = local.groups(question, self.found, narrow)
-        for taken in Staged(question, counting, narrow, groups).read(part, proven=False):
+        shape = ResultShape((OrderBy(0, first.descending, first.nulls_first),), request.shape.max_rows)
+        keys = SortBuffer(narrow.types, shape)
+        counting = ScanMetrics()
+        groups = local.groups(request, self.found, narrow)
+        for taken in StagedScan(request, counting, narrow, groups).read(part, proven=False):
             keys.add(*local.counted(taken))
         scan.close(counting.bytes_read)
         return keys.worst()
@@ -152,14 +147,14 @@ class _Bars:
         return self.found.snapshot.pick(np.sort(self.places[at]))
 
 
-def _bounds(question: Question) -> tuple[pa.Array, np.ndarray, np.ndarray]:
-    """Of each part of the snapshot: its best key as bytes that compare, whether it has none, and whether some row may fail."""
-    key, first, plan = key_of(question), question.shape.order[0], question.plan
+def _bounds(request: ScanRequest) -> tuple[pa.Array, np.ndarray, np.ndarray]:
+    """For each part: its best key as comparable bytes, whether it is unbounded, whether rows may fail."""
+    key, first, plan = key_of(request), request.shape.order[0], request.plan
     wanted = decisive(plan) | support(key)
-    asked = Asked.of(question.snapshot, plan, question.now)
+    asked = PruningPredicate.of(request.snapshot, plan, request.now)
     best, free, fails = [pa.array([], pa.large_binary())], [np.zeros(0, bool)], [np.zeros(0, bool)]
     for specs, count in asked.stretches(wanted):
-        interpretation = Interpretation(specs, (question.now, question.now))
+        interpretation = Interpretation(specs, (request.now, request.now))
         failing = [
             interpretation.of(e).error for e in (*plan.conditions, *plan.outputs) if support(e) <= wanted
         ]
@@ -171,7 +166,7 @@ def _bounds(question: Question) -> tuple[pa.Array, np.ndarray, np.ndarray]:
 
 
 def _best(specs: Specs, first: OrderBy, count: int) -> tuple[pa.Array, np.ndarray]:
-    """The best key of each part; NULL, and told so, where nothing bounds it."""
+    """The best key of each part, NULL where it is unbounded, and where that is."""
     bound = specs.high if first.descending else specs.low
     if bound is None:
         return pa.nulls(count, pa.large_binary()), np.ones(count, bool)
@@ -186,15 +181,15 @@ def _best(specs: Specs, first: OrderBy, count: int) -> tuple[pa.Array, np.ndarra
     return pc.if_else(pa.array(free), pa.scalar(None, keys.type), keys), free
 
 
-def _barred(question: Question, bar: pa.Array) -> MapFilterProject:
+def _barred(request: ScanRequest, bar: pa.Array) -> MapFilterProject:
     """The plan for rows that are no worse than the bar."""
-    key, first = key_of(question), question.shape.order[0]
+    key, first = key_of(request), request.shape.order[0]
     if not bar.is_valid()[0].as_py():
-        return question.plan
-    passing = call(">=" if first.descending else "<=", key, Literal(bar[0], key.type))
+        return request.plan
+    passing = build.call(">=" if first.descending else "<=", key, Literal(bar[0], key.type))
     if first.nulls_first:
-        passing = disjunction([call("is null", key), passing])
-    plan = question.plan
+        passing = build.disjunction([build.call("is null", key), passing])
+    plan = request.plan
     whole = MapFilterProject.identity(plan.inputs)
     return (
         whole.filter(*plan.conditions, passing)

@@ -1,8 +1,8 @@
-"""Pages that hold nothing, told by the values that are on them (`stats/roster.py`).
+"""Prunes pages by the values they contain (`storage/stats/page_values.py`).
 
-A condition over one column is asked of each of the column's values: what it says of a value it says of every row that has it. A
-page whose values are all refused is dropped. Refused is what is False; and what is NULL, unless another condition may fail: a row
-that is NULL by one condition fails if another fails, and that must be told.
+A condition over one column is evaluated once for each of the column's distinct values; the answer holds for every row with that
+value. A page whose values are all rejected is pruned. A value is rejected if the condition is FALSE for it, or NULL when no other
+condition can raise. If another condition can raise, NULL rows must be kept so that its error is reported.
 """
 
 from __future__ import annotations
@@ -14,21 +14,18 @@ import pyarrow.compute as pc
 
 from tidegate.errors import LimitError
 from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.outcome import to_numpy
-from tidegate.expr.tree import Expr, permute, support
-from tidegate.expr.types import Type
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.optimise import may_fail
-from tidegate.shard.part import from_storage
-from tidegate.stats.roster import Roster, Rosters
+from tidegate.expr.model import Expr, Type, permute, subexpressions, support, to_numpy
+from tidegate.plan import MapFilterProject
+from tidegate.storage.part import from_storage
+from tidegate.storage.stats import PageValues, ValuePages
 
 
-def listed(
-    plan: MapFilterProject, rosters: Rosters, ids: Sequence[int], types: Sequence[Type], now: int
+def prune_by_values(
+    plan: MapFilterProject, rosters: PageValues, ids: Sequence[int], types: Sequence[Type], now: int
 ) -> np.ndarray | None:
     """Of each page whether it may hold a row that passes; None: the values tell nothing."""
     conditions = plan.conditions
-    careful = len(conditions) > 1 and may_fail(*conditions)
+    careful = len(conditions) > 1 and subexpressions.may_fail(*conditions)
     keep: np.ndarray | None = None
     for condition in conditions:
         columns = support(condition)
@@ -46,7 +43,7 @@ def listed(
     return keep
 
 
-def _open(condition: Expr, roster: Roster, type_: Type, now: int, *, careful: bool) -> np.ndarray:
+def _open(condition: Expr, roster: ValuePages, type_: Type, now: int, *, careful: bool) -> np.ndarray:
     """The values that the condition does not refuse."""
     values = from_storage(roster.values, type_)
     ((said, errors),) = Evaluation([values], len(values), now).of(condition)

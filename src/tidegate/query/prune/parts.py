@@ -1,4 +1,4 @@
-"""Which parts of a snapshot a plan must read, told by their statistics; the one place that asks them.
+"""Prunes the parts of a snapshot by their statistics.
 
     found = prune(snapshot, plan, now=ms, use=config.stats_filter)
     found.parts         those that may hold a row that leaves the plan, or fails
@@ -22,43 +22,38 @@ from typing import TypeVar
 import numpy as np
 import pyarrow.compute as pc
 
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.reasons import reasons
-from tidegate.expr.specs import Specs, Verdict
-from tidegate.expr.tree import support
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.verdict import Verdicts, verdicts
-from tidegate.plan.verdict import asked as decisive
-from tidegate.shard.change import Part
-from tidegate.shard.known import of_parts
-from tidegate.shard.reader import Snapshot
-from tidegate.shard.schema import Schema
-from tidegate.stats.frame import Frame
+from tidegate.expr.domain import Interpretation, Specs, Verdict, explain_verdict
+from tidegate.expr.model import support
+from tidegate.plan import MapFilterProject, Verdicts, compute_verdicts
+from tidegate.plan import deciding_columns as decisive
+from tidegate.storage.part import Part
+from tidegate.storage.shard import Snapshot
+from tidegate.storage.stats import Frame
 
 T = TypeVar("T")
-REMEMBERED = 4096
-"""Parts up to which what their statistics say of a plan is kept for the next query; of more it were too large."""
+MAX_CACHED_PARTS = 4096
+"""Cache verdicts only for tables of at most this many parts."""
 BITS = 62
-"""Conditions that are told apart where it is noted which of them are proven; further ones are simply asked."""
+"""Conditions that `proven` tracks, one bit each; further ones are always evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
-class Pruned:
-    """What is left to be read."""
+class PruneResult:
+    """The parts that a plan must read."""
 
     total: int
     size: int
     """Parts of the collection, and their bytes: those that begin later or have ended are left out as well."""
     snapshot: Snapshot
     retracts: bool
-    """Whether rows must meet what retracts them."""
+    """Whether rows must be consolidated with their retractions."""
     whole: bool = True
     """Whether no part was left out that has begun and not ended."""
     verdicts: Verdicts | None = None
     """Of every part that has begun and not ended; None where statistics were not asked."""
     kept: np.ndarray | None = None
     """The places of the parts that must be read, among those that have begun and not ended; None: all of these."""
-    asked: Asked | None = None
+    predicate: PruningPredicate | None = None
 
     @property
     def left(self) -> int:
@@ -67,11 +62,11 @@ class Pruned:
 
     @cached_property
     def parts(self) -> list[Part]:
-        """The parts that must be read, as values: made when asked for, since there may be a million."""
+        """The parts that must be read, as values; built lazily, since there may be a million."""
         return self.snapshot.parts() if self.kept is None else self.snapshot.pick(self.kept)
 
     def first(self, count: int) -> list[Part]:
-        """Some of the parts that must be read, without making values of all."""
+        """The first parts that must be read, without building values of all."""
         if "parts" in self.__dict__:
             return self.parts[:count]
         return self.snapshot.pick(
@@ -79,7 +74,7 @@ class Pruned:
         )
 
     def proven(self) -> list[int]:
-        """Of each kept part, the conditions that every row passes: a bit for each, in the order of `verdicts.by_condition`."""
+        """For each kept part, the proven conditions as bits, in the order of `verdicts.by_condition`."""
         if self.verdicts is None or self.kept is None:
             return [0] * self.left
         bits = np.zeros(len(self.kept), np.int64)
@@ -99,44 +94,58 @@ class Pruned:
         """Of the kept part at this place: its verdict, and a line for each condition."""
         assert self.verdicts is not None
         assert self.kept is not None
-        assert self.asked is not None
+        assert self.predicate is not None
         part = int(self.kept[kept])
-        specs, at = self.asked.of_part(part)
-        interpretation = Interpretation(specs, (self.asked.now, self.asked.now))
+        specs, at = self.predicate.of_part(part)
+        interpretation = Interpretation(specs, (self.predicate.now, self.predicate.now))
         lines = [
             line
             for condition, _ in self.verdicts.by_condition
-            for line in reasons(condition, interpretation, at)
+            for line in explain_verdict(condition, interpretation, at)
         ]
         return Verdict(self.verdicts.verdict[part]).name.lower(), lines
 
 
-def prune(snapshot: Snapshot, mfp: MapFilterProject, now: int, *, use: bool) -> Pruned:
-    """Asks the statistics of all parts at once; `mfp` is over all columns of the snapshot's schema."""
+def prune(snapshot: Snapshot, mfp: MapFilterProject, now: int, *, use: bool) -> PruneResult:
+    """Prunes the parts of a snapshot; `mfp` is over all its columns. `use`: whether to use statistics."""
     table = snapshot.table(["retracts", "schema"])
     total, size = snapshot.state.parts.count, snapshot.state.parts.size
     retracts = pc.any(table.column("retracts"), min_count=0).as_py()
-    if not use or not mfp.predicates or (retracts and not exact(mfp)):
-        return Pruned(total, size, snapshot, retracts)
+    if not use or not mfp.predicates or (retracts and not treats_equal_alike(mfp)):
+        return PruneResult(total, size, snapshot, retracts=retracts)
 
-    def ask() -> tuple[Asked, Verdicts]:
-        asked = Asked(snapshot, mfp, table.column("schema").to_numpy(), now)
-        return asked, asked.verdicts()
+    def interpret() -> tuple[PruningPredicate, Verdicts]:
+        predicate = PruningPredicate(snapshot, mfp, table.column("schema").to_numpy(), now)
+        return predicate, predicate.verdicts()
 
-    asked, found = known(snapshot, mfp, now, "verdicts", ask) if table.num_rows <= REMEMBERED else ask()
-    kept = np.flatnonzero(found.keep)
-    whole = len(kept) == table.num_rows
-    return Pruned(total, size, snapshot, retracts, whole, found, kept, asked)
+    cacheable = table.num_rows <= MAX_CACHED_PARTS
+    predicate, verdicts = (
+        cached_for_plan(snapshot, mfp, now, "verdicts", interpret) if cacheable else interpret()
+    )
+    kept = np.flatnonzero(verdicts.keep)
+    return PruneResult(
+        total,
+        size,
+        snapshot,
+        retracts=retracts,
+        whole=len(kept) == table.num_rows,
+        verdicts=verdicts,
+        kept=kept,
+        predicate=predicate,
+    )
 
 
-def known(snapshot: Snapshot, mfp: MapFilterProject, now: int, what: Hashable, make: Callable[[], T]) -> T:
-    """What a query that asks the same of the same parts found out before; else it is made."""
+def cached_for_plan(
+    snapshot: Snapshot, mfp: MapFilterProject, now: int, what: Hashable, make: Callable[[], T]
+) -> T:
+    """A value cached for the same plan over the same parts, computed by `make` at first use."""
     when = now if mfp.is_temporal else None  # other plans do not depend on it
-    return of_parts(snapshot.state.parts).get((what, snapshot.as_of, snapshot.schema.id, mfp, when), make)
+    key = (what, snapshot.as_of, snapshot.schema.id, mfp, when)
+    return snapshot.state.parts.plans.get_or_compute(key, make)
 
 
-class Asked:
-    """A plan that is put to the statistics of a snapshot, a stretch of parts after the other."""
+class PruningPredicate:
+    """Evaluates a plan over the statistics of a snapshot, one frame of parts after the other."""
 
     def __init__(self, snapshot: Snapshot, mfp: MapFilterProject, written: np.ndarray, now: int) -> None:
         """`written`: the version of the schema that each part was written with."""
@@ -144,17 +153,17 @@ class Asked:
         self.columns = snapshot.schema.columns
         self.frames = [*snapshot.frames()] or [Frame(np.zeros(0, np.int64), {})]
         self.begins = np.cumsum([0, *(len(frame) for frame in self.frames)])
-        self.lacking = lacking(snapshot)
+        self.lacking = schema_versions_without(snapshot)
 
     @staticmethod
-    def of(snapshot: Snapshot, mfp: MapFilterProject, now: int) -> Asked:
+    def of(snapshot: Snapshot, mfp: MapFilterProject, now: int) -> PruningPredicate:
         """The plan put to the parts of a snapshot."""
-        return Asked(snapshot, mfp, snapshot.table(["schema"]).column("schema").to_numpy(), now)
+        return PruningPredicate(snapshot, mfp, snapshot.table(["schema"]).column("schema").to_numpy(), now)
 
     def verdicts(self, begin: int = 0, end: int | None = None) -> Verdicts:
-        """The verdict of every part, or of those from place `begin` to before `end`."""
+        """The verdicts of all parts, or of those from position `begin` to before `end`."""
         found = [
-            verdicts(self.mfp, specs, (self.now, self.now), count)
+            compute_verdicts(self.mfp, specs, (self.now, self.now), count)
             for specs, count in self.stretches(decisive(self.mfp), begin, end)
         ]
         conditions = [condition for condition, _ in found[0].by_condition]
@@ -169,7 +178,7 @@ class Asked:
     def stretches(
         self, wanted: frozenset[int], begin: int = 0, end: int | None = None
     ) -> Iterator[tuple[tuple[Specs | None, ...], int]]:
-        """What each wanted column may be in the parts of a stretch, and how many those are; there is one at least."""
+        """The Specs of the wanted columns, one frame of parts at a time (at least one), with its size."""
         end = int(self.begins[-1]) if end is None else end
         for i, frame in enumerate(self.frames):
             first, last = int(self.begins[i]), int(self.begins[i + 1])
@@ -183,8 +192,8 @@ class Asked:
         absent = {id_: np.isin(written, those) for id_, those in self.lacking.items() if those}
         order = sorted(wanted)
         asked = [(self.columns[at].id, self.columns[at].type) for at in order]
-        known = dict(zip(order, frame.specs(asked, absent), strict=True))
-        return tuple(known.get(at) for at in range(len(self.columns)))
+        specs = dict(zip(order, frame.specs(asked, absent), strict=True))
+        return tuple(specs.get(at) for at in range(len(self.columns)))
 
     def of_part(self, part: int) -> tuple[tuple[Specs | None, ...], int]:
         """The same for the stretch that a part is in, and its place there."""
@@ -193,18 +202,17 @@ class Asked:
         return self._specs(self.frames[i], begin, decisive(self.mfp)), part - begin
 
 
-def exact(mfp: MapFilterProject) -> bool:
-    """Whether rows that are equal are the same to all conditions."""
+def treats_equal_alike(mfp: MapFilterProject) -> bool:
+    """Whether all conditions give the same answer for equal rows."""
     return all(mfp.inputs[i].identity_is_equality for i in support(*mfp.conditions))
 
 
-def lacking(snapshot: Snapshot) -> dict[int, list[int]]:
+def schema_versions_without(snapshot: Snapshot) -> dict[int, list[int]]:
     """For each column the versions of the schema that do not have it: parts written with them hold NULLs."""
     if len(snapshot.state.schemas) == 1:
         return {column.id: [] for column in snapshot.schema.columns}
     versions = {
-        given["id"]: {column.id for column in Schema.from_json(given).columns}
-        for given in snapshot.state.schemas
+        stored.parsed.id: {column.id for column in stored.parsed.columns} for stored in snapshot.state.schemas
     }
     return {
         column.id: [version for version, ids in versions.items() if column.id not in ids]

@@ -1,13 +1,13 @@
-"""What each condition of a filter does to the parts of a snapshot, and if nothing, why: EXPLAIN FILTER PUSHDOWN.
+"""What each condition of a filter prunes, and why not more: EXPLAIN FILTER PUSHDOWN.
 
-    for one in conjuncts(question, found): ...
+    for one in conjuncts(request, found): ...
 
     url LIKE 'https://a%'         drops 340 of 365 parts by itself, and proves 2 whole
     lower(name) = 'x'             cannot prune: lower has no trend
     payload ->> 'kind' = 'x'      drops nothing: no statistics of payload ->> 'kind' in 365 parts: the path is not among those kept
 
 A condition may do nothing for three reasons, and they call for different cures. Its functions lose the bounds or may fail
-anywhere (`expr/reasons.py`): write it differently. The statistic is missing: it was not collected, or trimmed to
+anywhere (`expr/domain/reasons.py`): write it differently. The statistic is missing: it was not collected, or trimmed to
 `stats_budget`; KEEP STATISTICS and compaction bring it back. Or the bounds are there and every part's allow it: then only another
 order of the rows helps, CLUSTER BY. All parts are looked at together, as arrays; only for the few that are shown is anything
 done one by one.
@@ -21,16 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tidegate.expr.reasons import obstacle
-from tidegate.expr.show import show
-from tidegate.expr.specs import Verdict, to_bools
-from tidegate.expr.tree import Call, Column, Expr, Literal, support, walk
-from tidegate.expr.types import Kind
-from tidegate.scan.prune import Pruned
-from tidegate.scan.question import Question
-from tidegate.shard.schema import ColumnDef
-from tidegate.stats.facts import CLOSED, Node
-from tidegate.stats.frame import Frame
+from tidegate.expr.domain import Verdict, pruning_obstacle
+from tidegate.expr.model import Call, Column, Expr, Kind, Literal, show, support, to_bools, walk
+from tidegate.query.prune.parts import PruneResult
+from tidegate.query.request import ScanRequest
+from tidegate.storage.part import SchemaColumn
+from tidegate.storage.stats import CLOSED_BIT, FactPath, Frame
 from tidegate.text import identifier
 
 _STEPS = ("->", "->>")
@@ -52,18 +48,18 @@ class Conjunct:
     """What keeps it from dropping more; None if nothing does but the values."""
 
 
-def conjuncts(question: Question, found: Pruned) -> list[Conjunct]:
+def conjunct_effects(request: ScanRequest, found: PruneResult) -> list[Conjunct]:
     """What each condition does; `found` was pruned with statistics."""
     if found.verdicts is None:
-        return [Conjunct(c, False, 0, 0, INEXACT) for c in question.plan.conditions]
-    return [_conjunct(question, condition, each) for condition, each in found.verdicts.by_condition]
+        return [Conjunct(c, False, 0, 0, INEXACT) for c in request.plan.conditions]
+    return [_conjunct(request, condition, each) for condition, each in found.verdicts.by_condition]
 
 
-def _conjunct(question: Question, condition: Expr, verdict: np.ndarray) -> Conjunct:
+def _conjunct(request: ScanRequest, condition: Expr, verdict: np.ndarray) -> Conjunct:
     parts = len(verdict)
     pruned, whole = (int(np.count_nonzero(verdict == one)) for one in (Verdict.NONE, Verdict.ALL))
-    blind = obstacle(condition)
-    lost = list(_missing(question, condition)) if blind is None and pruned < parts else []
+    blind = pruning_obstacle(condition)
+    lost = list(_missing(request, condition)) if blind is None and pruned < parts else []
     everywhere = any(many == parts for many, _ in lost)
     can_prune = pruned > 0 or (blind is None and not everywhere)
     why = None if pruned and blind else blind
@@ -77,18 +73,18 @@ def _conjunct(question: Question, condition: Expr, verdict: np.ndarray) -> Conju
 # ---------------------------------------------------------------- statistics that are not there
 
 
-def _missing(question: Question, condition: Expr) -> Iterator[tuple[int, str]]:
-    """Of each column and JSON path that a condition reads: in how many parts nothing is known of it, and why."""
-    columns = question.snapshot.schema.columns
-    frames = [*question.snapshot.frames()]
+def _missing(request: ScanRequest, condition: Expr) -> Iterator[tuple[int, str]]:
+    """For each column and JSON path of a condition: the number of parts without statistics, and why."""
+    columns = request.snapshot.schema.columns
+    frames = [*request.snapshot.frames()]
     paths = dict(_paths(condition))
     for index in sorted(support(condition)):
         column = columns[index]
-        known = _has(frames, "nulls", (column.id,)) | _absent(question, column)
+        known = _has(frames, "nulls", (column.id,)) | _absent(request, column)
         if not known.all():
             yield int((~known).sum()), _lost(identifier(column.name), ~known, frames, columns)
         for steps, text in ((keys, text) for (of, keys), text in paths.items() if of == index):
-            unknown = known & ~_told(frames, (column.id, *steps))
+            unknown = known & ~_path_known(frames, (column.id, *steps))
             if unknown.any():
                 where = _in_parts(int(unknown.sum()), len(unknown))
                 yield (
@@ -97,7 +93,7 @@ def _missing(question: Question, condition: Expr) -> Iterator[tuple[int, str]]:
                 )
 
 
-def _lost(name: str, lacking: np.ndarray, frames: list[Frame], columns: tuple[ColumnDef, ...]) -> str:
+def _lost(name: str, lacking: np.ndarray, frames: list[Frame], columns: tuple[SchemaColumn, ...]) -> str:
     """Why nothing is known of a column where it is not: no statistics at all, or only not of this one."""
     some = np.zeros(len(lacking), bool)
     for column in columns:
@@ -118,31 +114,33 @@ def _in_parts(many: int, of: int) -> str:
     return f"{many:,} of {of:,} parts"
 
 
-def _absent(question: Question, column: ColumnDef) -> np.ndarray:
+def _absent(request: ScanRequest, column: SchemaColumn) -> np.ndarray:
     """The parts that were written before the column was there: NULL in all rows, which is well known."""
-    written = question.snapshot.table(["schema"]).column("schema").to_numpy()
+    written = request.snapshot.table(["schema"]).column("schema").to_numpy()
     without = [
-        schema["id"]
-        for schema in question.snapshot.state.schemas
-        if column.id not in {given["id"] for given in schema["columns"]}
+        stored.parsed.id
+        for stored in request.snapshot.state.schemas
+        if column.id not in {written_column.id for written_column in stored.parsed.columns}
     ]
     return np.isin(written, without)
 
 
-def _has(frames: list[Frame], fact: str, node: Node) -> np.ndarray:
+def _has(frames: list[Frame], fact: str, node: FactPath) -> np.ndarray:
     """Where a fact is known."""
     found = [(frame, frame.fact(fact, node)) for frame in frames]
     each = [np.zeros(len(frame), bool) if one is None else to_bools(one.is_valid()) for frame, one in found]
     return np.concatenate([np.zeros(0, bool), *each])
 
 
-def _told(frames: list[Frame], node: Node) -> np.ndarray:
+def _path_known(frames: list[Frame], node: FactPath) -> np.ndarray:
     """Where something is known of a JSON path: it is listed, or a map on the way lists all of its keys."""
     told = _has(frames, "lanes", node)
     for depth in range(1, len(node)):
         found = [(frame, frame.fact("lanes", node[:depth])) for frame in frames]
         each = [
-            np.zeros(len(frame), bool) if lanes is None else lanes.fill_null(0).to_numpy() & (1 << CLOSED) > 0
+            np.zeros(len(frame), bool)
+            if lanes is None
+            else lanes.fill_null(0).to_numpy() & (1 << CLOSED_BIT) > 0
             for frame, lanes in found
         ]
         told = told | np.concatenate([np.zeros(0, bool), *each])
@@ -150,7 +148,7 @@ def _told(frames: list[Frame], node: Node) -> np.ndarray:
 
 
 def _paths(condition: Expr) -> Iterator[tuple[tuple[int, tuple[str, ...]], str]]:
-    """The JSON paths that a condition reads, as column and keys, with their text; not those that lead on to others."""
+    """The longest JSON paths that a condition reads, as column and keys, with their text."""
     inner = {
         node.args[0] for node in walk(condition) if isinstance(node, Call) and node.function.name in _STEPS
     }
@@ -162,7 +160,7 @@ def _paths(condition: Expr) -> Iterator[tuple[tuple[int, tuple[str, ...]], str]]
 
 
 def _path(expr: Expr) -> tuple[int, tuple[str, ...]] | None:
-    """`payload -> 'a' ->> 'b'` as (4, ('a', 'b')); None if it is no chain of constant keys into a JSON column."""
+    """`payload -> 'a' ->> 'b'` as (4, ('a', 'b')); None if it is no chain of constant JSON keys."""
     match expr:
         case Column(index, type_) if type_.kind is Kind.JSONB:
             return index, ()

@@ -1,19 +1,19 @@
-"""PostgreSQL's own settings, of one connection: those that clients set and ask for when they connect.
+"""PostgreSQL's settings of one connection: those that clients set and read when they connect.
 
-    settings.set("application_name", "report")      kept, and told back where clients expect it
-    settings.set("client_encoding", "LATIN1")       refused: everything here is UTF-8
+    settings.set("application_name", "report")      stored, and reported to the client
+    settings.set("client_encoding", "LATIN1")       refused: all text is UTF-8
     settings.show("TimeZone")                       "UTC"
 
-Most of them change nothing here, and are kept so that SHOW says what SET said. Some have one value that is true (`FIXED`), and
-another one is refused rather than forgotten: a client that asked for LATIN1 would misread every text. Times are always in UTC: a
-client that wants another zone is told so, and converts.
+Most of them have no effect, and are stored so that SHOW returns what SET stored. Some have one possible value (`FIXED`), and
+another is refused rather than ignored: a client that asked for LATIN1 would misread every text. Times are always in UTC: a client
+that sets another zone gets a warning, and converts times itself.
 """
 
 from __future__ import annotations
 
 import re
 
-from tidegate.serve.pg.sqlstate import Trouble
+from tidegate.server.postgres.wire.sqlstate import PostgresError
 
 VERSION = "15.0"
 FIXED = {
@@ -31,7 +31,7 @@ FIXED = {
     "is_superuser": ("off",),
     "in_hot_standby": ("off",),
 }
-"""What cannot be another way: the value, and what else means the same."""
+"""Settings with one possible value: the value, and other spellings of it."""
 FREE = {
     "application_name": "",
     "session_authorization": "",
@@ -66,14 +66,14 @@ FREE = {
     "geqo": "off",
     "quote_all_identifiers": "off",
 }
-REPORTED = (
+REPORTED_SETTINGS = (
     "server_version", "server_encoding", "client_encoding", "application_name", "is_superuser",
     "session_authorization", "DateStyle", "IntervalStyle", "TimeZone", "integer_datetimes",
     "standard_conforming_strings", "default_transaction_read_only", "in_hot_standby",
 )  # fmt: skip
-"""What a client is told at the start, and when it changes."""
+"""Settings that the server reports at the start, and when they change."""
 TIMEOUT = "statement_timeout"
-MAX_VALUE = 10_000
+MAX_VALUE_LENGTH = 10_000
 _UNITS = {"": 1.0, "us": 0.001, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 36e5, "d": 864e5}
 _NAMES = {name.lower(): name for name in (*FIXED, *FREE)} | {
     "time zone": "TimeZone",
@@ -81,33 +81,35 @@ _NAMES = {name.lower(): name for name in (*FIXED, *FREE)} | {
 }
 
 
-class Settings:
+class PostgresSettings:
     """The settings of one connection."""
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
 
     @staticmethod
-    def known(name: str) -> str | None:
-        """How a setting is spelled, if it is one of PostgreSQL's that we know; any case will do."""
+    def canonical_name(name: str) -> str | None:
+        """Returns the spelling of a setting in any case; None: it is not one of these."""
         return _NAMES.get(name.lower())
 
     def show(self, name: str) -> str:
-        """The value of a setting that is known."""
+        """Returns the value of a setting, by its canonical name."""
         return FIXED[name][0] if name in FIXED else self.values.get(name, FREE[name])
 
     def set(self, name: str, value: str | None) -> str | None:
-        """Changes one, None: back to its default; what to tell the client besides, if anything."""
-        if value is not None and len(value) > MAX_VALUE:
-            raise Trouble("22023", f"the value of {name} is too long")
+        """Changes a setting, None: to its default; returns a warning for the client, if any."""
+        if value is not None and len(value) > MAX_VALUE_LENGTH:
+            raise PostgresError("22023", f"the value of {name} is too long")
         if name == "TimeZone" and value is not None and value.lower() not in ("utc", "default", "local", "z"):
-            return "times are in UTC here, whatever TimeZone says"
+            return "times are always in UTC; TimeZone has no effect"
         if name in FIXED:
-            if value is not None and _plain(name, value) not in {_plain(name, one) for one in FIXED[name]}:
+            if value is not None and _normalized(name, value) not in {
+                _normalized(name, spelling) for spelling in FIXED[name]
+            }:
                 if name == "TimeZone":
                     return None
-                raise Trouble(
-                    "0A000", f"{name} cannot be {value[:60]!r} here", hint=f"it is always {FIXED[name][0]}"
+                raise PostgresError(
+                    "0A000", f"{name} cannot be {value[:60]!r}", hint=f"it is always {FIXED[name][0]}"
                 )
             return None
         if value is None:
@@ -117,23 +119,23 @@ class Settings:
         return None
 
     def reported(self) -> dict[str, str]:
-        """What clients are told."""
-        return {name: self.show(name) for name in REPORTED}
+        """Returns the settings reported to clients, with their values."""
+        return {name: self.show(name) for name in REPORTED_SETTINGS}
 
     def all(self) -> dict[str, str]:
-        """Every setting, for pg_settings."""
+        """Returns every setting with its value, for pg_settings."""
         return {name: self.show(name) for name in (*FIXED, *FREE)}
 
 
-def _plain(name: str, value: str) -> str:
-    """A value as PostgreSQL compares it: of an encoding's name only letters and digits count, so that `'utf-8'` is UTF8."""
+def _normalized(name: str, value: str) -> str:
+    """Normalizes a value for comparison; in encodings only letters and digits count (`utf-8`)."""
     lower = value.lower()
     return re.sub(r"[^a-z0-9]", "", lower) if name == "client_encoding" else lower
 
 
-def milliseconds(value: str) -> int:
-    """A time-out as PostgreSQL spells it: `5000`, `5s`, `1min`."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?\s*", value)
-    if found is None:
-        raise Trouble("22023", f"{value[:60]!r} is no time", hint="such as 5000, 5s or 1min")
-    return round(float(found[1]) * _UNITS[found[2] or ""])
+def parse_timeout_ms(value: str) -> int:
+    """Parses a timeout as PostgreSQL writes it: `5000`, `5s`, `1min`."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?\s*", value)
+    if match is None:
+        raise PostgresError("22023", f"{value[:60]!r} is not a duration", hint="write 5000, 5s or 1min")
+    return round(float(match[1]) * _UNITS[match[2] or ""])

@@ -1,20 +1,20 @@
-"""The pages of a server, as one application.
+"""The web pages as one ASGI application: its routes, error pages and the login form.
 
-    app = application(desk, token=None, hosts=("localhost", "127.0.0.1", "[::1]"))      for uvicorn, or any other
+    app = application(gateway, token=None, hosts=("localhost", "127.0.0.1", "[::1]"))      for uvicorn or another server
 
 | path | |
 |---|---|
 | `/` | the collections and sources |
-| `/c/<name>` | one collection: the map of its parts, a query box over it, columns, what came last |
-| `/query` | a query box alone |
-| `/explain` `/run` `/cancel` `/part` `/parts` | what a box asks (`query.py`) |
-| `/download` | all rows of a query, as a file (`download.py`) |
-| `/ingest` | sources as they run |
+| `/c/<name>` | one collection: a query box, the map of its parts, columns, recent changes |
+| `/query` | a query box |
+| `/explain` `/run` `/cancel` `/part` `/parts` | requests of a query box (`query/page.py`) |
+| `/download` | all rows of a query, as a file (`query/download.py`) |
+| `/ingest` | running sources |
 | `/health` `/metrics` | for people and programs |
-| `/login` | where there is a token |
+| `/login` | if the server has a token |
 
-Whatever a page says comes from the `Desk`, which lets nothing be written unless it was told to; `guard.py` stands before all of it.
-Pages are whole without scripts; `static/tidegate.js` only asks for pieces of them again.
+Pages read the lake through the `Gateway`, which refuses writes unless the server allows them. `guard.py` checks each request first.
+Pages work without scripts; `static/tidegate.js` only reloads pieces of them.
 """
 
 from __future__ import annotations
@@ -31,41 +31,43 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from tidegate.errors import InternalError, TidegateError
-from tidegate.serve.desk import Desk
-from tidegate.serve.web.boxes import Boxes
-from tidegate.serve.web.collections import Collections
-from tidegate.serve.web.download import Downloads
-from tidegate.serve.web.fields import fields
-from tidegate.serve.web.guard import COOKIE, Guard, cookie_of, same
-from tidegate.serve.web.health import Health
-from tidegate.serve.web.ingest import Ingestions
-from tidegate.serve.web.layout import card, page, trouble
-from tidegate.serve.web.markup import el
-from tidegate.serve.web.query import Queries
+from tidegate.server.gateway import Gateway
+from tidegate.server.web.collections import CollectionPages
+from tidegate.server.web.forms import form_fields
+from tidegate.server.web.guard import COOKIE, RequestGuard, cookie_value, secrets_equal
+from tidegate.server.web.health import HealthPages
+from tidegate.server.web.ingest import IngestPages
+from tidegate.server.web.layout import card, error_box, page
+from tidegate.server.web.markup import el
+from tidegate.server.web.query.boxes import QueryBoxes
+from tidegate.server.web.query.download import DownloadPage
+from tidegate.server.web.query.page import QueryPages
 
-HOSTS = ("localhost", "127.0.0.1", "[::1]")
-WRONG_S = 0.5
-"""How long who gave a wrong token waits."""
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+WRONG_TOKEN_DELAY_SECONDS = 0.5
+"""How long the answer to a wrong token is delayed."""
 
 
-def application(desk: Desk, *, token: str | None = None, hosts: tuple[str, ...] = HOSTS) -> Starlette:
-    """The pages of a desk. `hosts` are the names that it may be asked by; `*` is any."""
-    boxes = Boxes(desk)
+def application(
+    gateway: Gateway, *, token: str | None = None, hosts: tuple[str, ...] = LOOPBACK_HOSTS
+) -> Starlette:
+    """Builds the application. `hosts` are the Host headers that it accepts; `*` accepts any."""
+    boxes = QueryBoxes(gateway)
     collections, queries, ingestions, health = (
-        Collections(boxes),
-        Queries(boxes),
-        Ingestions(desk),
-        Health(desk),
+        CollectionPages(boxes),
+        QueryPages(boxes),
+        IngestPages(gateway),
+        HealthPages(gateway),
     )
     login = Login(token)
     routes = [
         Route("/", collections.index),
-        Route("/c/{name:path}", collections.one),
+        Route("/c/{name:path}", collections.collection),
         Route("/query", queries.page),
         Route("/explain", queries.explain, methods=["POST"]),
         Route("/run", queries.run, methods=["POST"]),
         Route("/cancel", queries.cancel, methods=["POST"]),
-        Route("/download", Downloads(boxes).download, methods=["POST"]),
+        Route("/download", DownloadPage(boxes).download, methods=["POST"]),
         Route("/part", queries.part, methods=["POST"]),
         Route("/parts", queries.parts, methods=["POST"]),
         Route("/ingest", ingestions.page),
@@ -73,25 +75,25 @@ def application(desk: Desk, *, token: str | None = None, hosts: tuple[str, ...] 
         Route("/health", health.health),
         Route("/metrics", health.metrics),
         Route("/login", login.page, methods=["GET", "POST"]),
-        Mount("/static", StaticFiles(directory=str(files("tidegate.serve.web") / "static"))),
+        Mount("/static", StaticFiles(directory=str(files("tidegate.server.web") / "static"))),
     ]
-    handlers: dict[Any, Any] = {404: _nowhere, TidegateError: _failed}
-    guard = Middleware(Guard, token=token, hosts=hosts, failed=_failed)
+    handlers: dict[Any, Any] = {404: _not_found_page, TidegateError: _error_page}
+    guard = Middleware(RequestGuard, token=token, hosts=hosts, failed=_error_page)
     return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers)
 
 
-async def _nowhere(request: Request, error: Exception) -> Response:
-    said = el("p", "There is no such page. ", el("a", "All collections", href="/"))
-    return page("Not found", card("Not found", said), status=404)
+async def _not_found_page(request: Request, error: Exception) -> Response:
+    message = el("p", "This page does not exist. ", el("a", "All collections", href="/"))
+    return page("Not found", card("Not found", message), status=404)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
-    """A page that says what went wrong; a script is told in plain text."""
+async def _error_page(request: Request, error: Exception) -> Response:
+    """Shows an error: as a page, or to a script as plain text."""
     assert isinstance(error, TidegateError)
     status = 500 if isinstance(error, InternalError) else 503
     if "x-tidegate" in request.headers:
         return PlainTextResponse(str(error), status)
-    return page("Failed", el("h1", "That did not work"), trouble(error), status=status)
+    return page("Error", el("h1", "Error"), error_box(error), status=status)
 
 
 class Login:
@@ -101,31 +103,31 @@ class Login:
         self.token = token
 
     async def page(self, request: Request) -> Response:
-        """The form, and what it sends."""
+        """Shows the form, or checks the token that it sends."""
         if self.token is None:
             return RedirectResponse("/", 303)
         if request.method == "GET":
             return self._form(None)
-        given = (await fields(request)).get("token", "")
-        if not same(given, self.token):
-            await asyncio.sleep(WRONG_S)
-            return self._form("That is not the token.")
+        token = (await form_fields(request)).get("token", "")
+        if not secrets_equal(token, self.token):
+            await asyncio.sleep(WRONG_TOKEN_DELAY_SECONDS)
+            return self._form("Wrong token.")
         answer = RedirectResponse("/", 303)
         secure = request.url.scheme == "https"
-        answer.set_cookie(COOKIE, cookie_of(self.token), httponly=True, samesite="strict", secure=secure)
+        answer.set_cookie(COOKIE, cookie_value(self.token), httponly=True, samesite="strict", secure=secure)
         return answer
 
     def _form(self, wrong: str | None) -> Response:
-        fields = el(
+        form = el(
             "form",
             el("label", "Token", for_="token"),
             el("input", type="text", name="user", value="tidegate", autocomplete="username", hidden=True),
             el("input", type="password", name="token", id="token", autocomplete="current-password", autofocus=True),
             el("div", wrong, class_="trouble", role="alert") if wrong else None,
-            el("button", "Come in", type="submit", class_="main"),
-            el("p", "Whoever started the server has it: TIDEGATE_TOKEN, or the file that --token-file names.", class_="quiet"),
+            el("button", "Log in", type="submit", class_="main"),
+            el("p", "The token is in TIDEGATE_TOKEN or --token-file of the server.", class_="quiet"),
             method="post",
             action="/login",
             class_="login",
         )  # fmt: skip
-        return page("Token", card("Tidegate", fields), known=False, status=401 if wrong else 200)
+        return page("Log in", card("Tidegate", form), known=False, status=401 if wrong else 200)

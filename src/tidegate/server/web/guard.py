@@ -1,16 +1,16 @@
-"""Who may come in by the web, and what leaves: asked of every request before any page.
+"""Checks every request before any page is called, and adds security headers to every response.
 
-| asked | refused with |
+| check | refused with |
 |---|---|
-| Host is a name of this server, so that a page of somebody else whose name leads here reads nothing (DNS rebinding) | 421 |
-| GET, HEAD or POST; a POST comes from a page of this server, if it comes from a browser at all (CSRF) | 405, 403 |
-| the token, where there is one: `Authorization: Bearer …`, or the cookie that the login form sets | 401, or the form |
+| Host is a name of this server; another site whose DNS name points here reads nothing (DNS rebinding) | 421 |
+| GET, HEAD or POST; a POST from a browser comes from a page of this server (CSRF) | 405, 403 |
+| the token, if the server has one: `Authorization: Bearer …`, or the cookie that the login form sets | 401, or the form |
 | a body of at most 1 MiB, within ten seconds | 413, 408 |
-| that the page does not fail in a way that nobody foresaw | 500, and an id by which the log has the trace |
+| an exception in a page | 500, and an id by which the log has the trace |
 
-The cookie is not the token, but what only who knows it can compute; it is not shown to scripts, and not sent along by other sites.
-Both are compared in constant time. `/health` is open, and to strangers says nothing but that it is well; so are `/login` and the
-files of `/static`. What leaves may load nothing from elsewhere, run no script that stands in a page, and is not kept by anybody.
+The cookie is not the token but an HMAC of it; scripts cannot read it, and other sites do not send it. Both are compared in constant
+time. `/health`, `/login` and the files of `/static` need no token; without one, `/health` only says that the server is up. Pages
+load nothing from other hosts, run no inline scripts, and are not cached.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tidegate.boundary import internal
 
 Failed: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
-"""Makes the answer to a request that failed."""
+"""Builds the response to a request that failed."""
 COOKIE = "tidegate"
 BODY_BYTES = 1 << 20
 BODY_SECONDS = 10.0
-OPEN = ("/health", "/login")
+PUBLIC_PATHS = ("/health", "/login")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -50,83 +50,85 @@ HEADERS = {
 }
 
 
-def cookie_of(token: str) -> str:
-    """What the cookie of whoever knows the token holds."""
+def cookie_value(token: str) -> str:
+    """Returns the value of the login cookie: an HMAC keyed by the token."""
     return hmac.new(token.encode(), b"the cookie of tidegate serve", hashlib.sha256).hexdigest()
 
 
-def same(given: str, wanted: str) -> bool:
-    """Whether two secrets are the same; how long that takes tells nothing."""
-    return hmac.compare_digest(given.encode(), wanted.encode())
+def secrets_equal(left: str, right: str) -> bool:
+    """Compares two secrets in constant time."""
+    return hmac.compare_digest(left.encode(), right.encode())
 
 
-class Guard:
-    """Stands before an application."""
+class RequestGuard:
+    """ASGI middleware that checks requests."""
 
     def __init__(self, app: ASGIApp, *, token: str | None, hosts: Sequence[str], failed: Failed) -> None:
         self.app, self.token, self.failed = app, token, failed
         self.hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handles one request."""
         if scope["type"] != "http":
-            return  # there are no sockets here
+            return  # there are no web sockets
         headers = Headers(scope=scope)
         scope["state"] = {**scope.get("state", {}), "known": self.knows(headers)}
-        sending = _Sending(send, fixed=scope["path"].startswith("/static/"))
+        sending = _ResponseSender(send, fixed=scope["path"].startswith("/static/"))
         refused = self.refused(scope, headers)
         if refused is None and scope["method"] == "POST":
             try:
-                receive = await _whole(receive, headers)
+                receive = await _read_body(receive, headers)
             except _Refused as error:
                 refused = error.response
         try:
             await (self.app if refused is None else refused)(scope, receive, sending)
-        except Exception as error:  # noqa: BLE001  # further out its message would be printed, which may hold rows
-            found = internal(error)
+        except Exception as error:  # noqa: BLE001  # the server would print its message, which may contain rows
+            public = internal(error)
             if sending.started:
-                raise found from None  # half of an answer was sent: the connection is closed
-            answer = await self.failed(Request(scope), found)
-            await answer(scope, receive, sending)
+                raise public from None  # a part of the response was sent: the connection is closed
+            response = await self.failed(Request(scope), public)
+            await response(scope, receive, sending)
 
     def refused(self, scope: Scope, headers: Headers) -> Response | None:
-        """The answer to a request that goes no further."""
+        """Returns the response to a refused request; None: it is allowed."""
         host = _name(headers.get("host", ""))
         if "*" not in self.hosts and host not in self.hosts:
-            return PlainTextResponse("This server is not known by that name.\n", 421)
+            return PlainTextResponse("This server does not have that host name.\n", 421)
         if scope["method"] not in ("GET", "HEAD", "POST"):
-            return PlainTextResponse("Only GET and POST.\n", 405, {"Allow": "GET, HEAD, POST"})
-        if scope["method"] == "POST" and not _own(scope, headers):
-            return PlainTextResponse("This was sent by a page of another site.\n", 403)
+            return PlainTextResponse(
+                "Only GET, HEAD and POST are allowed.\n", 405, {"Allow": "GET, HEAD, POST"}
+            )
+        if scope["method"] == "POST" and not _is_same_origin(scope, headers):
+            return PlainTextResponse("Requests from other sites are refused.\n", 403)
         path = scope["path"]
-        if scope["state"]["known"] or path in OPEN or path.startswith("/static/"):
+        if scope["state"]["known"] or path in PUBLIC_PATHS or path.startswith("/static/"):
             return None
         if scope["method"] != "POST" and "text/html" in headers.get("accept", ""):
             return RedirectResponse("/login", 303)
-        return PlainTextResponse("A token is needed.\n", 401, {"WWW-Authenticate": "Bearer"})
+        return PlainTextResponse("A token is required.\n", 401, {"WWW-Authenticate": "Bearer"})
 
     def knows(self, headers: Headers) -> bool:
-        """Whether who asks knows the token."""
+        """Whether a request carries the token or the cookie."""
         if self.token is None:
             return True
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and same(given.strip(), self.token):
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and secrets_equal(token.strip(), self.token):
             return True
-        kept = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        return same(kept, cookie_of(self.token))
+        cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+        return secrets_equal(cookie, cookie_value(self.token))
 
 
 def _name(host: str) -> str:
-    """The name of a Host header, without its port."""
+    """Returns the name in a Host header, without the port."""
     host = host.strip().lower()
     return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
 
 
-def _own(scope: Scope, headers: Headers) -> bool:
-    """Whether a POST comes from our own pages, or from no browser: those say where a POST comes from."""
+def _is_same_origin(scope: Scope, headers: Headers) -> bool:
+    """Whether a POST comes from a page of this server, or from no browser; browsers name the origin."""
     site = headers.get("sec-fetch-site")
     if site is not None:
-        return site in ("same-origin", "none")  # none: a person typed or reloaded it
+        return site in ("same-origin", "none")  # none: typed or reloaded by the user
     origin = headers.get("origin")
     return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
 
@@ -137,11 +139,11 @@ class _Refused(Exception):  # noqa: N818  # reads as what it is
         self.response = PlainTextResponse(text, status)
 
 
-async def _whole(receive: Receive, headers: Headers) -> Receive:
-    """The body, read whole and within bounds; then what comes after it."""
+async def _read_body(receive: Receive, headers: Headers) -> Receive:
+    """Reads the whole body within the limits; returns a `receive` that replays it."""
     declared = headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared) > BODY_BYTES:
-        raise _Refused("That is too long.\n", 413)
+        raise _Refused("The request is too large.\n", 413)
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -149,21 +151,21 @@ async def _whole(receive: Receive, headers: Headers) -> Receive:
                 message = await receive()
                 body += message.get("body", b"")
                 if len(body) > BODY_BYTES:
-                    raise _Refused("That is too long.\n", 413)
+                    raise _Refused("The request is too large.\n", 413)
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
-        raise _Refused("That took too long to come.\n", 408) from None
-    given: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+        raise _Refused("The request took too long.\n", 408) from None
+    replayed: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
     async def again() -> Message:
-        return given.pop() if given else await receive()
+        return replayed.pop() if replayed else await receive()
 
     return again
 
 
-class _Sending:
-    """Sends what an application answers, with our headers."""
+class _ResponseSender:
+    """Sends the response of an application with the security headers."""
 
     def __init__(self, send: Send, *, fixed: bool) -> None:
         self.send, self.fixed, self.started = send, fixed, False

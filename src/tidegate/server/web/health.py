@@ -1,8 +1,8 @@
-"""How the server is: `/health` for people and for programs, `/metrics` for Prometheus.
+"""The health of the server: `/health` for people and programs, `/metrics` for Prometheus.
 
     GET /health   Accept: application/json    {"status": "ok", "format": 1, "collections": {"orders": {"since": …, "upper": …, …}}}
 
-200 if the metadata can be read, else 503. Who does not know the token is told the status alone.
+The status code is 200 if the metadata can be read, else 503. Without the token, only the status is returned.
 """
 
 from __future__ import annotations
@@ -16,80 +16,80 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tidegate import __version__
 from tidegate.errors import TidegateError
-from tidegate.serve.desk import Desk
-from tidegate.serve.web.collections import link
-from tidegate.serve.web.layout import card, facts, page, table, trouble
-from tidegate.serve.web.markup import Child, el
-from tidegate.serve.web.words import amount, moment, size
-from tidegate.session.status import Status
+from tidegate.server.gateway import Gateway
+from tidegate.server.web.collections import collection_url
+from tidegate.server.web.layout import card, error_box, facts, page, table
+from tidegate.server.web.markup import Child, el
+from tidegate.statements import Status
+from tidegate.text import format_bytes, format_count, format_time
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Health:
-    """The pages."""
+class HealthPages:
+    """Serves `/health` and `/metrics`."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
 
     async def health(self, request: Request) -> Response:
-        """Whether it is well."""
+        """Reports whether the metadata can be read, as a page or as JSON."""
         began = time.perf_counter()
         try:
-            found: Status | TidegateError = await run_in_threadpool(self.desk.db.status)
+            outcome: Status | TidegateError = await run_in_threadpool(self.gateway.db.status)
         except TidegateError as error:
-            found = error
+            outcome = error
         took = time.perf_counter() - began
-        code = 200 if isinstance(found, Status) else 503
+        code = 200 if isinstance(outcome, Status) else 503
         known: bool = request.state.known
         if not known or "text/html" not in request.headers.get("accept", ""):
-            return JSONResponse(_data(found, took, known=known), code)
-        shown = self._shown(found, took) if isinstance(found, Status) else [trouble(found)]
-        return page("Health", el("h1", "Health"), shown, at="/health", write=self.desk.write, status=code)
+            return JSONResponse(_data(outcome, took, known=known), code)
+        shown = self._details(outcome, took) if isinstance(outcome, Status) else [error_box(outcome)]
+        return page("Health", el("h1", "Health"), shown, at="/health", write=self.gateway.write, status=code)
 
-    def _shown(self, found: Status, took: float) -> list[Child]:
+    def _details(self, status: Status, took: float) -> list[Child]:
         rows: list[list[Child]] = [
             [
-                el("a", name, href=link(name)), moment(one.since), moment(one.upper), amount(one.leases), amount(one.parts),
-                size(one.bytes), amount(one.garbage),
+                el("a", name, href=collection_url(name)), format_time(one.since), format_time(one.upper), format_count(one.leases),
+                format_count(one.parts), format_bytes(one.bytes), format_count(one.garbage),
             ]
-            for name, one in found.collections.items()
+            for name, one in status.collections.items()
         ]  # fmt: skip
         names = ["collection", "since", "upper", "leases", "parts", "bytes", "to sweep"]
         return [
             facts(
                 ("status", el("span", "ok", class_="state running")),
-                ("metadata", f"{found.metadata}, answered in {1000 * took:.1f} ms"),
-                ("format", amount(found.format)),
+                ("metadata", f"{status.metadata}, answered in {1000 * took:.1f} ms"),
+                ("format", format_count(status.format)),
                 ("version", __version__),
-                ("database", el("code", found.database)),
-                ("lake", el("code", found.root)),
+                ("database", el("code", status.database)),
+                ("lake", el("code", status.root)),
             ),
             card("Collections", table(names, rows, frozenset((3, 4, 5, 6)))),
             el("p", el("a", "Metrics for Prometheus", href="/metrics"), class_="quiet"),
         ]
 
     async def metrics(self, _: Request) -> Response:
-        """What was done since it was opened."""
-        return PlainTextResponse(await run_in_threadpool(self.desk.db.metrics), media_type=METRICS)
+        """Returns the counters since the database was opened."""
+        return PlainTextResponse(await run_in_threadpool(self.gateway.db.metrics), media_type=METRICS)
 
 
-def _data(found: Status | TidegateError, took: float, *, known: bool) -> dict[str, Any]:
-    if isinstance(found, TidegateError):
-        return {"status": "failing", **({"error": found.message} if known else {})}
+def _data(outcome: Status | TidegateError, took: float, *, known: bool) -> dict[str, Any]:
+    if isinstance(outcome, TidegateError):
+        return {"status": "failing", **({"error": outcome.message} if known else {})}
     if not known:
         return {"status": "ok"}
     return {
         "status": "ok",
         "version": __version__,
-        "format": found.format,
-        "metadata": {"kind": found.metadata, "reachable": True, "ms": round(1000 * took, 3)},
+        "format": outcome.format,
+        "metadata": {"kind": outcome.metadata, "reachable": True, "ms": round(1000 * took, 3)},
         "collections": {
             name: {
                 "since": one.since, "upper": one.upper, "leases": one.leases, "parts": one.parts, "rows": one.rows,
                 "bytes": one.bytes,
             }
-            for name, one in found.collections.items()
+            for name, one in outcome.collections.items()
         },
-        "sources": {name: {"state": one.state, "errors": one.errors} for name, one in found.sources.items()},
+        "sources": {name: {"state": one.state, "errors": one.errors} for name, one in outcome.sources.items()},
     }  # fmt: skip

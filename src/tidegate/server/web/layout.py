@@ -1,11 +1,11 @@
-"""What every page has: its head, the way to the others, and how it is sent."""
+"""Pieces of pages: the frame with its navigation, cards, tables, error boxes."""
 
 from __future__ import annotations
 
 from starlette.responses import HTMLResponse
 
 from tidegate.errors import TidegateError
-from tidegate.serve.web.markup import Child, Html, el, join
+from tidegate.server.web.markup import Child, Html, el, join_html
 
 PAGES = (("/", "Collections"), ("/query", "Query"), ("/ingest", "Ingestion"), ("/health", "Health"))
 WAVE = "M1 15c3 0 3-4 6-4s3 4 6 4 3-4 6-4 3 4 6 4"
@@ -14,7 +14,7 @@ WAVE = "M1 15c3 0 3-4 6-4s3 4 6 4 3-4 6-4 3 4 6 4"
 def page(
     title: str, *content: Child, at: str = "", write: bool = False, known: bool = True, status: int = 200
 ) -> HTMLResponse:
-    """A whole page; `at` is the one of `PAGES` that it belongs to."""
+    """Builds a whole page; `at` is the one of `PAGES` that it belongs to."""
     head = el(
         "head",
         el("meta", charset="utf-8"),
@@ -32,16 +32,16 @@ def page(
         _bar(at, write) if known else None,
         el("main", content, id="content", tabindex="-1"),
     )
-    return sent(Html(f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'), status)
+    return html_response(Html(f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'), status)
 
 
 def fragments(*content: Child, status: int = 200) -> HTMLResponse:
-    """Elements with ids, each of which takes the place of the one on the page that has it."""
-    return sent(join(content), status)
+    """Returns elements with ids; each replaces the element of the page with its id."""
+    return html_response(join_html(content), status)
 
 
-def sent(content: Html, status: int = 200) -> HTMLResponse:
-    """Markup as an answer; a text that no encoding has (half of a pair) becomes a question mark."""
+def html_response(content: Html, status: int = 200) -> HTMLResponse:
+    """Sends markup as UTF-8; a character that cannot be encoded (half a surrogate pair) becomes `?`."""
     return HTMLResponse(content.encode("utf-8", "replace"), status)
 
 
@@ -59,14 +59,14 @@ def _bar(at: str, write: bool) -> Html:
         class_="mark",
         aria_hidden="true",
     )
-    means = "This server changes the lake when told to" if write else "This server only reads"
+    means = "Clients of this server may change the lake" if write else "This server is read-only"
     return el(
         "header",
         el(
             "div",
             el("a", mark, el("span", "Tidegate"), href="/", class_="brand"),
             el("nav", links, aria_label="Pages"),
-            el("span", "writes" if write else "read-only", class_="badge", title=means),
+            el("span", "read-write" if write else "read-only", class_="badge", title=means),
             el(
                 "button",
                 _theme(),
@@ -93,8 +93,8 @@ def _theme() -> Html:
     )
 
 
-def trouble(error: TidegateError, id_: str | None = None) -> Html:
-    """An error: what happened, where in the text with a caret below it, what to do."""
+def error_box(error: TidegateError, id_: str | None = None) -> Html:
+    """Shows an error: what happened, the position in the text, what to do."""
     excerpt = None if error.position is None else error.position.excerpt()
     place = None
     if error.position is not None:
@@ -114,7 +114,7 @@ def trouble(error: TidegateError, id_: str | None = None) -> Html:
 
 
 def card(heading: Child, *content: Child, id_: str | None = None, more: Child = None) -> Html:
-    """A piece of a page with a heading."""
+    """Builds a section of a page with a heading."""
     return el(
         "section",
         el("div", el("h2", heading), more, class_="head") if heading else None,
@@ -125,7 +125,7 @@ def card(heading: Child, *content: Child, id_: str | None = None, more: Child = 
 
 
 def facts(*pairs: tuple[str, Child]) -> Html:
-    """A strip of names and what they are."""
+    """Builds a row of names and values."""
     return el(
         "dl",
         [el("div", el("dt", name), el("dd", value)) for name, value in pairs],
@@ -134,7 +134,7 @@ def facts(*pairs: tuple[str, Child]) -> Html:
 
 
 def table(names: list[str], rows: list[list[Child]], numbers: frozenset[int] = frozenset()) -> Html:
-    """A table; `numbers` are the columns that stand to the right."""
+    """Builds a table; `numbers` are the right-aligned columns."""
 
     def cell(kind: str, i: int, value: Child) -> Html:
         return el(kind, value, class_="n" if i in numbers else None, scope="col" if kind == "th" else None)

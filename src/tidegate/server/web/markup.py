@@ -1,12 +1,11 @@
-"""HTML and SVG as values: whatever is not markup already is escaped, so that nobody can forget to.
+"""HTML and SVG as values: all text that is not markup is escaped.
 
     el("p", "rows: ", el("b", 3), class_="fact")        <p class="fact">rows: <b>3</b></p>
     el("p", "<script>")                                  <p>&lt;script&gt;</p>
     el("input", name="sql", autofocus=True)              <input name="sql" autofocus>
 
 Attributes are keywords: `class_` is `class`, `data_poll` is `data-poll`; True is an attribute without a value, None and False
-are none at all. There is no way to give a style or a handler: the page's policy (`guard.py`) would not let it work, so
-it is refused here.
+omit it. Styles and event handlers are refused here, since the page's Content-Security-Policy (`guard.py`) blocks them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ VOID = frozenset(("br", "hr", "img", "input", "link", "meta"))
 
 
 class Html(str):
-    """A text that is markup."""
+    """A text that is markup, and is not escaped again."""
 
     __slots__ = ()
 
@@ -29,31 +28,31 @@ Attribute: TypeAlias = str | int | float | bool | None
 
 
 def el(name: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """An element."""
+    """Builds an element."""
     head = name + "".join(_attribute(key, value) for key, value in attributes.items())
     if name in VOID:
         assert not children
         return Html(f"<{head}>")
-    return Html(f"<{head}>{join(children)}</{name}>")
+    return Html(f"<{head}>{join_html(children)}</{name}>")
 
 
-def join(children: Child) -> Html:
-    """Several, one after the other."""
+def join_html(children: Child) -> Html:
+    """Joins children, escaping all that is not markup."""
     if children is None:
         return Html("")
     if isinstance(children, Html):
         return children
     if isinstance(children, str | int):
         return Html(escape(str(children)))
-    return Html("".join(map(join, children)))
+    return Html("".join(map(join_html, children)))
 
 
 def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
-    named = key.rstrip("_").replace("_", "-")
-    assert not named.startswith(("on", "style")), named
+    name = key.rstrip("_").replace("_", "-")
+    assert not name.startswith(("on", "style")), name
     if value is True:
-        return f" {named}"
+        return f" {name}"
     shown = f"{value:g}" if isinstance(value, float) else str(value)
-    return f' {named}="{escape(shown)}"'
+    return f' {name}="{escape(shown)}"'

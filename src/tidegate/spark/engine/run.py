@@ -1,22 +1,21 @@
-"""Running a DataFrame for a user: its rows as Arrow, in bounded memory, until it is done or stopped.
+"""Runs a DataFrame for a user: its rows as Arrow, in bounded memory, until it ends or is cancelled.
 
-    rows = run(df, types, watch, most)
+    rows = run(df, types, watch, limit)
     for columns, count in rows.batches(watch):
         …
 
-Little is collected: all partitions at the same time, as `df.toArrow()` does. As soon as more than `most` bytes have come, that is
-given up, and the DataFrame is read partition by partition, each when its rows are asked for (`toLocalIterator`): what was shuffled
-for it is used again, and only the last stage is run anew. Spark's driver holds a partition at a time, and this process a batch.
+A small result is collected: all partitions at the same time, as `df.toArrow()` does. As soon as more than `limit` bytes have
+arrived, that is given up, and the DataFrame is read partition by partition on demand (`toLocalIterator`): shuffled data is used
+again, and only the last stage runs anew. Spark's driver then holds one partition at a time, and this process one batch.
 
-A thread looks at the `Watch` while Spark works: when that is over, the jobs are cancelled by their tag, and what is raised is what
-the watch says. So are they when anything else ends the work, such as Ctrl-C, or a reader that wants no more. On a terminal the
-thread also draws a bar to stderr, for jobs that take more than a second.
+A thread checks the `Watch` while Spark works: when it is cancelled or times out, the jobs are cancelled by their tag, and the
+watch's error is raised. Jobs are cancelled too when anything else ends the work, such as Ctrl-C or a reader that stops. On a
+terminal the thread also draws a progress bar to stderr, for jobs that take more than a second.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import threading
 import time
@@ -27,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import unwrap_spark_exception
 from pyspark.serializers import NoOpSerializer, UTF8Deserializer, read_int
 from pyspark.sql import DataFrame, SparkSession
@@ -35,11 +34,11 @@ from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.util import _load_from_socket, _local_iterator_from_socket
 
 from tidegate.errors import EvaluationError, TidegateError, UnsupportedError
-from tidegate.expr.types import Type
-from tidegate.scan.stream import Batch
-from tidegate.scan.watch import Watch
+from tidegate.expr.model import Type
+from tidegate.query import Batch, CancelToken
 from tidegate.spark.arrow import from_spark
-from tidegate.spark.failure import told
+from tidegate.spark.task_errors import conditions, tidegate_error
+from tidegate.text import first_line
 
 _read_int: Any = read_int
 _text: Any = UTF8Deserializer
@@ -48,8 +47,8 @@ POLL_S = 0.05
 BAR_AFTER_S = 1.0
 _WIDTH = 40
 _INTERRUPT = "spark.job.interruptOnCancel"
-"""Tasks of ours that wait for a store are woken up when they are cancelled."""
-_SAID = {
+"""Interrupts tasks of ours that wait for a store when they are cancelled."""
+_ROW_ERRORS = {
     "DIVIDE_BY_ZERO": "division by zero",
     "ARITHMETIC_OVERFLOW": "a number is out of range",
     "BINARY_ARITHMETIC_OVERFLOW": "a number is out of range",
@@ -60,20 +59,22 @@ _SAID = {
     "CAST_INVALID_INPUT": "a text cannot be read as the type that it is cast to",
     "SCALAR_SUBQUERY_TOO_MANY_ROWS": "a subquery that stands for one value gave more than one row",
 }
-"""What errors of rows are called here."""
+"""Our messages for Spark's error conditions that are caused by a row."""
 
 
 @contextmanager
-def watched(spark: SparkSession, watch: Watch) -> Iterator[str]:
-    """What runs in here ends when the watch does. Its jobs have the tag that is given."""
+def cancel_with(spark: SparkSession, watch: CancelToken) -> Iterator[str]:
+    """Runs Spark jobs that are cancelled with the watch; yields the tag of these jobs."""
     watch.check()
     context = spark.sparkContext
-    logging.getLogger("SQLQueryContextLogger").disabled = True  # it prints texts that no user has ever seen
+    logging.getLogger(
+        "SQLQueryContextLogger"
+    ).disabled = True  # it prints Spark SQL that the user has not written
     tag = f"tidegate-{uuid.uuid4().hex}"
     context.addJobTag(tag)
     context.setLocalProperty(_INTERRUPT, "true")
     try:
-        with _looked_after(context, watch, tag):
+        with _cancel_jobs_with(context, watch, tag):
             yield tag
     finally:
         context.removeJobTag(tag)
@@ -81,37 +82,37 @@ def watched(spark: SparkSession, watch: Watch) -> Iterator[str]:
 
 
 @contextmanager
-def _looked_after(context: Any, watch: Watch, tag: str) -> Iterator[None]:
-    """Jobs with this tag end when the watch does, or when what is in here fails; the error is one of ours."""
-    looking = _Looking(context, watch, tag)
-    looking.start()
+def _cancel_jobs_with(context: Any, watch: CancelToken, tag: str) -> Iterator[None]:
+    """Cancels jobs with this tag when the watch ends or the body fails; translates errors of Spark."""
+    watcher = _JobWatcher(context, watch, tag)
+    watcher.start()
     try:
         yield
         watch.check()
     except BaseException as error:
-        if looking.stopped is not None:
-            raise looking.stopped from None
+        if watcher.stopped is not None:
+            raise watcher.stopped from None
         if not isinstance(error, Exception) or isinstance(error, TidegateError):
             context.cancelJobsWithTag(tag)
-        elif (ours := translated(error)) is not error:
+        elif (ours := translate_error(error)) is not error:
             raise ours from None
         raise
     finally:
-        looking.over.set()
-        looking.join()
+        watcher.over.set()
+        watcher.join()
 
 
-class _Looking(threading.Thread):
-    """Looks at a watch while jobs run, and draws how far they are."""
+class _JobWatcher(threading.Thread):
+    """Checks a watch while jobs run, and draws their progress."""
 
-    def __init__(self, context: Any, watch: Watch, tag: str) -> None:
+    def __init__(self, context: Any, watch: CancelToken, tag: str) -> None:
         super().__init__(name="tidegate-watch", daemon=True)
         self.context, self.watch, self.tag = context, watch, tag
         self.over = threading.Event()
         self.stopped: TidegateError | None = None
 
     def run(self) -> None:
-        """Until all is over: a job may begin after others were cancelled."""
+        """Runs until the end: a job may start after others were cancelled."""
         began, drawn = time.monotonic(), False
         bar = sys.stderr is not None and sys.stderr.isatty()
         while not self.over.wait(POLL_S):
@@ -128,7 +129,7 @@ class _Looking(threading.Thread):
 
 
 def _draw(context: Any) -> bool:
-    """A bar of the tasks of the stages that run now."""
+    """Draws a bar for the tasks of the running stages; returns whether there are any."""
     tracker = context.statusTracker()
     infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     infos = [info for info in infos if info is not None]
@@ -142,73 +143,69 @@ def _draw(context: Any) -> bool:
     return True
 
 
-def translated(error: Exception) -> Exception:
-    """An error of Spark's as one of ours, if it is about the query; else itself."""
-    ours = told(error)
+def translate_error(error: Exception) -> Exception:
+    """Translates an error of Spark that is about the query into one of ours; returns others as they are."""
+    ours = tidegate_error(error)
     if ours is not None:
         return ours
-    text = str(error)
-    for name in re.findall(r"\[([A-Z_]+)(?:\.[A-Z_]+)?\]", text):
-        if name in _SAID:
-            return EvaluationError(_SAID[name])
-    if isinstance(error, PySparkException) and type(error).__name__ in (
-        "AnalysisException",
-        "ParseException",
-    ):
-        first = text.strip().split("\n", 1)[0]
+    for condition, _ in conditions(error):
+        message = _ROW_ERRORS.get(condition.partition(".")[0])
+        if message is not None:
+            return EvaluationError(message)
+    if isinstance(error, AnalysisException):  # ParseException is one
         return UnsupportedError(
-            f"Spark cannot run this query: {first}",
+            f"Spark cannot run this query: {first_line(error)}",
             hint="a correlated subquery can often be written as a join",
         )
     return error
 
 
 @dataclass
-class Rows:
-    """The rows of a DataFrame: those that were collected, or a socket that gives the others when it is asked."""
+class SparkRows:
+    """The rows of a DataFrame: collected, or read from a socket on demand."""
 
     types: Sequence[Type]
     collected: list[pa.RecordBatch] | None
-    left: Iterator[bytes] | None = None
+    remaining: Iterator[bytes] | None = None
     schema: pa.Schema | None = None
     context: Any = None
     tag: str = ""
 
-    def batches(self, watch: Watch) -> Iterator[Batch]:
-        """The rows, in our types."""
+    def batches(self, watch: CancelToken) -> Iterator[Batch]:
+        """Yields the rows in our types."""
         if self.collected is not None:
-            yield from map(self._ours, self.collected)
+            yield from map(self._convert, self.collected)
             return
-        assert self.left is not None
-        with _looked_after(self.context, watch, self.tag), unwrap_spark_exception():
-            for data in self.left:
-                yield self._ours(pa.ipc.read_record_batch(pa.py_buffer(data), self.schema))
+        assert self.remaining is not None
+        with _cancel_jobs_with(self.context, watch, self.tag), unwrap_spark_exception():
+            for data in self.remaining:
+                yield self._convert(pa.ipc.read_record_batch(pa.py_buffer(data), self.schema))
 
-    def _ours(self, batch: pa.RecordBatch) -> Batch:
+    def _convert(self, batch: pa.RecordBatch) -> Batch:
         return [from_spark(batch.column(i), type_) for i, type_ in enumerate(self.types)], batch.num_rows
 
 
-def run(df: DataFrame, types: Sequence[Type], watch: Watch, most: int) -> Rows:
-    """Collects up to `most` bytes of rows; if there are more, none of them: they come when they are asked for."""
+def run(df: DataFrame, types: Sequence[Type], watch: CancelToken, limit: int) -> SparkRows:
+    """Collects a result of up to `limit` bytes; a larger one is read on demand."""
     spark, java = df.sparkSession, cast("Any", df._jdf)
     try:
-        with watched(spark, watch):
-            return Rows(types, _collected(df, most))
-    except _TooMany as many:
-        schema = many.schema
+        with cancel_with(spark, watch):
+            return SparkRows(types, _collect(df, limit))
+    except _TooManyRows as error:
+        schema = error.schema
     context: Any = spark.sparkContext
     with (
-        watched(spark, watch) as tag,
+        cancel_with(spark, watch) as tag,
         _settings(spark),
-    ):  # the thread over there that runs the jobs takes over both
+    ):  # the JVM thread that runs the jobs inherits both
         served = context._jvm.PythonRDD.toLocalIteratorAndServe(java.toArrowBatchRdd(), True)
-    left = _local_iterator_from_socket(served, _bytes())
-    return Rows(types, None, left, schema, context, tag)
+    remaining = _local_iterator_from_socket(served, _bytes())
+    return SparkRows(types, None, remaining, schema, context, tag)
 
 
 @contextmanager
 def _settings(spark: SparkSession) -> Iterator[None]:
-    """Jobs that are begun in here know the session's settings, as those of Spark's own actions do."""
+    """Passes the session's settings to jobs that start in the body, as Spark's own actions do."""
     context: Any = spark.sparkContext
     settings = {name: value for name, value in spark.conf.getAll.items() if name.startswith("spark.sql.")}
     before = {name: context.getLocalProperty(name) for name in settings}
@@ -221,47 +218,47 @@ def _settings(spark: SparkSession) -> Iterator[None]:
             context.setLocalProperty(name, value)
 
 
-def _collected(df: DataFrame, most: int) -> list[pa.RecordBatch]:
-    """What `df.toArrow` gathers, but that more than so many bytes are not waited for."""
+def _collect(df: DataFrame, limit: int) -> list[pa.RecordBatch]:
+    """Collects batches as `df.toArrow` does, up to a number of bytes."""
     java: Any = df._jdf
     port, secret, server = java.collectAsArrowToPython()
     try:
-        with _load_from_socket((port, secret), Bounded(most)) as stream:
-            found = list(stream)
-    except _TooMany:
-        raise  # the other side finds nobody listening, and what it says of that is of no interest
+        with _load_from_socket((port, secret), BoundedArrowSerializer(limit)) as stream:
+            batches = list(stream)
+    except _TooManyRows:
+        raise  # the JVM then finds the socket closed, and its error for that does not matter
     except Exception:
         with unwrap_spark_exception():
-            server.getResult()  # raises what failed there
+            server.getResult()  # raises the JVM's error
         raise
     with unwrap_spark_exception():
         server.getResult()
-    return found
+    return batches
 
 
-class _TooMany(TidegateError):  # noqa: N818  # reads as what it is
-    """There are more rows than are collected. A TidegateError, so that the jobs are cancelled; no user sees it."""
+class _TooManyRows(TidegateError):  # noqa: N818  # no user sees it
+    """The result is larger than the limit. It is a TidegateError so that the jobs are cancelled."""
 
     def __init__(self, schema: pa.Schema) -> None:
         super().__init__("too many rows to collect")
         self.schema = schema
 
 
-class Bounded(ArrowStreamSerializer):
-    """Reads batches as they come, up to so many bytes; then in which order they belong."""
+class BoundedArrowSerializer(ArrowStreamSerializer):
+    """Reads batches as they arrive, up to a number of bytes, and then puts them in order."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
-        self.most = most
+        self.limit = limit
 
     def load_stream(self, stream: Any) -> Iterator[pa.RecordBatch]:
-        """The batches in the order of the rows."""
+        """Yields the batches in the order of the rows."""
         batches, size = [], 0
-        for one in super().load_stream(stream):
-            size += one.nbytes
-            if size > self.most:
-                raise _TooMany(one.schema)
-            batches.append(one)
+        for batch in super().load_stream(stream):
+            size += batch.nbytes
+            if size > self.limit:
+                raise _TooManyRows(batch.schema)
+            batches.append(batch)
         count = _read_int(stream)
         if count < 0:
             raise RuntimeError(_text().loads(stream))

@@ -1,15 +1,15 @@
-"""Semi-join reduction: the keys of a small side of a join are conditions for the other side, whose parts they prune.
+"""Semi-join reduction: keys of a small side of a join prune the parts of the other side.
 
-    orders JOIN customers ON orders.customer = customers.id        of customers 40 rows are left after its own filter
+    orders JOIN customers ON orders.customer = customers.id        40 rows of customers pass its own filter
 
     customers is read first, here: ids 7 … 9,310
     orders    gets  customer >= 7 AND customer <= 9310 AND customer IN (7, 12, …)
 
-Only copies are made: the join itself still decides. That is sound wherever a row without a pair is dropped in any case: under an
-inner join, on the side of an outer join that is filled with NULLs, under IN and EXISTS; and only if between the join and the scan
-there is no window, no limit and no set operation, which would see that rows are missing (`_drops`).
+The join itself stays as it is; these conditions are added. That is sound where a row without a match is dropped in any case: under
+an inner join, on the side of an outer join that is filled with NULLs, under IN and EXISTS; and only if between the join and the
+scan there is no window, limit or set operation, which would notice missing rows (`_drops`).
 
-Scans are taken from the smallest on: what a reduction leaves small can reduce others.
+Scans are taken from the smallest on: a scan that a reduction makes small can reduce others.
 """
 
 from __future__ import annotations
@@ -19,39 +19,23 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import build
-from tidegate.expr.tree import FALSE, Column, Expr, Literal
-from tidegate.expr.types import Kind, array
+from tidegate.expr.model import Column, Expr, Kind, Literal, build, tree, types
+from tidegate.plan import logical
 from tidegate.spark.arrow import from_spark
-from tidegate.spark.query_scan import LITTLE, Reading
-from tidegate.spark.query_text import direct_looks
-from tidegate.sql.split import (
-    Ask,
-    Distinct,
-    Filter,
-    General,
-    Group,
-    Join,
-    Look,
-    Map,
-    Rel,
-    Scan,
-    Sorted,
-    columns_of,
-    every,
-)  # fmt: skip
-from tidegate.sql.split_push import equalities
+from tidegate.spark.engine.scans import MAX_LOCAL_BYTES, QueryScan
+from tidegate.spark.engine.sql_text import whole_condition_subqueries
+from tidegate.sql.lower import equi_join_keys
 
-FEW = 1_000
-"""Different keys up to which they are listed; more are a range."""
+MAX_LISTED_KEYS = 1_000
+"""Up to this many distinct keys become a list; more become only a range."""
 _KEYS = (
     Kind.INT2, Kind.INT4, Kind.INT8, Kind.NUMERIC, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.UUID,
 )  # fmt: skip
 
 
-def reduced(query: General, readings: Sequence[Reading]) -> None:
-    """Narrows the scans of a query by each other."""
-    of_column = {column.index: reading for reading in readings for column in reading.scan.columns}
+def reduce_scans(query: logical.LogicalQuery, scans: Sequence[QueryScan]) -> None:
+    """Adds conditions to the scans of a query from the keys of its small scans."""
+    of_column = {column.index: scan for scan in scans for column in scan.scan.columns}
     pairs = [
         (source, target)
         for source, target in _pairs(query.rel)
@@ -61,71 +45,75 @@ def reduced(query: General, readings: Sequence[Reading]) -> None:
     done: set[int] = set()
     while True:
         ready = [
-            r for r in readings
-            if id(r) not in done and r.bytes < LITTLE and any(of_column[s.index] is r for s, _ in pairs)
+            scan for scan in scans
+            if id(scan) not in done and scan.planned.bytes < MAX_LOCAL_BYTES
+            and any(of_column[source.index] is scan for source, _ in pairs)
         ]  # fmt: skip
         if not ready:
             return
-        reading = min(ready, key=lambda one: one.bytes)
-        done.add(id(reading))
+        smallest = min(ready, key=lambda scan: scan.planned.bytes)
+        done.add(id(smallest))
         for source, target in pairs:
             other = of_column[target.index]
             if (
-                of_column[source.index] is reading
-                and other is not reading
-                and other.bytes
+                of_column[source.index] is smallest
+                and other is not smallest
+                and other.planned.bytes
                 and not other.table
             ):
-                _narrow(reading, source, other, target)
+                _narrow(smallest, source, other, target)
 
 
-def _narrow(reading: Reading, source: Column, other: Reading, target: Column) -> None:
-    leaving = [column.index for column in reading.scan.leaving()]
+def _narrow(scan: QueryScan, source: Column, other: QueryScan, target: Column) -> None:
+    """Adds the keys of `scan` as conditions to the other scan."""
+    leaving = [column.index for column in scan.scan.leaving()]
     if source.index not in leaving:
         return
-    keys = reading.read_here().column(leaving.index(source.index))
-    place = [column.index for column in other.scan.columns].index(target.index)
-    before = other.found.left
-    other.narrow(*conditions(keys, Column(place, target.type, target.name)))
-    after = other.found.left
-    metrics = reading.lake.metrics
+    keys = scan.read_here().column(leaving.index(source.index))
+    position = [column.index for column in other.scan.columns].index(target.index)
+    before = other.planned.pruned.left
+    other.narrow(*conditions(keys, Column(position, target.type, target.name)))
+    after = other.planned.pruned.left
+    metrics = scan.lake.metrics
     metrics.add("join_reductions")
     metrics.add("join_reduction_parts", before - after)
-    other.because.append(
-        f"reduced by {reading.scan.source}.{source.name}: {before - after:,} of {before:,} parts left out"
+    other.notes.append(
+        f"reduced by {scan.scan.source}.{source.name}: {before - after:,} of {before:,} parts left out"
     )
 
 
 def conditions(keys: pa.ChunkedArray, column: Column) -> list[Expr]:
-    """What a column must be to be equal to one of these values."""
+    """Returns conditions that every row with one of these keys passes."""
     distinct = pc.unique(keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys)
     if isinstance(distinct, pa.ChunkedArray):
         distinct = distinct.combine_chunks()
     values = from_spark(distinct, column.type).drop_null()
     if not len(values):
-        return [FALSE]
+        return [tree.FALSE]
     plain = values.cast(pa.binary()) if column.type.kind is Kind.UUID else values
     order = pc.sort_indices(plain)
     low, high = values[order[0].as_py()], values[order[-1].as_py()]
-    found = [
+    bounds = [
         build.call(">=", column, Literal(low, column.type)),
         build.call("<=", column, Literal(high, column.type)),
     ]
-    if 1 < len(values) <= FEW:
-        listed = Literal(pa.scalar(values.to_pylist(), pa.list_(column.type.arrow)), array(column.type))
-        found.append(build.call("in", column, listed))
-    return found
+    if 1 < len(values) <= MAX_LISTED_KEYS:
+        keys_list = Literal(
+            pa.scalar(values.to_pylist(), pa.list_(column.type.arrow)), types.array(column.type)
+        )
+        bounds.append(build.call("in", column, keys_list))
+    return bounds
 
 
 # ---------------------------------------------------------------- which columns reduce which
 
 
-def _pairs(root: Rel) -> Iterator[tuple[Column, Column]]:
-    """A column, and another of which only rows with a value of the first can matter."""
-    for rel in every(root):
-        if isinstance(rel, Join):
-            left, right = set(columns_of(rel.left)), set(columns_of(rel.right))
-            for a, b in equalities(rel.on):
+def _pairs(root: logical.Rel) -> Iterator[tuple[Column, Column]]:
+    """Yields (source, target): only target rows whose value occurs in the source column can matter."""
+    for rel in logical.walk(root):
+        if isinstance(rel, logical.Join):
+            left, right = set(logical.output_columns(rel.left)), set(logical.output_columns(rel.right))
+            for a, b in equi_join_keys(rel.on):
                 one, other = (a, b) if a in left and b in right else (b, a)
                 if one not in left or other not in right:
                     continue
@@ -133,16 +121,21 @@ def _pairs(root: Rel) -> Iterator[tuple[Column, Column]]:
                     yield one, other
                 if rel.kind in ("inner", "right") and _drops(rel.left, one):
                     yield other, one
-        elif isinstance(rel, Filter) and isinstance(rel.input, Ask):
-            for index, look in direct_looks(rel, rel.input).items():
+        elif isinstance(rel, logical.Filter) and isinstance(rel.input, logical.SubqueryApply):
+            for index, look in whole_condition_subqueries(rel, rel.input).items():
                 whole = any(isinstance(c, Column) and c.index == index for c in rel.conditions)
                 yield from _looked(rel.input, look, positive=whole)
 
 
-def _looked(ask: Ask, look: Look, *, positive: bool) -> Iterator[tuple[Column, Column]]:
-    """Of IN and EXISTS: the outer column and the inner one, each of which reduces the other."""
-    inner = list(equalities(look.tests)) if look.kind == "any" else _correlated(look.query)
-    outside, inside = set(columns_of(ask.input)), {c for rel in every(look.query) for c in columns_of(rel)}
+def _looked(
+    ask: logical.SubqueryApply, look: logical.Subquery, *, positive: bool
+) -> Iterator[tuple[Column, Column]]:
+    """Yields the pairs of IN and EXISTS: outer and inner column, each of which reduces the other."""
+    inner = list(equi_join_keys(look.tests)) if look.kind == "any" else _correlated(look.query)
+    outside, inside = (
+        set(logical.output_columns(ask.input)),
+        {c for rel in logical.walk(look.query) for c in logical.output_columns(rel)},
+    )
     for a, b in inner:
         outer, own = (a, b) if a in outside else (b, a)
         if outer not in outside or own not in inside:
@@ -153,30 +146,30 @@ def _looked(ask: Ask, look: Look, *, positive: bool) -> Iterator[tuple[Column, C
             yield outer, own
 
 
-def _correlated(rel: Rel) -> list[tuple[Column, Column]]:
-    """The equalities at the top of a subquery."""
-    while isinstance(rel, Map | Distinct) or (
-        isinstance(rel, Sorted) and rel.limit is None and not rel.offset
+def _correlated(rel: logical.Rel) -> list[tuple[Column, Column]]:
+    """The equi_join_keys at the top of a subquery."""
+    while isinstance(rel, logical.Map | logical.Distinct) or (
+        isinstance(rel, logical.Sort) and rel.limit is None and not rel.offset
     ):
         rel = rel.input
-    if isinstance(rel, Join) and rel.kind == "inner":
-        return equalities(rel.on)
-    return equalities(rel.conditions) if isinstance(rel, Filter) else []
+    if isinstance(rel, logical.Join) and rel.kind == "inner":
+        return equi_join_keys(rel.on)
+    return equi_join_keys(rel.conditions) if isinstance(rel, logical.Filter) else []
 
 
-def _drops(rel: Rel, column: Column) -> bool:
-    """Whether rows of the scan that has this column may be left out below, if they are dropped by its value above."""
+def _drops(rel: logical.Rel, column: Column) -> bool:
+    """Whether rows that are dropped above by this column's value may be left out in its scan already."""
     match rel:
-        case Scan():
+        case logical.Scan():
             return column in rel.columns
-        case Filter() | Map() | Ask() | Distinct():
+        case logical.Filter() | logical.Map() | logical.SubqueryApply() | logical.Distinct():
             return _drops(rel.input, column)
-        case Sorted():
+        case logical.Sort():
             return rel.limit is None and not rel.offset and _drops(rel.input, column)
-        case Join():
+        case logical.Join():
             left = rel.kind in ("inner", "left") and _drops(rel.left, column)
             return left or (rel.kind in ("inner", "right") and _drops(rel.right, column))
-        case Group():
+        case logical.Group():
             return (
                 not rel.sets
                 and any(key == column == value for key, value in rel.keys)

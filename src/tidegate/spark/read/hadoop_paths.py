@@ -1,22 +1,22 @@
-"""Where parts are for Spark's own reader: `file:` paths, or an object store if its Hadoop classes are on Spark's class path.
+"""The URIs and Hadoop settings with which Spark's own reader opens parts.
 
-    uri_of(place)             file:/data/lake · s3a://bucket/lake, as users write it
-    scan_uri(place)           the same, or s3a-5f0c2e91d3a7b604://bucket/lake where the URL of the database has settings of its own
-    readable(jvm, place)      whether Spark can open such files
-    settings_of(place)        what Hadoop must know of the store, as options of a relation
+    uri_of(place)                 file:/data/lake · s3a://bucket/lake, as users write it
+    scan_uri(place)               the same, or s3a-5f0c2e91d3a7b604://bucket/lake if the database's URL has settings
+    spark_can_read(jvm, place)    whether Spark can open such files
+    hadoop_settings(place)        Hadoop's settings for the store, as options of a relation
 
-A PySpark from PyPI has no classes for S3, Google or Azure (`hadoop-aws` and its like). Without them, and for a database in memory,
-parts are read by tasks of ours (`scan.py`): every query works, but filters on such a DataFrame do not prune; those in `db.sql` do.
+PySpark from PyPI has no classes for S3, Google or Azure (`hadoop-aws` and the like). Without them, and for a database in memory,
+tasks of ours read the parts (`late_scan.py`): every query works, but filters on such a DataFrame do not prune, unlike `db.sql`.
 
-**A scheme for each set of settings.** Hadoop keeps one FileSystem for each scheme, bucket and user in a JVM, made with the settings
-of whoever asks first. Under `s3a://lake` a second database in a bucket of the same name at another endpoint would be read through
-the first one's, and a plain `spark.read.parquet("s3a://lake/…")` would find the credentials of a database that somebody else has
-opened. So the endpoint and keys of a URL belong to a scheme of their own, which only the relations of that database know. There is
-one FileSystem in each JVM for each set of settings: no more than there would be anyway. Where the URL says nothing, it is `s3a:`
-as the session is set up.
+**A scheme for each set of settings.** Hadoop keeps one FileSystem per scheme, bucket and user in a JVM, with the settings of its
+first use. With `s3a://lake`, a second database in a bucket of the same name at another endpoint would be read through the first
+one's FileSystem, and a plain `spark.read.parquet("s3a://lake/…")` would get the credentials of a database that somebody else has
+opened. So the endpoint and keys of a URL belong to a scheme of their own, known only to the relations of that database. That makes
+one FileSystem per JVM and set of settings: no more than are needed anyway. If the URL has no settings, the scheme is `s3a:`, as the
+session configures it.
 
-Settings are given for the bucket (`fs.s3a.bucket.lake.endpoint`), as those beat what the session says for all buckets, and ours
-beat what the session says for this one.
+Settings are given per bucket (`fs.s3a.bucket.lake.endpoint`): these override what the session sets for all buckets, and ours
+override what the session sets for this bucket.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tidegate.spark.jvm import Jvm
-from tidegate.store.place import Place
+from tidegate.storage import Location
 
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _CLASSES = {
@@ -37,7 +37,7 @@ _CLASSES = {
     "abfs": "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem",
     "abfss": "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem",
 }
-"""What Hadoop reads each scheme with."""
+"""The Hadoop class of each scheme."""
 _S3 = {
     "endpoint": "endpoint",
     "region": "endpoint.region",
@@ -45,49 +45,51 @@ _S3 = {
     "secret_access_key": "secret.key",
     "session_token": "session.token",
 }
-"""obstore's options by Hadoop's names; what is left out both find in the environment."""
+"""Hadoop's names of obstore's options; missing ones both find in the environment."""
 _ALIASES = {
     "endpoint_url": "endpoint",
     "endpoint_url_s3": "endpoint",
     "default_region": "region",
     "token": "session_token",
 }
-"""Other names of obstore's options, without `aws_` before them."""
+"""Aliases of obstore's options, without the prefix `aws_`."""
 _STYLE, _UNSIGNED = "virtual_hosted_style_request", "skip_signature"
-_OF_WRITERS = frozenset(
+_WRITE_OPTIONS = frozenset(
     {"allow_http", "timeout", "connect_timeout", "conditional_put", "copy_if_not_exists", "checksum_algorithm",
      "unsigned_payload", "disable_tagging", "imdsv1_fallback"}
 )  # fmt: skip
-"""Options that do not change what a reader finds."""
+"""Options that do not affect reading."""
 _PROVIDERS = "org.apache.hadoop.fs.s3a."
 _KEY = secrets.token_bytes(16)
-"""Of this process: a scheme must not let anybody try secrets against it."""
+"""Key of this process: a scheme must not allow guessing secrets."""
 
 
-def uri_of(place: Place) -> str:
-    """The root of the parts' names; what a URI must escape is escaped."""
+def uri_of(place: Location) -> str:
+    """Returns the root of the parts' URIs, escaped as a URI must be."""
     if place.kind == "files":
         return "file:" + quote(place.root)
     scheme, _, rest = place.root.partition("://")
     return f"{'s3a' if scheme == 's3' else scheme}://{quote(rest)}"
 
 
-def scan_uri(place: Place) -> str:
-    """The root of the parts' names for a relation that is given `settings_of(place)`."""
-    found = uri_of(place)
+def scan_uri(place: Location) -> str:
+    """Returns the root of the parts' URIs for a relation that has `hadoop_settings(place)`."""
+    uri = uri_of(place)
     settings = _s3_settings(place)
-    return found if not settings else f"{_scheme(settings)}:{found.partition(':')[2]}"
+    return uri if not settings else f"{_scheme(settings)}:{uri.partition(':')[2]}"
 
 
-def readable(jvm: Jvm, place: Place) -> bool:
+def spark_can_read(jvm: Jvm, place: Location) -> bool:
     """Whether Spark's own reader can open the parts, with the same settings as the database itself."""
     if place.kind == "files":
         return True
     name = _CLASSES.get(_hadoop_scheme(place))
-    return place.kind == "objects" and name is not None and translatable(place) and _there(jvm.jvm, name)
+    return (
+        place.kind == "objects" and name is not None and is_translatable(place) and _has_class(jvm.jvm, name)
+    )
 
 
-def _there(jvm: Any, name: str) -> bool:
+def _has_class(jvm: Any, name: str) -> bool:
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -97,62 +99,62 @@ def _there(jvm: Any, name: str) -> bool:
     return True
 
 
-def settings_of(place: Place) -> dict[str, str]:
-    """For S3 the options that the database was opened with; for others nothing: Hadoop finds them where it always does."""
+def hadoop_settings(place: Location) -> dict[str, str]:
+    """Returns Hadoop's settings for a database's S3 options; other stores use Hadoop's own configuration."""
     settings = _s3_settings(place)
     return {**settings, f"fs.{_scheme(settings)}.impl": _S3A} if settings else {}
 
 
-def _hadoop_scheme(place: Place) -> str:
+def _hadoop_scheme(place: Location) -> str:
     return uri_of(place).partition(":")[0]
 
 
 def _scheme(settings: dict[str, str]) -> str:
-    """A scheme that these settings have to themselves in this application."""
+    """Returns a scheme that only these settings have in this application."""
     text = json.dumps(settings, sort_keys=True).encode()
     return f"s3a-{hashlib.blake2b(text, key=_KEY, digest_size=8).hexdigest()}"
 
 
-def _s3_options(place: Place) -> dict[str, str]:
-    """The options of the URL, each by one name."""
+def _s3_options(place: Location) -> dict[str, str]:
+    """Returns the options of the URL under their canonical names."""
     short = ((key.lower().removeprefix("aws_"), value) for key, value in place.options)
     return {_ALIASES.get(key, key): value for key, value in short}
 
 
-def translatable(place: Place) -> bool:
-    """Whether Hadoop can be given all that the URL says; if not, tasks of ours open the parts as the database does."""
+def is_translatable(place: Location) -> bool:
+    """Whether Hadoop has a setting for each option of the URL; if not, tasks of ours open the parts."""
     if _hadoop_scheme(place) != "s3a":
         return True
-    given = _s3_options(place)
-    # With an endpoint of its own, obstore takes that for the bucket's, and Hadoop would put the bucket before it once more.
-    bucket_in_endpoint = "endpoint" in given and _is_true(given.get(_STYLE, ""))
-    return not bucket_in_endpoint and given.keys() <= _S3.keys() | _OF_WRITERS | {_STYLE, _UNSIGNED}
+    options = _s3_options(place)
+    # obstore takes such an endpoint for the bucket's own; Hadoop would prepend the bucket once more.
+    bucket_in_endpoint = "endpoint" in options and _is_true(options.get(_STYLE, ""))
+    return not bucket_in_endpoint and options.keys() <= _S3.keys() | _WRITE_OPTIONS | {_STYLE, _UNSIGNED}
 
 
-def _s3_settings(place: Place) -> dict[str, str]:
-    """What Hadoop's S3 must know; empty: it is told nothing."""
+def _s3_settings(place: Location) -> dict[str, str]:
+    """Returns Hadoop's S3 settings for the bucket; empty if the URL has no options."""
     if place.kind != "objects" or _hadoop_scheme(place) != "s3a":
         return {}
-    given = _s3_options(place)
-    found = {_S3[key]: value for key, value in given.items() if key in _S3}
-    if "endpoint" in given:
-        found["path.style.access"] = "true"
-        found["connection.ssl.enabled"] = str(not given["endpoint"].startswith("http://")).lower()
-    elif _STYLE in given:
-        found["path.style.access"] = str(not _is_true(given[_STYLE])).lower()
-    found |= _credentials(given)
+    options = _s3_options(place)
+    settings = {_S3[key]: value for key, value in options.items() if key in _S3}
+    if "endpoint" in options:
+        settings["path.style.access"] = "true"
+        settings["connection.ssl.enabled"] = str(not options["endpoint"].startswith("http://")).lower()
+    elif _STYLE in options:
+        settings["path.style.access"] = str(not _is_true(options[_STYLE])).lower()
+    settings |= _credentials(options)
     bucket = place.root.partition("://")[2].partition("/")[0]
-    return {f"fs.s3a.bucket.{bucket}.{key}": value for key, value in found.items()}
+    return {f"fs.s3a.bucket.{bucket}.{key}": value for key, value in settings.items()}
 
 
-def _credentials(given: dict[str, str]) -> dict[str, str]:
-    """Which keys count: those of the URL alone, if it has some, whatever provider or key store the session names."""
-    if _is_true(given.get(_UNSIGNED, "")):
+def _credentials(options: dict[str, str]) -> dict[str, str]:
+    """Returns settings by which only the URL's keys count, whatever the session configures."""
+    if _is_true(options.get(_UNSIGNED, "")):
         provider = "AnonymousAWSCredentialsProvider"
-    elif "access_key_id" not in given:
+    elif "access_key_id" not in options:
         return {}
     else:
-        kind = "Temporary" if "session_token" in given else "Simple"
+        kind = "Temporary" if "session_token" in options else "Simple"
         provider = f"{kind}AWSCredentialsProvider"
     return {"aws.credentials.provider": _PROVIDERS + provider, "security.credential.provider.path": ""}
 

@@ -1,19 +1,19 @@
-"""Which parts may hold a row that another part retracts, told from statistics.
+"""Which parts may hold a row that another part retracts, by their statistics.
 
-    meeting(snapshot)      a flag for each part: its rows must be added up with those of others
+    retraction_candidates(snapshot)      a flag for each part: its rows must be added up with those of others
 
-A retraction carries its whole row. A part whose values of some column lie apart from those of every part that retracts holds no row
-that is equal to a retracted one, so its rows are there as they are:
+A retraction carries its whole row. If the values of some column of a part lie apart from those of every part that retracts, the
+part holds no retracted row, and its rows are valid as they are:
 
-| part | day | retracts | must meet |
+| part | day | retracts | candidate |
 |---|---|---|---|
 | 1 | Mon | | no: no retraction is of a Monday |
 | 2 | Tue | | yes |
 | 3 | Tue, Wed | yes | yes |
 
-Columns are looked at one after the other until every part is cleared or none is left. A column's values are bounds and whether NULL
-occurs: two NULLs are equal here. Bounds are compared as ranks among all bounds, so that every type is numbers; a part meets one of
-the retracting ranges if, of the ranges that begin at or before its end, one ends at or after its beginning.
+Columns are examined one after the other until every part is cleared or no column is left. A column has bounds, and a flag for NULL:
+two NULLs are equal here. Bounds are compared as ranks among all bounds, so that every type becomes numbers. A part overlaps a
+retracting range if, of the ranges that begin at or before its end, one ends at or after its beginning.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.specs import Specs
-from tidegate.expr.types import Kind, Type
-from tidegate.scan.prune import lacking
-from tidegate.shard.reader import Snapshot
+from tidegate.expr.domain import Specs
+from tidegate.expr.model import Kind, Type
+from tidegate.query.prune import schema_versions_without
+from tidegate.storage.shard import Snapshot
 
 _RANKED = frozenset(
     {
@@ -33,31 +33,33 @@ _RANKED = frozenset(
         Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.MZ_TIMESTAMP,
     }
 )  # fmt: skip
-"""Types of which values that are equal have equal bounds in the order that Arrow sorts by: no floats, intervals or JSON."""
+"""Types whose equal values have equal bounds in Arrow's order: no floats, intervals or JSON."""
 
 
-def meeting(snapshot: Snapshot) -> np.ndarray:
-    """Of the parts of `snapshot.table`, those whose rows may be, or be met by, retractions."""
+def retraction_candidates(snapshot: Snapshot) -> np.ndarray:
+    """Returns a flag for each part of `snapshot.table`: its rows may be retractions, or may be retracted."""
     table = snapshot.table(["retracts", "schema"])
     retracts = table.column("retracts").to_numpy()
-    found = np.ones(table.num_rows, bool)
+    candidates = np.ones(table.num_rows, bool)
     if not retracts.any():
-        return ~found
+        return ~candidates
     written = table.column("schema").to_numpy()
-    versions = lacking(snapshot)
+    versions = schema_versions_without(snapshot)
     for column in snapshot.schema.columns:
-        if _ranked(column.type) and not retracts[found].all():
+        if _ranked(column.type) and not retracts[candidates].all():
             absent = np.isin(written, versions[column.id])
-            found &= retracts | _meets(snapshot, column.id, column.type, absent, retracts)
-    return found
+            candidates &= retracts | _overlaps(snapshot, column.id, column.type, absent, retracts)
+    return candidates
 
 
 def _ranked(type_: Type) -> bool:
     return type_.kind in _RANKED
 
 
-def _meets(snapshot: Snapshot, id_: int, type_: Type, absent: np.ndarray, retracts: np.ndarray) -> np.ndarray:
-    """Which parts may share a value of this column with a part that retracts."""
+def _overlaps(
+    snapshot: Snapshot, id_: int, type_: Type, absent: np.ndarray, retracts: np.ndarray
+) -> np.ndarray:
+    """Returns which parts may share a value of this column with a part that retracts."""
     null, empty, low, high = _values(snapshot, id_, type_, absent)
     ranges = retracts & ~empty
     starts, ends = low[ranges], high[ranges]
@@ -65,16 +67,16 @@ def _meets(snapshot: Snapshot, id_: int, type_: Type, absent: np.ndarray, retrac
     furthest = np.maximum.accumulate(ends[by_start]) if len(by_start) else ends
     before = np.searchsorted(starts[by_start], high, side="right")
     shared = np.zeros(len(null), bool)
-    some = before > 0
-    shared[some] = furthest[before[some] - 1] >= low[some]
-    met: np.ndarray = (shared & ~empty) | (null & bool((null & retracts).any()))
-    return met
+    has_range = before > 0
+    shared[has_range] = furthest[before[has_range] - 1] >= low[has_range]
+    overlaps: np.ndarray = (shared & ~empty) | (null & bool((null & retracts).any()))
+    return overlaps
 
 
 def _values(
     snapshot: Snapshot, id_: int, type_: Type, absent: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of each part whether the column may be NULL, whether it has no value, and its bounds as ranks."""
+    """Returns for each part: may the column be NULL, has it no value, and its bounds as ranks."""
     nulls, empties, lows, highs = [], [], [pa.array([], type_.arrow)], [pa.array([], type_.arrow)]
     at = 0
     for frame in snapshot.frames():
@@ -94,8 +96,8 @@ def _values(
 
 def _bounds(specs: Specs, parts: int) -> tuple[pa.Array, pa.Array]:
     low, high = specs.bounds()
-    return _spread(low, parts), _spread(high, parts)
+    return _broadcast(low, parts), _broadcast(high, parts)
 
 
-def _spread(bound: pa.Array, parts: int) -> pa.Array:
+def _broadcast(bound: pa.Array, parts: int) -> pa.Array:
     return bound if len(bound) == parts else pa.repeat(bound[0], parts)

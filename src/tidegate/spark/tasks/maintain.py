@@ -1,24 +1,24 @@
-"""Maintenance on Spark: the tasks of `shard/maintain.py`, done by the executors of a session.
+"""Maintenance on Spark: the tasks of `storage/maintain/distribute.py` run on executors.
 
-    db.compact("orders", full=True, spark=spark)       small parts merged; `shard/compact.py` says which
+    db.compact("orders", full=True, spark=spark)       merges small parts; `storage/maintain/compact.py` chooses them
     db.recluster("orders", by=["customer"], spark=spark)
     db.backfill_statistics("orders", spark=spark)
 
-Each group of parts is a Spark job of as many tasks as it has shares, mostly one. Several jobs run at once, each waited for by a
-thread, and what they give is put into the state as they end, so that whoever kills the driver loses only what was under way. (One
-job for all groups would give everything at its end.) A row that comes back is the description of a part, never data: parts go from
-the task to the store.
+Each group of parts is a Spark job with one task per share of the group, mostly one. Several jobs run at once, each awaited by a
+thread, and their results enter the state as they end: killing the driver loses only the jobs that are running. (One job for all
+groups would return everything at its end.) A task returns the description of a part, never data: parts go from the task to the
+store.
 
     driver                          executors
     plan ──▶ job 1: group 1   ──▶   read, merge, sort, describe, store
              job 2: group 2   ──▶   …
     compare-and-set  ◀── Part(…)
 
-A task that fails is done again, as Spark does, up to `spark.task.maxFailures` times; an executor that dies takes its tasks with it,
-and they are done by another. Either may leave parts that nobody refers to; `sweep` deletes them.
+Spark retries a failed task up to `spark.task.maxFailures` times; tasks of an executor that dies run on another. Both may leave
+parts that nothing refers to, which `sweep` deletes.
 
-Tasks need tidegate and a way to the store of parts: the same folder, or a bucket with credentials from the URL or their own
-environment. They need none to the metadata. A database in memory cannot be reached.
+Tasks need tidegate and access to the blob store: the same folder, or a bucket with credentials from the URL or from their own
+environment. They do not need the metadata store. A database in memory cannot be reached.
 """
 
 from __future__ import annotations
@@ -35,25 +35,24 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidegate.errors import TidegateError, UnsupportedError
-from tidegate.shard.compact import neighbours
-from tidegate.shard.task import Made, Task, do
-from tidegate.shard.writer import Shard
-from tidegate.spark.attempt import attempted, attempts
-from tidegate.spark.failure import failed, told
-from tidegate.store.place import Place
+from tidegate.spark.task_errors import job_error, tidegate_error
+from tidegate.spark.tasks.retry import max_attempts, run_attempt
+from tidegate.storage import Location
+from tidegate.storage.maintain import MaintenanceResult, MaintenanceTask, plan_groups, run_task
+from tidegate.storage.shard import Shard
 
 IDLE_S = 1.0
-"""How often whoever waits looks after its lease."""
-MOST = 32
-"""Jobs at once at most."""
+"""Seconds between two calls of `idle`, which renews the lease."""
+MAX_JOBS = 32
+"""Jobs that run at the same time."""
 
 K = TypeVar("K")
 
 
 class SparkCrew:
-    """The executors of a session. A `Crew`."""
+    """Runs maintenance tasks on the executors of a session."""
 
-    def __init__(self, spark: SparkSession, place: Place, what: str = "tidegate maintenance") -> None:
+    def __init__(self, spark: SparkSession, place: Location, what: str = "tidegate maintenance") -> None:
         if place.kind == "memory":
             raise UnsupportedError(
                 "a database in memory cannot be reached by Spark's tasks",
@@ -61,18 +60,22 @@ class SparkCrew:
             )
         self.context, self.what = _context(spark), what
 
-    def do(
-        self, jobs: Iterable[tuple[K, Sequence[Task]]], idle: Callable[[], None]
+    def run(
+        self, jobs: Iterable[tuple[K, Sequence[MaintenanceTask]]], idle: Callable[[], None]
     ) -> Iterator[tuple[K, list[Any]]]:
-        """For each job, as it ends, what its tasks gave. There are two tasks for each core, so that none waits for the driver."""
+        """Yields the results of each job as it ends. Two tasks per core keep cores from waiting."""
         group = f"tidegate-{secrets.token_hex(6)}"
         waiting: dict[Future[list[Any]], tuple[K, int]] = {}
         upcoming, more = iter(jobs), True
-        most = 2 * max(1, self.context.defaultParallelism)
-        pool = ThreadPoolExecutor(MOST, thread_name_prefix=group)
+        max_tasks = 2 * max(1, self.context.defaultParallelism)
+        pool = ThreadPoolExecutor(MAX_JOBS, thread_name_prefix=group)
         try:
             while more or waiting:
-                while more and len(waiting) < MOST and sum(many for _, many in waiting.values()) < most:
+                while (
+                    more
+                    and len(waiting) < MAX_JOBS
+                    and sum(count for _, count in waiting.values()) < max_tasks
+                ):
                     job = next(upcoming, None)
                     if job is None:
                         more = False
@@ -82,41 +85,41 @@ class SparkCrew:
                 idle()
                 for future in ended:
                     key, _ = waiting[future]
-                    found = future.result()
+                    results = future.result()
                     del waiting[future]
-                    yield key, found
+                    yield key, results
         finally:
             if waiting:
                 self._cancel(group)
             pool.shutdown(cancel_futures=True)
 
-    def _run(self, group: str, tasks: Sequence[Task]) -> list[Any]:
-        """One job. In a thread of its own, whose local properties are its own too."""
+    def _run(self, group: str, tasks: Sequence[MaintenanceTask]) -> list[Any]:
+        """Runs one job, in a thread with Spark properties of its own."""
         if not tasks:
             return []
         try:
             self.context.setJobGroup(group, self.what)
-            work = partial(_done, attempts(self.context))
-            found = list(self.context.parallelize(tasks, len(tasks)).map(work).collect())
+            work = partial(_run_task, max_attempts(self.context))
+            results = list(self.context.parallelize(tasks, len(tasks)).map(work).collect())
         except (PySparkException, Py4JError) as error:
-            raise told(error) or failed(
-                "a Spark job of the maintenance", error, "what was done so far stays; run it again"
+            raise tidegate_error(error) or job_error(
+                "a Spark job of the maintenance", error, "finished jobs are committed; run it again"
             ) from None
-        for one in found:
-            if isinstance(one, TidegateError):
-                raise one
-        return found
+        for result in results:
+            if isinstance(result, TidegateError):
+                raise result
+        return results
 
     def _cancel(self, group: str) -> None:
         try:
             self.context.cancelJobGroup(group)
         except Py4JError:
-            return  # Spark itself has gone
+            return  # Spark has stopped
 
 
-def _done(many: int, task: Task) -> Made | TidegateError:
-    """Does a task, on an executor."""
-    return attempted(many, partial(do, task))
+def _run_task(attempts: int, task: MaintenanceTask) -> MaintenanceResult | TidegateError:
+    """Runs a task on an executor."""
+    return run_attempt(attempts, partial(run_task, task))
 
 
 def _context(spark: SparkSession) -> SparkContext:
@@ -124,15 +127,15 @@ def _context(spark: SparkSession) -> SparkContext:
         return spark.sparkContext
     except (PySparkException, AttributeError):
         raise UnsupportedError(
-            "maintenance needs a session in this process, and not one of Spark Connect",
-            hint="leave out spark=…, and it is done here; or run it where the driver is",
+            "maintenance needs a Spark session in this process, not a Spark Connect session",
+            hint="leave out spark=… to run in this process; or run it where the driver is",
         ) from None
 
 
-def active(shard: Shard, place: Place, *, full: bool) -> SparkSession | None:
-    """The session in which a compaction is to run if nobody said where; None: in this process, as there is little to do."""
+def compaction_session(shard: Shard, place: Location, *, full: bool) -> SparkSession | None:
+    """Returns the active session if a compaction is large enough for it; None: run it in this process."""
     spark = SparkSession.getActiveSession()
     if spark is None or place.kind == "memory":
         return None
-    found = neighbours(shard, shard.machine.fetch(), full=full)
-    return spark if sum(some.size for some in found) >= shard.config.spark_compact_bytes else None
+    groups = plan_groups(shard, shard.machine.fetch(), full=full)
+    return spark if sum(group.size for group in groups) >= shard.config.spark_compact_bytes else None

@@ -1,21 +1,21 @@
-"""Expressions that Spark has no words for, evaluated by our own evaluator inside of its queries.
+"""Expressions that Spark cannot express, evaluated by our own evaluator inside Spark queries.
 
-    udf_sql(spark, expr, ["`payload`", "o.`total`"])        "tg_expr_7(`payload`, o.`total`)"
+    udf_sql(spark, expr, ["`payload`", "o.`total`"])        "tg_expr_5f0c…(`payload`, o.`total`)"
 
 The text can stand wherever a Spark SQL expression can. Behind it is an Arrow UDF, which needs no pandas: batches of the columns
-that the expression reads go to a Python worker, `expr/evaluate.py` runs there, and what it gives comes back. That costs a copy each
-way (research/spark.md §2: three to four times a scan), so `sql_of` asks `expression.py` for a text of Spark's own first.
+that the expression reads go to a Python worker, `expr/evaluate/evaluator.py` runs there, and its values return. That costs a copy
+in each direction (research/spark.md §2: three to four times a scan), so `sql_of` prefers Spark SQL (`to_spark_sql.py`).
 
-The whole expression is one call: inside of it CASE is lazy, and AND knows errors, as everywhere in Tidegate. A row that fails makes
-the query fail; `failure.told` gives the driver the error with the row's values.
+The whole expression is one call: inside it CASE is lazy and AND follows our rules for errors. A row that fails makes the query
+fail; `task_errors.py` gives the driver the error with the row's values.
 """
 
 from __future__ import annotations
 
-import itertools
 import pickle
 from collections.abc import Sequence
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,63 +23,62 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.tree import Column, Expr, permute, support, walk
-from tidegate.expr.types import Type
-from tidegate.plan.safe import Failures
-from tidegate.scan.failed import failed
+from tidegate.expr.model import Column, Expr, Type, permute, support, walk
+from tidegate.plan.run import Failures
+from tidegate.query import row_error
 from tidegate.spark.arrow import from_spark, to_spark
-from tidegate.spark.columns import spark_type
-from tidegate.spark.expression import spark_sql
-
-_numbers = itertools.count()
+from tidegate.spark.task_errors import errors_to_driver
+from tidegate.spark.translate.to_spark_sql import spark_sql
+from tidegate.spark.types import spark_type
 
 
 def udf_sql(spark: SparkSession, expr: Expr, columns: Sequence[str], now: int | None = None) -> str:
-    """A call, in Spark SQL, that gives what `expr` is; `columns[i]` is the text of its column i, `now` what `mz_now()` is."""
+    """Registers a UDF for `expr` and returns a call; `columns[i]` is the text of column i."""
     read = sorted(support(expr))
     inner = permute(expr, {column: i for i, column in enumerate(read)})
-    known = {node.index: node for node in walk(inner) if isinstance(node, Column)}
+    by_index = {node.index: node for node in walk(inner) if isinstance(node, Column)}
     evaluator = Evaluator(
         inner,
-        [known[i].type for i in range(len(read))],
-        [known[i].name or columns[at].strip("`") for i, at in enumerate(read)],
+        [by_index[i].type for i in range(len(read))],
+        [by_index[i].name or columns[at].strip("`") for i, at in enumerate(read)],
         now,
     )
-    name = f"tg_expr_{next(_numbers)}"
+    name = f"tg_expr_{uuid4().hex}"
 
-    def run(*given: pa.Array) -> pa.Array:
-        return evaluator(*given)
+    def run(*arrays: pa.Array) -> pa.Array:
+        return evaluator(*arrays)
 
-    told: Any = arrow_udf  # its stubs know no function that says by its hints what it takes
-    spark.udf.register(name, told(run, spark_type(expr.type)))
-    # A call without arguments would not know how many rows there are.
+    untyped: Any = arrow_udf  # its stubs lack functions whose annotations give the kind of UDF
+    spark.udf.register(name, untyped(run, spark_type(expr.type)))
+    # A UDF without arguments would not know the number of rows.
     return f"{name}({', '.join(columns[at] for at in read) or 'true'})"
 
 
 class Evaluator:
-    """An expression as a function of Arrow arrays of Spark's. It can be sent to tasks."""
+    """An expression as a function of Spark's Arrow arrays, which can be sent to tasks."""
 
     def __init__(self, expr: Expr, types: Sequence[Type], names: Sequence[str], now: int | None) -> None:
         self.expr, self.types, self.names, self.now = expr, list(types), list(names), now
 
-    def __call__(self, *given: pa.Array) -> pa.Array:
-        """What the expression is for each row; an `EvaluationError` if one fails."""
-        arrays = [from_spark(array, type_) for array, type_ in zip(given, self.types, strict=False)]
-        values, errors = evaluate(self.expr, arrays, len(given[0]), self.now)
+    @errors_to_driver()
+    def __call__(self, *columns: pa.Array) -> pa.Array:
+        """Evaluates the expression for each row; raises an `EvaluationError` if a row fails."""
+        arrays = [from_spark(array, type_) for array, type_ in zip(columns, self.types, strict=False)]
+        values, errors = evaluate(self.expr, arrays, len(columns[0]), self.now)
         if errors is not None and errors.null_count < len(errors):
             rows = pc.indices_nonzero(errors.is_valid())
             first = Failures(rows.to_numpy(), errors.take(rows))
-            raise failed(first, self.names, arrays)
+            raise row_error(first, self.names, arrays)
         return to_spark(values, self.expr.type)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _sent, (pickle.dumps((self.expr, self.types, self.names, self.now)),)
+        return _unpickle, (pickle.dumps((self.expr, self.types, self.names, self.now)),)
 
 
-def _sent(data: bytes) -> Evaluator:
+def _unpickle(data: bytes) -> Evaluator:
     return Evaluator(*pickle.loads(data))  # noqa: S301  # made by __reduce__
 
 
 def sql_of(spark: SparkSession, expr: Expr, columns: Sequence[str], now: int | None = None) -> str:
-    """Spark SQL of `expr`: in Spark's own words if it has them, else a call of our evaluator."""
+    """Returns `expr` as Spark SQL if Spark can express it exactly, else as a call of our evaluator."""
     return spark_sql(expr, columns) or udf_sql(spark, expr, columns, now)

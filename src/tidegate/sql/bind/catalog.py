@@ -1,4 +1,4 @@
-"""What binding must know of the world: which collections and views there are, and nothing else.
+"""What binding needs to know: which collections and views exist, and nothing else.
 
     class Mine:
         def relation(self, name):
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from tidegate.expr.types import Type
-from tidegate.plan.mfp import MapFilterProject
+from tidegate.expr.model import Type
+from tidegate.plan import MapFilterProject
 
 
 @dataclass(frozen=True)
@@ -33,30 +33,30 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class View:
+class ViewRelation:
     """A view: the text of its query, and the names of its columns if they were given others."""
 
     sql: str
     columns: tuple[str, ...] = ()
 
 
-Entry: TypeAlias = Relation | View
+CatalogEntry: TypeAlias = Relation | ViewRelation
 
 
-class Catalog(Protocol):
-    """Whoever knows what names in FROM mean."""
+class RelationCatalog(Protocol):
+    """Looks up the names in FROM."""
 
-    def relation(self, name: str) -> Entry | None:
+    def relation(self, name: str) -> CatalogEntry | None:
         """The collection or view of that name; None if there is none."""
         ...
 
 
 @dataclass(frozen=True)
-class Names:
+class DictCatalog:
     """A catalog that is a dictionary."""
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, CatalogEntry] = field(default_factory=dict)
 
-    def relation(self, name: str) -> Entry | None:
+    def relation(self, name: str) -> CatalogEntry | None:
         """The entry of that name."""
         return self.entries.get(name)

@@ -16,30 +16,27 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.errors import BindError, TypeMismatch
-from tidegate.expr.build import coerce, common_type, literal, numeric_digits
+from tidegate.errors import BindError, ErrorCode, Position, TypeMismatch
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.tree import Call, Column, Literal
-from tidegate.expr.types import FLOAT8, INT4, INT8, MAX_PRECISION, TEXT, UNKNOWN, Kind, Type, array, numeric
-from tidegate.sql.lex import Token
+from tidegate.expr.model import REGISTRY, Call, Column, Kind, Literal, Type, build, types
+from tidegate.sql.parse.lexer import Token
 
 LEAST = {Kind.INT2: -(2**15), Kind.INT4: -(2**31), Kind.INT8: -(2**63)}
-_EXACT = Context(prec=MAX_PRECISION + 1, traps=[Inexact])
+_EXACT = Context(prec=types.MAX_PRECISION + 1, traps=[Inexact])
 
 
 def number(text: str) -> Literal:
     """The constant that `text` spells: the first of int4, int8, numeric to hold it; float8 for `1e300`."""
     value, type_ = _number(text)
-    return literal(value, type_)
+    return build.literal(value, type_)
 
 
 def _number(text: str) -> tuple[Any, Type]:
-    if text.isdigit() and len(text) <= MAX_PRECISION:
+    if text.isdigit() and len(text) <= types.MAX_PRECISION:
         whole = int(text)
         if whole < 2**31:
-            return whole, INT4
-        return (whole, INT8) if whole < 2**63 else (Decimal(text), numeric(len(str(whole)), 0))
+            return whole, types.INT4
+        return (whole, types.INT8) if whole < 2**63 else (Decimal(text), types.numeric(len(str(whole)), 0))
     mantissa, _, exponent = text.lower().partition("e")
     before, _, after = mantissa.partition(".")
     power = int(exponent) if 0 < len(exponent) < 7 else 0 if not exponent else None
@@ -47,32 +44,40 @@ def _number(text: str) -> tuple[Any, Type]:
     if power is not None:
         scale = max(0, len(after) - power)
         whole_digits = max(0, len(digits) - (len(after) - power)) if digits else 0
-        if scale + whole_digits <= MAX_PRECISION:
+        if scale + whole_digits <= types.MAX_PRECISION:
             value = Decimal(text).quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-            return value, numeric(max(1, scale + whole_digits), scale)
+            return value, types.numeric(max(1, scale + whole_digits), scale)
     if exponent and 0 < float(text) < float("inf"):
-        return float(text), FLOAT8
-    raise BindError(f"a number has at most {MAX_PRECISION} digits", hint="write it as 1e300 to have a float8")
+        return float(text), types.FLOAT8
+    raise BindError(
+        f"a number has at most {types.MAX_PRECISION} digits", hint="write it as 1e300 to have a float8"
+    )
 
 
 def negated(constant: Literal) -> Literal | None:
-    """-constant, for a number; None if it is no number, or the least integer, whose opposite its type does not hold."""
+    """-constant; None for what is no number, or the least integer of its type."""
     if constant.is_null or not constant.type.is_number:
         return None
     value = constant.value.as_py()
     if constant.type.is_integer and value == LEAST[constant.type.kind]:
         return None
     # -value would round a Decimal to the 28 digits of Python's default context.
-    return literal(value.copy_negate() if isinstance(value, Decimal) else -value, constant.type)
+    return build.literal(value.copy_negate() if isinstance(value, Decimal) else -value, constant.type)
 
 
 class ConstantError(Exception):
     """Constant number `index` of a list cannot be read as the list's type; never leaves this package."""
 
-    def __init__(self, index: int, message: str) -> None:
+    def __init__(self, index: int, message: str, target: Type) -> None:
         super().__init__(message)
         self.index = index
         self.message = message
+        self.target = target
+
+    def bind_error(self, position: Position) -> BindError:
+        """The error for the user, at the constant."""
+        code, subject = ErrorCode.INVALID_LITERAL, str(self.target)
+        return BindError(self.message, position=position, code=code, subject=subject)
 
 
 def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Literal]) -> Literal | None:
@@ -80,25 +85,29 @@ def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Lit
 
     None if no numeric has digits enough for all of them: 0.5 and a number of 38 digits have 39 together.
     """
-    spelled = [(None, UNKNOWN) if one.kind == "string" else _number(one.text) for one in constants]
-    types = list(dict.fromkeys([beside, *(type_ for _, type_ in spelled), *(other.type for other in others)]))
-    common = common_type(types)
+    spelled = [(None, types.UNKNOWN) if one.kind == "string" else _number(one.text) for one in constants]
+    all_types = list(
+        dict.fromkeys([beside, *(type_ for _, type_ in spelled), *(other.type for other in others)])
+    )
+    common = build.common_type(all_types)
     if common is None:
         raise TypeMismatch(
-            f"these types cannot be compared: {', '.join(str(t) for t in types if t != UNKNOWN)}"
+            f"these types cannot be compared: {', '.join(str(t) for t in all_types if t != types.UNKNOWN)}"
         )
     # A string is read as the type of what it is compared with; that itself need not fit, as `in` brings nothing to the list's type.
     exact = {type_ for _, type_ in spelled} | {other.type for other in others}
-    exact = exact - {UNKNOWN} | {beside} if UNKNOWN in exact else exact
-    if common.kind is Kind.NUMERIC and any(numeric_digits(type_)[1] > (common.scale or 0) for type_ in exact):
+    exact = exact - {types.UNKNOWN} | {beside} if types.UNKNOWN in exact else exact
+    if common.kind is Kind.NUMERIC and any(
+        build.numeric_digits(type_)[1] > (common.scale or 0) for type_ in exact
+    ):
         return None
     parts = [
         read_strings([(i, one.text) for i, one in enumerate(constants) if one.kind == "string"], common),
-        _numbers([value for value, type_ in spelled if type_ != UNKNOWN], common),
-        _array([coerce(other, common).value for other in others], common),  # type: ignore[union-attr]  # a constant stays one
+        _numbers([value for value, type_ in spelled if type_ != types.UNKNOWN], common),
+        _array([build.coerce(other, common).value for other in others], common),  # type: ignore[union-attr]  # a constant stays one
     ]
     values = pa.concat_arrays(parts)
-    return Literal(pa.ListArray.from_arrays([0, len(values)], values)[0], array(common))
+    return Literal(pa.ListArray.from_arrays([0, len(values)], values)[0], types.array(common))
 
 
 def _array(values: list[pa.Scalar], type_: Type) -> pa.Array:
@@ -119,13 +128,13 @@ def _numbers(values: list[Any], target: Type) -> pa.Array:
 def read_strings(texts: Sequence[tuple[int, str]], target: Type) -> pa.Array:
     """Strings as `target`, by the cast that reads them."""
     values = pa.array([text for _, text in texts], pa.string())
-    if target == TEXT or not texts:
-        return values if target == TEXT else pa.array([], target.arrow)
+    if target == types.TEXT or not texts:
+        return values if target == types.TEXT else pa.array([], target.arrow)
     function = REGISTRY.cast(Kind.TEXT, target.kind)
     if function is None:
         raise TypeMismatch(f"a string cannot be read as {target}")
-    outcome = evaluate(Call(function, (Column(0, TEXT),), target), [values])
+    outcome = evaluate(Call(function, (Column(0, types.TEXT),), target), [values])
     if outcome.errors is not None:
         bad = next(i for i, message in enumerate(outcome.errors) if message.is_valid)
-        raise ConstantError(texts[bad][0], outcome.errors[bad].as_py())
+        raise ConstantError(texts[bad][0], outcome.errors[bad].as_py(), target)
     return outcome.values

@@ -1,4 +1,4 @@
-"""An expression's syntax → a typed expression: names get columns, operators overloads, strings their types.
+"""Binds expressions: names get columns, operators get overloads, strings get types.
 
     price * 2 > '10'      over orders (id int8, price numeric(10,2))
     Call(>, (Call(*, (Column(1), 2)), 10::numeric))
@@ -14,29 +14,25 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.errors import BindError, PlanError, Position, TidegateError, TypeMismatch
-from tidegate.expr import build
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.tree import Call, Expr, Literal, Now, children
-from tidegate.expr.types import BOOL, DATE, NAMES, TEXT, TIMESTAMP, TIMESTAMPTZ, Kind, Type
-from tidegate.sql import literal
-from tidegate.sql.lex import Token
-from tidegate.sql.scope import Scope
-from tidegate.sql.syntax import (
-    Aggregate,
+from tidegate.errors import BindError, ErrorCode, PlanError, Position, TidegateError, TypeMismatch
+from tidegate.expr.model import REGISTRY, Call, Expr, Kind, Literal, Now, Type, build, tree, types
+from tidegate.sql.bind import constants as literal
+from tidegate.sql.bind.scope import Scope
+from tidegate.sql.parse.lexer import Token
+from tidegate.sql.parse.syntax import (
+    AggregateCall,
     Apply,
-    Beyond,
     Case,
     Cast,
     Constant,
     Default,
-    Field,
+    FieldAccess,
     In,
     Items,
     Junction,
     Name,
     Node,
+    NonScalar,
     Quantified,
     Span,
     Star,
@@ -44,13 +40,13 @@ from tidegate.sql.syntax import (
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MOMENTS = {
-    "now": TIMESTAMPTZ,
-    "current_timestamp": TIMESTAMPTZ,
-    "transaction_timestamp": TIMESTAMPTZ,
-    "statement_timestamp": TIMESTAMPTZ,
-    "localtimestamp": TIMESTAMP,
-    "current_date": DATE,
+CURRENT_TIME_FUNCTIONS = {
+    "now": types.TIMESTAMPTZ,
+    "current_timestamp": types.TIMESTAMPTZ,
+    "transaction_timestamp": types.TIMESTAMPTZ,
+    "statement_timestamp": types.TIMESTAMPTZ,
+    "localtimestamp": types.TIMESTAMP,
+    "current_date": types.DATE,
 }
 """Words whose value is the time at which a query is bound."""
 _ALIASES = {
@@ -119,13 +115,13 @@ class Binder:
         return Position(self.sql, at.start, at.end)
 
     def bind(self, root: Node, clause: str | None = None) -> Expr:
-        """The typed expression; a bare string or NULL keeps the type `unknown`. `clause` says where it stands."""
+        """The typed expression; a bare string or NULL keeps the type `unknown`. `clause` is for errors."""
         self._clause = clause
         known = self._known = {}
         for node in walk(root):
             args = tuple(known[id(arg)] for arg in node.args)
             try:
-                known[id(node)] = made = self._one(node, args)
+                known[id(node)] = made = self._bind_node(node, args)
                 if self.lasting:
                     _check_stable(made)
             except TidegateError as error:
@@ -138,14 +134,14 @@ class Binder:
         """An expression that must be a condition."""
         bound = self.bind(root, clause)
         try:
-            return build.coerce(bound, BOOL)
+            return build.coerce(bound, types.BOOL)
         except TidegateError as error:
             error.message = f"{clause} wants a condition, and this is of type {bound.type}"
             error.hint = None
             error.position = self.position(root.at)
             raise
 
-    def _one(self, node: Node, args: tuple[Expr, ...]) -> Expr:
+    def _bind_node(self, node: Node, args: tuple[Expr, ...]) -> Expr:
         """The meaning of one node, given that of its arguments."""
         match node:
             case Apply():
@@ -164,7 +160,7 @@ class Binder:
                 return build.case(list(zip(args[:-1:2], args[1:-1:2], strict=True)), args[-1])
             case Quantified():
                 return build.call(f"{node.quantifier} {node.operator}", *args)
-            case Field():
+            case FieldAccess():
                 return build.field(args[0], node.name.text)
             case Items():
                 # An empty array is of whatever type its surroundings want, just as the string '{}'.
@@ -173,10 +169,10 @@ class Binder:
                 raise BindError("* stands only in a select list, or in count(*)")
             case Default():
                 raise BindError("DEFAULT stands only in VALUES and in SET")
-            case Aggregate():
+            case AggregateCall():
                 return self._aggregate(node)
-            case Beyond():
-                raise beyond(node.construct)
+            case NonScalar():
+                raise not_row_by_row(node.construct)
             case _:
                 assert_never(node)
 
@@ -185,22 +181,22 @@ class Binder:
         del at  # for those that may have to refuse it
         return self.scope.column(place)
 
-    def _aggregate(self, node: Aggregate) -> Expr:
+    def _aggregate(self, node: AggregateCall) -> Expr:
         """An aggregate has no place in an expression over one row."""
         if self._clause is None:
-            raise beyond(f"the aggregate {node.name}")
+            raise not_row_by_row(f"the aggregate {node.name}")
         raise BindError(f"aggregates are not allowed in {self._clause}", hint=_PLACES.get(self._clause))
 
     def _apply(self, node: Apply, args: tuple[Expr, ...]) -> Expr:
         name = node.name
         if name == "mz_now" and not args:
             return Now()
-        if name in MOMENTS and not args:
+        if name in CURRENT_TIME_FUNCTIONS and not args:
             return self._moment(name, f"{name}()" if node.is_function else name)
         if name == "-" and len(args) == 1 and isinstance(args[0], Literal):
             return literal.negated(args[0]) or build.call(name, *args)
         if name == "is unknown":
-            return build.call("is null", build.coerce(args[0], BOOL))
+            return build.call("is null", build.coerce(args[0], types.BOOL))
         if node.is_function:
             return self._function(name, args)
         if name in ("=", "<>") and all(isinstance(arg, Items) and arg.kind == "row" for arg in node.args):
@@ -209,12 +205,12 @@ class Binder:
 
     def _function(self, name: str, args: tuple[Expr, ...]) -> Expr:
         if not REGISTRY.overloads(name) or name in _ONLY_SYNTAX:
-            if name in NAMES and len(args) == 1:  # date(x), text(x): a cast, as PostgreSQL has it
-                return build.cast(args[0], NAMES[name])
+            if name in types.NAMES and len(args) == 1:  # date(x), text(x): a cast, as PostgreSQL has it
+                return build.cast(args[0], types.NAMES[name])
             if REGISTRY.overloads(_ALIASES.get(name, "")):
                 return build.call(_ALIASES[name], *args)
             if name in _ONLY_SYNTAX:
-                raise BindError(f"function {name} does not exist")
+                raise BindError(f"function {name} does not exist", code=ErrorCode.UNDEFINED_FUNCTION)
         return build.call(name, *args)
 
     def _moment(self, name: str, written: str) -> Expr:
@@ -225,8 +221,14 @@ class Binder:
                 hint="use mz_now(), the time at which the collection is read",
             )
         at = _EPOCH + timedelta(milliseconds=self.now_ms)
-        type_ = MOMENTS[name]
-        value = at if type_ == TIMESTAMPTZ else at.replace(tzinfo=None) if type_ == TIMESTAMP else at.date()
+        type_ = CURRENT_TIME_FUNCTIONS[name]
+        value = (
+            at
+            if type_ == types.TIMESTAMPTZ
+            else at.replace(tzinfo=None)
+            if type_ == types.TIMESTAMP
+            else at.date()
+        )
         return build.literal(value, type_)
 
     def _in(self, node: In, x: Expr, others: tuple[Expr, ...]) -> Expr:
@@ -246,7 +248,7 @@ class Binder:
                 found = literal.constant_list(x.type, node.constants, literals)
             except literal.ConstantError as error:
                 token = node.constants[error.index]
-                raise BindError(error.message, position=Position(self.sql, token.start, token.end)) from None
+                raise error.bind_error(Position(self.sql, token.start, token.end)) from None
             each = [] if found is not None else [*map(_spelled, node.constants), *literals]
             parts = [
                 *([] if found is None else [build.call("in", x, found)]),
@@ -276,23 +278,23 @@ class Binder:
 
 
 def _targets(node: Node, args: tuple[Expr, ...]) -> list[Type]:
-    """The types that a node wants its arguments to have, as far as they can be told."""
-    types = [arg.type for arg in args]
+    """The types that a node requires of its arguments, where they are known."""
+    arg_types = [arg.type for arg in args]
     if isinstance(node, Case):
-        common = build.common_type([*types[1:-1:2], types[-1]]) or TEXT
-        return [common if i % 2 or i == len(args) - 1 else BOOL for i in range(len(args))]
+        common = build.common_type([*arg_types[1:-1:2], arg_types[-1]]) or types.TEXT
+        return [common if i % 2 or i == len(args) - 1 else types.BOOL for i in range(len(args))]
     if not isinstance(node, Apply | Quantified):
         return []
     name = node.name if isinstance(node, Apply) else f"{node.quantifier} {node.operator}"
     try:
-        return build.resolve(name, types)[1]
+        return build.resolve(name, arg_types)[1]
     except TidegateError:
         return []
 
 
 def _check_stable(expr: Expr) -> None:
     """Refuses a function, or a cast put around its arguments, whose results are not promised for ever."""
-    for part in (expr, *children(expr)):
+    for part in (expr, *tree.children(expr)):
         if isinstance(part, Call) and not part.function.stable:
             raise PlanError(
                 f"{part.function.signature} may change its results in a later version",
@@ -301,10 +303,10 @@ def _check_stable(expr: Expr) -> None:
             )
 
 
-def assigned(expr: Expr, target: Type) -> Expr:
+def assignment_cast(expr: Expr, target: Type) -> Expr:
     """`expr` as the value of a column: numbers and times may be narrowed, anything may become text.
 
-    A text is not cut to the n of varchar(n), as a cast would: whoever stores it checks its length (`shard/batch.py`).
+    A text is not cut to the n of varchar(n), as a cast would: the writer checks its length (`storage/part/conform.py`).
     """
     target = target.without_lengths
     same = (expr.type.is_number and target.is_number) or {expr.type.kind, target.kind} <= {
@@ -316,18 +318,19 @@ def assigned(expr: Expr, target: Type) -> Expr:
     return build.cast(expr, target) if narrowed else build.coerce(expr, target)
 
 
-def beyond(construct: str) -> PlanError:
+def not_row_by_row(construct: str) -> PlanError:
     """The refusal of what is more than map, filter and project."""
     return PlanError(
         f"{construct} cannot be done row by row",
         construct=construct,
+        code=ErrorCode.NOT_ROW_BY_ROW,
         hint="only map, filter and project can: expressions of one row, WHERE, and a choice of columns",
     )
 
 
 def _constant(node: Constant) -> Literal:
     if node.kind == "bool":
-        return build.literal(node.text == "true", BOOL)
+        return build.literal(node.text == "true", types.BOOL)
     return build.null() if node.kind == "null" else _spelled(node)
 
 

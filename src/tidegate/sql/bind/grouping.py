@@ -22,23 +22,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tidegate.errors import BindError, PlanError, TypeMismatch
-from tidegate.expr import build
-from tidegate.expr.tree import TRUE, Call, Column, Expr, Literal, Now, children, walk
-from tidegate.expr.types import BOOL, INT8, Type
-from tidegate.plan.aggregate import Aggregate, Aggregation, Computed, exact_sum_type, sum_type
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.sql import syntax
-from tidegate.sql.express import Binder, beyond
-from tidegate.sql.label import label
-from tidegate.sql.outputs import known, number, places, projected
-from tidegate.sql.syntax import Constant, Item, Name, Node, Ordering, Select, Span, Star
+from tidegate.errors import BindError, ErrorCode, PlanError, TypeMismatch
+from tidegate.expr.model import Call, Column, Expr, Literal, Now, Type, build, tree, types, walk
+from tidegate.plan import Aggregate, AggregateKind, Aggregation, MapFilterProject, exact_sum_type, sum_type
+from tidegate.sql.bind.expression import Binder, not_row_by_row
+from tidegate.sql.bind.output_name import label
+from tidegate.sql.bind.select_list import number, places, resolve_unknown
+from tidegate.sql.parse import syntax
+from tidegate.sql.parse.syntax import Constant, Item, Name, Node, Ordering, Select, Span, Star
 
 
-def aggregates(select: Select, order_by: Sequence[Ordering] = ()) -> Iterator[syntax.Aggregate]:
+def aggregates(select: Select, order_by: Sequence[Ordering] = ()) -> Iterator[syntax.AggregateCall]:
     """The aggregates in a select list and in ORDER BY, as they are written."""
     for root in (*(item.value for item in select.items), *(ordering.value for ordering in order_by)):
-        yield from (node for node in syntax.walk(root) if isinstance(node, syntax.Aggregate))
+        yield from (node for node in syntax.walk(root) if isinstance(node, syntax.AggregateCall))
 
 
 def refusal(select: Select, binder: Binder) -> PlanError | None:
@@ -51,7 +48,7 @@ def refusal(select: Select, binder: Binder) -> PlanError | None:
     )
     for construct, at in clauses:
         if at is not None:
-            error = beyond(construct)
+            error = not_row_by_row(construct)
             error.position = binder.position(at)
             return error
     return None
@@ -65,25 +62,27 @@ def group_binder(select: Select, order_by: Sequence[Ordering], rows: Binder) -> 
     return GroupBinder(rows, [key_of(node, select, rows) for node in keys])
 
 
-class Key(NamedTuple):
+class GroupKey(NamedTuple):
     """An entry of GROUP BY."""
 
     label: str
     value: Expr
 
 
-def key_of(node: Node, select: Select, rows: Binder) -> Key:
+def key_of(node: Node, select: Select, rows: Binder) -> GroupKey:
     """An entry of GROUP BY, over rows."""
     if isinstance(node, Constant) and node.kind == "number":
         entries = [entry for item in select.items for entry in _entries(item, rows)]
         name, value = entries[number(node, rows, "GROUP BY", len(entries))]
-        return Key(name, value if isinstance(value, Expr) else known(rows.bind(value, "GROUP BY")))
+        return GroupKey(
+            name, value if isinstance(value, Expr) else resolve_unknown(rows.bind(value, "GROUP BY"))
+        )
     if isinstance(node, Constant):
         raise BindError(
             "GROUP BY a constant makes one group", hint="leave it out", position=rows.position(node.at)
         )
     named = _named(node, select, rows)
-    return Key(label(node), known(rows.bind(node if named is None else named, "GROUP BY")))
+    return GroupKey(label(node), resolve_unknown(rows.bind(node if named is None else named, "GROUP BY")))
 
 
 def _entries(item: Item, rows: Binder) -> list[tuple[str, Node | Expr]]:
@@ -105,14 +104,18 @@ def _named(node: Node, select: Select, rows: Binder) -> Node | None:
         return None
     found = [item.value for item in select.items if item.alias is not None and item.alias.text == name]
     if len(found) > 1:
-        raise BindError(f'GROUP BY "{name}" is ambiguous', position=rows.position(node.at))
+        raise BindError(
+            f'GROUP BY "{name}" is ambiguous',
+            code=ErrorCode.AMBIGUOUS_COLUMN,
+            position=rows.position(node.at),
+        )
     return found[0] if found else None
 
 
-class _Made(NamedTuple):
+class _GroupOutput(NamedTuple):
     """An aggregate over an expression of rows."""
 
-    kind: Computed
+    kind: AggregateKind
     type: Type
     value: Expr | None
     distinct: bool
@@ -121,13 +124,13 @@ class _Made(NamedTuple):
 class GroupBinder(Binder):
     """Binds expressions over groups; gathers the aggregates that stand in them."""
 
-    def __init__(self, rows: Binder, keys: Sequence[Key]) -> None:
+    def __init__(self, rows: Binder, keys: Sequence[GroupKey]) -> None:
         """`rows` binds what stands inside of aggregates."""
         super().__init__(rows.sql, rows.scope, rows.now_ms)
         self._rows, self._keys = rows, keys
         self._width = len(rows.scope.columns)
         self._place = {key.value: i for i, key in reversed(list(enumerate(keys)))}
-        self._made: dict[_Made, str] = {}
+        self._made: dict[_GroupOutput, str] = {}
 
     def bind(self, root: Node, clause: str | None = None) -> Expr:
         """The typed expression over keys and aggregates."""
@@ -151,13 +154,13 @@ class GroupBinder(Binder):
         above = MapFilterProject.identity([key.value.type for key in self._keys] + [one.type for one in made])
         above = above if having is None else above.filter(having)
         labels = (*(key.label for key in self._keys), *self._made.values())
-        whole = Aggregation(len(self._keys), tuple(made), projected(above, leaving), grouped, labels)
-        return projected(plan, below), whole
+        whole = Aggregation(len(self._keys), tuple(made), above.select(leaving), grouped, labels)
+        return plan.select(below), whole
 
     def _over_groups(self, expr: Expr, root: Node) -> Expr:
         """An expression over rows, and aggregates behind them, as one over keys and aggregates."""
         done: dict[Expr, Expr] = {}
-        for node in walk(expr, below=lambda node: () if node in self._place else children(node)):
+        for node in walk(expr, below=lambda node: () if node in self._place else tree.children(node)):
             if node in self._place:
                 done[node] = Column(self._place[node], node.type, self._keys[self._place[node]].label)
                 continue
@@ -182,40 +185,42 @@ class GroupBinder(Binder):
 
     # ---------------------------------------------------------------- aggregates
 
-    def _aggregate(self, node: syntax.Aggregate) -> Expr:
+    def _aggregate(self, node: syntax.AggregateCall) -> Expr:
         return computed(node, given_of(node, self._rows), self._column)
 
-    def _column(self, node: syntax.Aggregate, kind: Computed, type_: Type, value: Expr | None) -> Expr:
+    def _column(
+        self, node: syntax.AggregateCall, kind: AggregateKind, type_: Type, value: Expr | None
+    ) -> Expr:
         """The column of an aggregate; equal ones are computed once."""
         distinct = node.distinct and kind in ("count", "sum")
-        made = _Made(kind, type_, value, distinct)
+        made = _GroupOutput(kind, type_, value, distinct)
         self._made.setdefault(made, node.name)
         return Column(self._width + list(self._made).index(made), type_, node.name)
 
 
 def computed(
-    node: syntax.Aggregate,
+    node: syntax.AggregateCall,
     given: Expr | None,
-    column: Callable[[syntax.Aggregate, Computed, Type, Expr | None], Expr],
+    column: Callable[[syntax.AggregateCall, AggregateKind, Type, Expr | None], Expr],
 ) -> Expr:
     """An aggregate, written with the four that are computed: `column` makes those."""
     match node.name:
         case "count":
-            return column(node, "count", INT8, given)
+            return column(node, "count", types.INT8, given)
         case "sum":
             return column(node, "sum", _summed(node, given, sum_type), given)
         case "avg":
             total = column(node, "sum", _summed(node, given, exact_sum_type), given)
-            return build.call("/", total, column(node, "count", INT8, given))
+            return build.call("/", total, column(node, "count", types.INT8, given))
         case "min" | "max" as kind:
             assert given is not None
             return column(node, kind, given.type, given)
         case name:
             assert given is not None
-            return column(node, "max" if name == "bool_or" else "min", BOOL, given)
+            return column(node, "max" if name == "bool_or" else "min", types.BOOL, given)
 
 
-def given_of(node: syntax.Aggregate, rows: Binder) -> Expr | None:
+def given_of(node: syntax.AggregateCall, rows: Binder) -> Expr | None:
     """What an aggregate is given, over rows; None: all rows."""
     name = node.name
     if node.star and (name != "count" or node.distinct):
@@ -224,17 +229,17 @@ def given_of(node: syntax.Aggregate, rows: Binder) -> Expr | None:
         raise BindError(
             f"{name} takes one argument", hint="count(*) counts rows" if name == "count" else None
         )
-    value = None if node.star else known(rows.bind(node.given[0], "an aggregate"))
+    value = None if node.star else resolve_unknown(rows.bind(node.given[0], "an aggregate"))
     if value is not None and name in ("bool_and", "bool_or", "every"):
-        value = build.coerce(value, BOOL)
+        value = build.coerce(value, types.BOOL)
     if name == "count" and isinstance(value, Literal) and not value.is_null:
         value = None if not node.distinct else value
     if node.where is None:
         return value
-    return build.case([(rows.condition(node.where, "FILTER"), TRUE if value is None else value)])
+    return build.case([(rows.condition(node.where, "FILTER"), tree.TRUE if value is None else value)])
 
 
-def _summed(node: syntax.Aggregate, given: Expr | None, type_of: Callable[[Type], Type | None]) -> Type:
+def _summed(node: syntax.AggregateCall, given: Expr | None, type_of: Callable[[Type], Type | None]) -> Type:
     assert given is not None
     found = type_of(given.type)
     if found is None:

@@ -16,15 +16,14 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 
-from tidegate.errors import BindError, Position, TidegateError
-from tidegate.expr.tree import Expr
-from tidegate.expr.types import Type
-from tidegate.sql.bind import BoundQuery
-from tidegate.sql.catalog import Relation
-from tidegate.sql.express import Binder, assigned
-from tidegate.sql.scope import LONG, Scope
-from tidegate.sql.statement import Delete, Update
-from tidegate.sql.syntax import Default, Ident, Node
+from tidegate.errors import BindError, ErrorCode, Position, TidegateError
+from tidegate.expr.model import Expr, Type
+from tidegate.sql.bind.catalog import Relation
+from tidegate.sql.bind.expression import Binder, assignment_cast
+from tidegate.sql.bind.query import BoundQuery
+from tidegate.sql.bind.scope import MAX_NAME_LENGTH, Scope
+from tidegate.sql.parse.statement import Delete, Update
+from tidegate.sql.parse.syntax import Default, Ident, Node
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class BoundChange:
     """The stored columns that the new values are for."""
 
 
-def change(
+def bind_change(
     given: Delete | Update,
     table: Relation,
     default: Callable[[int], Expr],
@@ -67,9 +66,14 @@ def change(
 def _place(names: list[str], target: Ident, sql: str) -> int:
     if target.text in names:
         return names.index(target.text)
-    close = get_close_matches(target.text, names, n=2) if len(target.text) < LONG else []
+    close = get_close_matches(target.text, names, n=2) if len(target.text) < MAX_NAME_LENGTH else []
     hint = f"did you mean {' or '.join(close)}?" if close else f"there is {', '.join(names[:12])}"
-    raise BindError(f'column "{target.text}" does not exist', hint=hint, position=Position(sql, *target.at))
+    raise BindError(
+        f'column "{target.text}" does not exist',
+        code=ErrorCode.UNDEFINED_COLUMN,
+        hint=hint,
+        position=Position(sql, *target.at),
+    )
 
 
 def _value(binder: Binder, node: Node, name: str, type_: Type, default: Callable[[], Expr]) -> Expr:
@@ -77,7 +81,7 @@ def _value(binder: Binder, node: Node, name: str, type_: Type, default: Callable
         return default()
     bound = binder.bind(node)
     try:
-        return assigned(bound, type_)
+        return assignment_cast(bound, type_)
     except TidegateError as error:
         error.message = f'column "{name}": {error.message}'
         error.position = binder.position(node.at)

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from tidegate.sql.syntax import (
-    Aggregate,
+from tidegate.sql.parse.syntax import (
+    AggregateCall,
     Apply,
-    Beyond,
     Case,
     Cast,
     Constant,
     Default,
-    Field,
+    FieldAccess,
     In,
     Items,
     Junction,
     Name,
     Node,
+    NonScalar,
     Quantified,
     Query,
     Select,
@@ -47,21 +47,21 @@ def label(node: Node) -> str:
                 node = node.args[0]
             case Name():
                 return node.parts[-1].text
-            case Field():
+            case FieldAccess():
                 return node.name.text
             case Apply(name) if node.is_function:
                 return name
-            case Aggregate(name):
+            case AggregateCall(name):
                 return name
             case Apply(name) if _is_word(name):
                 return _SPELLED.get(name, name)
             case Items():
                 return weak or node.kind
-            case Beyond(call=Aggregate(name)):
+            case NonScalar(call=AggregateCall(name)):
                 return name
-            case Beyond(query=Query() as query, kind=kind):
+            case NonScalar(query=Query() as query, kind=kind):
                 return weak or _of_query(query, kind)
-            case Beyond() | Apply() | Constant() | Star() | Default() | Junction() | In() | Quantified():
+            case NonScalar() | Apply() | Constant() | Star() | Default() | Junction() | In() | Quantified():
                 return weak or NAMELESS
             case _:
                 assert_never(node)

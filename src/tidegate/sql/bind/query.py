@@ -1,4 +1,4 @@
-"""A query and a catalog → one MapFilterProject over one collection, perhaps an aggregation, order and limits.
+"""Binds a query of one collection: a MapFilterProject, perhaps an aggregation, order and limits.
 
     WITH recent AS (SELECT * FROM orders WHERE at > '2024-01-01')
     SELECT id, price * 2 AS double FROM recent r WHERE r.price > 5 ORDER BY at DESC LIMIT 10
@@ -11,7 +11,7 @@
 Subqueries in FROM, common table expressions and views are composed into the plan of what they read: a select
 adds a filter, maps and a projection to it. GROUP BY, aggregates and DISTINCT make a `BoundQuery` with an
 aggregation, once; what is around it is composed into the plan above it. What cannot be part of that (joins, windows,
-set operations, a LIMIT that is not at the top) is a `PlanError` that names it and points at it. `expression`
+set operations, a LIMIT that is not at the top) is a `PlanError` that names it and points at it. `bind_expression`
 binds a single scalar expression.
 """
 
@@ -24,26 +24,24 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from tidegate.errors import BindError, LimitError, PlanError, Position, TidegateError
-from tidegate.expr import build
+from tidegate.errors import BindError, ErrorCode, LimitError, PlanError, Position, TidegateError
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.tree import Expr
-from tidegate.expr.types import INT8, TIMESTAMPTZ, UNKNOWN, Kind, Type
-from tidegate.plan.aggregate import Aggregation
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.sql import grammar, group
-from tidegate.sql.catalog import Catalog, Entry, View
-from tidegate.sql.express import Binder, beyond
-from tidegate.sql.outputs import OrderKey, known, order_key, outputs, projected
-from tidegate.sql.scope import Scope
-from tidegate.sql.syntax import (
+from tidegate.expr.model import Expr, Kind, Type, build, types
+from tidegate.plan import Aggregation, MapFilterProject
+from tidegate.sql.bind import grouping as group
+from tidegate.sql.bind.catalog import CatalogEntry, RelationCatalog, ViewRelation
+from tidegate.sql.bind.expression import Binder, not_row_by_row
+from tidegate.sql.bind.scope import Scope
+from tidegate.sql.bind.select_list import OrderKey, order_key, outputs, resolve_unknown
+from tidegate.sql.parse.grammar import statements as grammar
+from tidegate.sql.parse.syntax import (
     Alias,
     CommonTable,
     Derived,
     From,
     Ident,
     Item,
-    Join,
+    JoinClause,
     Node,
     Ordering,
     Query,
@@ -51,8 +49,8 @@ from tidegate.sql.syntax import (
     SetOperation,
     Span,
     Star,
-    Table,
     TableFunction,
+    TableRef,
     Values,
 )
 
@@ -61,7 +59,7 @@ _SCHEMAS = ((), ("public",), ("tidegate", "public"), ("materialize", "public"))
 
 @dataclass(frozen=True)
 class BoundQuery:
-    """What a query means. The plan's first `len(names)` columns are the result; others are only to sort by.
+    """A bound query. The plan's first `len(names)` columns are the result; others are sort keys.
 
     With an aggregation, what leaves the plan goes through that, and what leaves the aggregation is the result.
     `source` is None for a SELECT without FROM: the plan then maps one row without columns.
@@ -105,20 +103,20 @@ class BoundQuery:
         )
 
 
-def expression(sql: str, columns: Sequence[tuple[str, Type]], now_ms: int | None = None) -> Expr:
+def bind_expression(sql: str, columns: Sequence[tuple[str, Type]], now_ms: int | None = None) -> Expr:
     """One scalar expression over columns: `expression("price * 2", [("price", INT8)])`."""
-    bound = Binder(sql, Scope.of(columns), now_ms).bind(grammar.whole_expression(sql))
-    return known(bound)
+    bound = Binder(sql, Scope.of(columns), now_ms).bind(grammar.parse_expression(sql))
+    return resolve_unknown(bound)
 
 
-def query(parsed: Query | str, catalog: Catalog, now_ms: int | None = None) -> BoundQuery:
+def bind_query(parsed: Query | str, catalog: RelationCatalog, now_ms: int | None = None) -> BoundQuery:
     """A query that is asked once; `now_ms` is the value of now()."""
     return _bind(parsed, _Tables(catalog, now_ms))
 
 
-def transform(parsed: Query | str, catalog: Catalog) -> BoundQuery:
+def bind_transform(parsed: Query | str, catalog: RelationCatalog) -> BoundQuery:
     """A query that is maintained: no now(), no order or limit, and only functions that are stable."""
-    parsed = grammar.select(parsed) if isinstance(parsed, str) else parsed
+    parsed = grammar.parse_query(parsed) if isinstance(parsed, str) else parsed
     for construct, node in (("LIMIT", parsed.limit), ("OFFSET", parsed.offset)):
         if node is not None:
             raise _beyond(construct, parsed.sql, node.at)
@@ -127,21 +125,21 @@ def transform(parsed: Query | str, catalog: Catalog) -> BoundQuery:
     return _bind(parsed, _Tables(catalog, None, lasting=True))
 
 
-def as_of(node: Node, sql: str, now_ms: int | None = None) -> int:
+def bind_as_of(node: Node, sql: str, now_ms: int | None = None) -> int:
     """The time that AS OF names, in milliseconds: a number, or a timestamp."""
     binder = Binder(sql, Scope(()), now_ms)
     bound = binder.bind(node)
-    timed = bound.type == UNKNOWN or bound.type.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+    timed = bound.type == types.UNKNOWN or bound.type.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
     if not timed and not bound.type.is_number:
         raise BindError(f"AS OF wants a time, not {bound.type}", position=binder.position(node.at))
-    found = constant(bound, TIMESTAMPTZ if timed else INT8, binder, node, "AS OF")
+    found = bind_constant(bound, types.TIMESTAMPTZ if timed else types.INT8, binder, node, "AS OF")
     if not found.is_valid:
         raise BindError("AS OF wants a time, not NULL", position=binder.position(node.at))
     return int(found.cast(pa.int64()).as_py()) // (1000 if timed else 1)
 
 
 def _bind(parsed: Query | str, tables: _Tables) -> BoundQuery:
-    parsed = grammar.select(parsed) if isinstance(parsed, str) else parsed
+    parsed = grammar.parse_query(parsed) if isinstance(parsed, str) else parsed
     try:
         return _Queries(parsed.sql, tables).query(parsed)
     except RecursionError:
@@ -155,7 +153,7 @@ def _bind(parsed: Query | str, tables: _Tables) -> BoundQuery:
 class _Tables:
     """What names in FROM mean: common tables (or why they cannot be part of a plan), then the catalog."""
 
-    catalog: Catalog
+    catalog: RelationCatalog
     now_ms: int | None
     lasting: bool = False
     common: Mapping[str, BoundQuery | PlanError] | None = None
@@ -216,7 +214,7 @@ class _Queries:
         if node is None:
             return None
         binder = Binder(self.sql, Scope(()), self.tables.now_ms)
-        value = constant(binder.bind(node), INT8, binder, node, clause)
+        value = bind_constant(binder.bind(node), types.INT8, binder, node, clause)
         if value.is_valid and value.as_py() < 0:
             raise BindError(f"{clause} must not be negative", position=binder.position(node.at))
         return None if not value.is_valid else int(value.as_py())
@@ -250,11 +248,11 @@ class _Queries:
                     position=rows.position(ordering.value.at),
                 )
         if groups is None and select.distinct is None:
-            return reduced.then(projected(plan, leaving), names, tuple(keys))
+            return reduced.then(plan.select(leaving), names, tuple(keys))
         if reduced.aggregation is not None:
             raise _beyond("an aggregation over another one", self.sql, select.at)
         if groups is None:
-            below = projected(plan, leaving)
+            below = plan.select(leaving)
             whole = Aggregation(len(names), (), MapFilterProject.identity(below.types), True, names)
         else:
             grouped = select.group_by is not None and bool(select.group_by.keys)
@@ -269,14 +267,14 @@ class _Queries:
         match source:
             case None:
                 return BoundQuery(None, MapFilterProject.identity(()), ()), Scope(())
-            case Table():
+            case TableRef():
                 reduced = self._named(source)
                 table: str | None = source.name[-1].text
             case Derived():
                 reduced, table = self._reduced(source.query, "a subquery"), None
             case TableFunction(_, _, at):
                 raise _beyond("a table function in FROM", self.sql, at)
-            case Join(kind, _, _, _, _, at):
+            case JoinClause(kind, _, _, _, _, at):
                 raise _beyond(f"a {kind}", self.sql, at)
             case _:
                 assert_never(source)
@@ -303,7 +301,7 @@ class _Queries:
         names = tuple(column.text for column in alias.columns)
         return replace(reduced, names=names + reduced.names[len(names) :])
 
-    def _named(self, table: Table) -> BoundQuery:
+    def _named(self, table: TableRef) -> BoundQuery:
         """A common table, a collection or a view."""
         *schema, name = (part.text for part in table.name)
         common = (self.tables.common or {}).get(name) if not schema else None
@@ -311,27 +309,26 @@ class _Queries:
             raise common
         if common is not None:
             return common
-        entry = entry_of(self.tables.catalog, table, self.sql)
-        if isinstance(entry, View):
+        entry = find_relation(self.tables.catalog, table, self.sql)
+        if isinstance(entry, ViewRelation):
             return self._view(name, entry, table.at)
         return BoundQuery(entry.name, entry.plan, tuple(column for column, _ in entry.columns))
 
-    def _view(self, name: str, view: View, at: Span) -> BoundQuery:
+    def _view(self, name: str, view: ViewRelation, at: Span) -> BoundQuery:
         """A view's query, bound in its own text: it sees none of the common tables around it."""
         if name in self.tables.views:
             raise BindError(f'view "{name}" reads itself', position=Position(self.sql, *at))
         tables = replace(self.tables, common=None, views=(*self.tables.views, name))
         try:
-            reduced = _Queries(view.sql, tables)._reduced(grammar.select(view.sql), "a view")
+            reduced = _Queries(view.sql, tables)._reduced(grammar.parse_query(view.sql), "a view")
         except TidegateError as error:
-            if not error.message.startswith("in view "):
-                error.message = f'in view "{name}": {error.message}'
+            error.set_view(name)
             raise
         return replace(reduced, names=view.columns + reduced.names[len(view.columns) :])
 
 
-def entry_of(catalog: Catalog, table: Table, sql: str) -> Entry:
-    """The collection or view that a name in FROM means; an error, at its place in the text, if there is none."""
+def find_relation(catalog: RelationCatalog, table: TableRef, sql: str) -> CatalogEntry:
+    """The collection or view of a name in FROM; an error with its position if there is none."""
     *schema, name = (part.text for part in table.name)
     try:
         entry = catalog.relation(name) if tuple(schema) in _SCHEMAS else None
@@ -341,6 +338,7 @@ def entry_of(catalog: Catalog, table: Table, sql: str) -> Entry:
     if entry is None:
         raise BindError(
             f'there is no collection or view "{".".join((*schema, name))}"',
+            code=ErrorCode.UNDEFINED_TABLE,
             hint="SHOW TABLES, SHOW SOURCES and SHOW VIEWS list them",
             position=Position(sql, *table.at),
         )
@@ -348,12 +346,12 @@ def entry_of(catalog: Catalog, table: Table, sql: str) -> Entry:
 
 
 def _beyond(construct: str, sql: str, at: Span) -> PlanError:
-    error = beyond(construct)
+    error = not_row_by_row(construct)
     error.position = Position(sql, *at)
     return error
 
 
-def constant(expr: Expr, target: Type, binder: Binder, node: Node, clause: str) -> pa.Scalar:
+def bind_constant(expr: Expr, target: Type, binder: Binder, node: Node, clause: str) -> pa.Scalar:
     """The value of an expression that reads no columns, as `target`."""
     try:
         outcome = evaluate(build.cast(expr, target), [], 1)

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from tidegate.errors import BindError
-from tidegate.expr.tree import Column
-from tidegate.expr.types import Type
-from tidegate.sql.syntax import Ident
+from tidegate.errors import BindError, ErrorCode
+from tidegate.expr.model import Column, Type
+from tidegate.sql.parse.syntax import Ident
 from tidegate.text import identifier
 
-LONG = 200
+MAX_NAME_LENGTH = 200
 """Characters of a name beyond which no nearest one is looked for."""
 
 
@@ -59,8 +58,10 @@ class Scope:
                 if len(tables) > 1
                 else "give the columns different names with AS"
             )
-            raise BindError(f'column "{name}" is ambiguous', hint=hint)
-        raise BindError(f'column "{name}" does not exist', hint=self._hint(name, table))
+            raise BindError(f'column "{name}" is ambiguous', code=ErrorCode.AMBIGUOUS_COLUMN, hint=hint)
+        raise BindError(
+            f'column "{name}" does not exist', code=ErrorCode.UNDEFINED_COLUMN, hint=self._hint(name, table)
+        )
 
     def places(self, table: str | None) -> list[int]:
         """The columns that `*` or `table.*` stands for."""
@@ -76,10 +77,11 @@ class Scope:
         if table in self._places:
             raise BindError(
                 f'there is no table "{table}" in FROM',
+                code=ErrorCode.UNDEFINED_TABLE,
                 hint=f"for a field of the record write ({identifier(table)}).{identifier(name)}",
             )
         hint = f"in FROM there is {', '.join(known)}" if known else "there is no FROM"
-        raise BindError(f'there is no table "{table}" in FROM', hint=hint)
+        raise BindError(f'there is no table "{table}" in FROM', code=ErrorCode.UNDEFINED_TABLE, hint=hint)
 
     def _hint(self, name: str, table: str | None) -> str | None:
         names = [known for owner, known, _ in self.columns if table is None or owner == table]
@@ -87,7 +89,9 @@ class Scope:
         # Nearness takes time quadratic in the length, and a name may be as long as the statement that a
         # program made.
         close = (
-            [folded[one] for one in get_close_matches(name.lower(), folded, n=3)] if len(name) < LONG else []
+            [folded[one] for one in get_close_matches(name.lower(), folded, n=3)]
+            if len(name) < MAX_NAME_LENGTH
+            else []
         )
         if close:
             return f"did you mean {' or '.join(identifier(one) for one in close)}?"

@@ -3,22 +3,18 @@
     SELECT *, price * 2 AS double FROM orders ORDER BY double, lower(customer) DESC, 1
 
 `*` stands for columns, an entry of ORDER BY for an output by its name or number, else for an expression, which then leaves too
-but is not shown. Both are bound by whatever `Binder` the query has: over rows, or over groups (`group.py`).
+but is not shown. Both are bound by whatever `Binder` the query has: over rows, or over groups (`grouping.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.errors import BindError, TidegateError
-from tidegate.expr import build
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import TEXT, UNKNOWN, Kind
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.sql.express import Binder
-from tidegate.sql.label import label
-from tidegate.sql.syntax import Constant, Item, Name, Node, Ordering, Star
+from tidegate.errors import BindError, ErrorCode, TidegateError
+from tidegate.expr.model import Expr, Kind, build, types
+from tidegate.sql.bind.expression import Binder
+from tidegate.sql.bind.output_name import label
+from tidegate.sql.parse.syntax import Constant, Item, Name, Node, Ordering, Star
 
 
 @dataclass(frozen=True)
@@ -30,16 +26,16 @@ class OrderKey:
     nulls_first: bool
 
 
-def known(expr: Expr) -> Expr:
+def resolve_unknown(expr: Expr) -> Expr:
     """A bare string or NULL that nothing gave a type is text."""
-    return build.coerce(expr, TEXT) if expr.type == UNKNOWN else expr
+    return build.coerce(expr, types.TEXT) if expr.type == types.UNKNOWN else expr
 
 
 def outputs(item: Item, binder: Binder) -> list[tuple[str, Expr]]:
     """The columns that an entry of the select list gives."""
     value = item.value
     if not isinstance(value, Star):
-        return [(item.alias.text if item.alias else label(value), known(binder.bind(value)))]
+        return [(item.alias.text if item.alias else label(value), resolve_unknown(binder.bind(value)))]
     if item.alias is not None:
         raise BindError(
             "* gives many columns, which one name cannot name", position=binder.position(item.alias.at)
@@ -71,7 +67,7 @@ def order_key(ordering: Ordering, binder: Binder, names: tuple[str, ...], leavin
     node = ordering.value
     column = _output(node, binder, names, leaving)
     if column is None:
-        bound = known(binder.bind(node))
+        bound = resolve_unknown(binder.bind(node))
         if bound not in leaving:
             leaving.append(bound)
         column = leaving.index(bound)
@@ -85,7 +81,11 @@ def _output(node: Node, binder: Binder, names: tuple[str, ...], leaving: list[Ex
         return None
     found = [i for i, name in enumerate(names) if name == node.parts[0].text]
     if len({leaving[i] for i in found}) > 1:
-        raise BindError(f'ORDER BY "{node.parts[0].text}" is ambiguous', position=binder.position(node.at))
+        raise BindError(
+            f'ORDER BY "{node.parts[0].text}" is ambiguous',
+            code=ErrorCode.AMBIGUOUS_COLUMN,
+            position=binder.position(node.at),
+        )
     return found[0] if found else None
 
 
@@ -94,16 +94,3 @@ def number(node: Constant, binder: Binder, clause: str, count: int) -> int:
     if node.text.isdigit() and len(node.text) < 9 and 1 <= int(node.text) <= count:
         return int(node.text) - 1
     raise BindError(f"{clause} {node.text}: there are {count} columns", position=binder.position(node.at))
-
-
-def projected(plan: MapFilterProject, leaving: Sequence[Expr]) -> MapFilterProject:
-    """The plan with these expressions over what leaves it, and nothing else; equal ones are computed once."""
-    place: dict[Expr, int] = {}
-    maps: list[Expr] = []
-    for expr in leaving:
-        if isinstance(expr, Column):
-            place[expr] = expr.index
-        elif expr not in place:
-            place[expr] = len(plan.projection) + len(maps)
-            maps.append(expr)
-    return plan.map(*maps).project([place[expr] for expr in leaving])

@@ -13,15 +13,14 @@ import pyarrow as pa
 
 from tidegate.errors import BindError, TidegateError
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.tree import Expr, Literal
-from tidegate.expr.types import Type
-from tidegate.sql.express import Binder, assigned
-from tidegate.sql.literal import ConstantError, read_strings
-from tidegate.sql.scope import Scope
-from tidegate.sql.syntax import Constant, Default, Node, Values
+from tidegate.expr.model import Expr, Literal, Type
+from tidegate.sql.bind.constants import ConstantError, read_strings
+from tidegate.sql.bind.expression import Binder, assignment_cast
+from tidegate.sql.bind.scope import Scope
+from tidegate.sql.parse.syntax import Constant, Default, Node, Values
 
 
-def columns(
+def bind_values(
     values: Values, sql: str, types: Sequence[Type], defaults: Sequence[Expr], now_ms: int | None = None
 ) -> list[pa.Array]:
     """The values of each column; `defaults` are what DEFAULT stands for."""
@@ -43,7 +42,7 @@ def _column(binder: Binder, nodes: list[Node], type_: Type, default: Expr) -> pa
         try:
             return read_strings(texts, type_.without_lengths)
         except ConstantError as error:
-            raise BindError(error.message, position=binder.position(nodes[error.index].at)) from None
+            raise error.bind_error(binder.position(nodes[error.index].at)) from None
     found = [_value(binder, node, type_, default) for node in nodes]
     if pa.types.is_nested(type_.arrow):  # of which Arrow cannot make an array if one is NULL
         return pa.concat_arrays([pa.repeat(v, 1) if v.is_valid else pa.nulls(1, type_.arrow) for v in found])
@@ -52,7 +51,7 @@ def _column(binder: Binder, nodes: list[Node], type_: Type, default: Expr) -> pa
 
 def _value(binder: Binder, node: Node, type_: Type, default: Expr) -> pa.Scalar:
     try:
-        expr = assigned(default if isinstance(node, Default) else binder.bind(node), type_)
+        expr = assignment_cast(default if isinstance(node, Default) else binder.bind(node), type_)
         if isinstance(expr, Literal):
             return expr.value
         outcome = evaluate(expr, [], 1)

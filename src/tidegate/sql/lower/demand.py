@@ -8,81 +8,69 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from tidegate.expr.tree import support
-from tidegate.sql.split import (
-    Ask,
-    Combine,
-    Distinct,
-    Filter,
-    Group,
-    Join,
-    Map,
-    Rel,
-    Row,
-    Rows,
-    Scan,
-    Sorted,
-    Window,
-    free,
-    read_by,
-)  # fmt: skip
+from tidegate.expr.model import support
+from tidegate.plan import logical
 
 
-def narrowed(rel: Rel, wanted: frozenset[int]) -> Rel:
+def narrowed(rel: logical.Rel, wanted: frozenset[int]) -> logical.Rel:
     """The tree for these columns alone."""
     match rel:
-        case Scan():
+        case logical.Scan():
             return _scan(rel, wanted)
-        case Row() | Rows():
+        case logical.SingleRow() | logical.ConstantRows():
             return rel
-        case Map():
-            made = tuple((column, value) for column, value in rel.made if column.index in wanted)
+        case logical.Map():
+            made = tuple((column, value) for column, value in rel.computed if column.index in wanted)
             read = support(*(value for _, value in made))
-            below = narrowed(rel.input, (wanted - {c.index for c, _ in rel.made}) | read)
-            return Map(below, made) if made else below
-        case Ask():
+            below = narrowed(rel.input, (wanted - {c.index for c, _ in rel.computed}) | read)
+            return logical.Map(below, made) if made else below
+        case logical.SubqueryApply():
             return _ask(rel, wanted)
-        case Window():
-            windows = tuple(one for one in rel.made if one[0].index in wanted)
-            new = Window(rel.input, windows)
-            below = narrowed(rel.input, (wanted - {one[0].index for one in rel.made}) | read_by(new))
-            return Window(below, windows) if windows else below
-        case Group():
-            aggregates = tuple(one for one in rel.made if one[0].index in wanted)
-            new_group = replace(rel, made=aggregates)
-            return replace(new_group, input=narrowed(rel.input, read_by(new_group)))
-        case Combine():
+        case logical.Window():
+            windows = tuple(one for one in rel.computed if one[0].index in wanted)
+            new = logical.Window(rel.input, windows)
+            below = narrowed(
+                rel.input, (wanted - {one[0].index for one in rel.computed}) | logical.columns_read(new)
+            )
+            return logical.Window(below, windows) if windows else below
+        case logical.Group():
+            aggregates = tuple(one for one in rel.computed if one[0].index in wanted)
+            new_group = replace(rel, computed=aggregates)
+            return replace(new_group, input=narrowed(rel.input, logical.columns_read(new_group)))
+        case logical.SetOp():
             return _combine(rel, wanted)
-        case Distinct():
-            return replace(rel, input=narrowed(rel.input, read_by(rel)))
-        case Filter() | Sorted():
-            return replace(rel, input=narrowed(rel.input, wanted | read_by(rel)))
-        case Join():
+        case logical.Distinct():
+            return replace(rel, input=narrowed(rel.input, logical.columns_read(rel)))
+        case logical.Filter() | logical.Sort():
+            return replace(rel, input=narrowed(rel.input, wanted | logical.columns_read(rel)))
+        case logical.Join():
             inside = wanted | support(*rel.on)
-            left = inside | (free(rel.right) if rel.lateral else frozenset())
+            left = inside | (logical.outer_columns(rel.right) if rel.lateral else frozenset())
             return replace(rel, left=narrowed(rel.left, left), right=narrowed(rel.right, inside))
         case _:
             assert_never(rel)
 
 
-def _scan(rel: Scan, wanted: frozenset[int]) -> Scan:
-    made = tuple((column, value) for column, value in rel.made if column.index in wanted)
+def _scan(rel: logical.Scan, wanted: frozenset[int]) -> logical.Scan:
+    made = tuple((column, value) for column, value in rel.computed if column.index in wanted)
     every = {column.index for column in (*rel.columns, *(column for column, _ in made))}
-    return replace(rel, made=made, wanted=wanted & every)
+    return replace(rel, computed=made, demanded=wanted & every)
 
 
-def _ask(rel: Ask, wanted: frozenset[int]) -> Rel:
+def _ask(rel: logical.SubqueryApply, wanted: frozenset[int]) -> logical.Rel:
     looks = []
-    for column, look in rel.made:
+    for column, look in rel.computed:
         if column.index in wanted:
             inner = narrowed(look.query, frozenset(c.index for c in look.columns))
             looks.append((column, replace(look, query=inner)))
-    new = Ask(rel.input, tuple(looks))
-    below = narrowed(rel.input, (wanted - {column.index for column, _ in rel.made}) | read_by(new))
-    return Ask(below, new.made) if looks else below
+    new = logical.SubqueryApply(rel.input, tuple(looks))
+    below = narrowed(
+        rel.input, (wanted - {column.index for column, _ in rel.computed}) | logical.columns_read(new)
+    )
+    return logical.SubqueryApply(below, new.computed) if looks else below
 
 
-def _combine(rel: Combine, wanted: frozenset[int]) -> Rel:
+def _combine(rel: logical.SetOp, wanted: frozenset[int]) -> logical.Rel:
     """Of a UNION ALL the columns that are wanted; else all of them tell rows apart."""
     keep = [i for i, column in enumerate(rel.columns) if column.index in wanted]
     if rel.name != "UNION" or not rel.every:

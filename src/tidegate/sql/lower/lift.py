@@ -1,4 +1,4 @@
-"""Expressions that Spark cannot say move into the scans that they read, if they cannot fail: see `split_push.py`.
+"""Moves expressions that Spark has no form for into the scans they read, if they cannot fail.
 
     Group: sum(#9)                          Group: sum(#9)
       Map  length(payload ->> 'a') as #9      Map  length(#12) as #9
@@ -14,22 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidegate.expr.tree import Call, Column, Expr, children, support
-from tidegate.plan.optimise import may_fail
-from tidegate.sql.split import (
-    Ask,
-    Filter,
-    Group,
-    Join,
-    Map,
-    Rel,
-    Scan,
-    Sorted,
-    Summary,
-    Window,
-    inputs,
-    rebuilt,
-)  # fmt: skip
+from tidegate.expr.model import Call, Column, Expr, subexpressions, support, tree
+from tidegate.plan import logical
 
 
 class _Lifting:
@@ -40,7 +26,7 @@ class _Lifting:
         self.made: dict[int, dict[Expr, Column]] = {}
         """By the first column of the scan, which no other scan has."""
 
-    def column(self, scan: Scan, expr: Expr) -> Column:
+    def column(self, scan: logical.Scan, expr: Expr) -> Column:
         known = self.made.setdefault(scan.columns[0].index, {})
         if expr not in known:
             known[expr] = Column(self.count, expr.type)
@@ -48,27 +34,29 @@ class _Lifting:
         return known[expr]
 
 
-def lifted(rel: Rel, count: int) -> tuple[Rel, int]:
+def lifted(rel: logical.Rel, count: int) -> tuple[logical.Rel, int]:
     """The tree with these expressions computed in scans; `count` is the first number that is free."""
     lifting = _Lifting(count)
     changed = _changed(rel, lifting)
-    return _given(changed, lifting), lifting.count
+    return _output_columns(changed, lifting), lifting.count
 
 
-def _given(rel: Rel, lifting: _Lifting) -> Rel:
+def _output_columns(rel: logical.Rel, lifting: _Lifting) -> logical.Rel:
     """The scans with what they are to compute."""
-    if isinstance(rel, Scan):
+    if isinstance(rel, logical.Scan):
         made = lifting.made.get(rel.columns[0].index, {}) if rel.columns else {}
         more = tuple((column, value) for value, column in made.items())
-        wanted = rel.wanted if rel.wanted is None else rel.wanted | {column.index for column, _ in more}
-        return replace(rel, made=(*rel.made, *more), wanted=wanted)
-    return rebuilt(rel, tuple(_given(below, lifting) for below in inputs(rel)))
+        wanted = rel.demanded if rel.demanded is None else rel.demanded | {column.index for column, _ in more}
+        return replace(rel, computed=(*rel.computed, *more), demanded=wanted)
+    return logical.with_inputs(rel, tuple(_output_columns(below, lifting) for below in logical.inputs(rel)))
 
 
-def _changed(rel: Rel, lifting: _Lifting) -> Rel:
-    below = tuple(_changed(one, lifting) for one in inputs(rel))
-    rel = rebuilt(rel, below)
-    scans = [scan for one in below[: 1 if isinstance(rel, Ask) else 2] for scan in _reached(one)]
+def _changed(rel: logical.Rel, lifting: _Lifting) -> logical.Rel:
+    below = tuple(_changed(one, lifting) for one in logical.inputs(rel))
+    rel = logical.with_inputs(rel, below)
+    scans = [
+        scan for one in below[: 1 if isinstance(rel, logical.SubqueryApply) else 2] for scan in _reached(one)
+    ]
     if not scans:
         return rel
 
@@ -76,40 +64,44 @@ def _changed(rel: Rel, lifting: _Lifting) -> Rel:
         return _moved(expr, scans, lifting)
 
     match rel:
-        case Map():
-            return Map(rel.input, tuple((column, down(value)) for column, value in rel.made))
-        case Filter():
-            return Filter(rel.input, tuple(map(down, rel.conditions)))
-        case Join(kind="inner"):
+        case logical.Map():
+            return logical.Map(rel.input, tuple((column, down(value)) for column, value in rel.computed))
+        case logical.Filter():
+            return logical.Filter(rel.input, tuple(map(down, rel.conditions)))
+        case logical.Join(kind="inner"):
             return replace(rel, on=tuple(map(down, rel.on)))
-        case Group():
+        case logical.Group():
             keys = tuple((c, v if c == v else down(v)) for c, v in rel.keys)
-            return replace(rel, keys=keys, made=tuple((c, _summary(one, down)) for c, one in rel.made))
-        case Window():
-            return Window(rel.input, tuple((c, _summary(one, down), span) for c, one, span in rel.made))
+            return replace(
+                rel, keys=keys, computed=tuple((c, _summary(one, down)) for c, one in rel.computed)
+            )
+        case logical.Window():
+            return logical.Window(
+                rel.input, tuple((c, _summary(one, down), span) for c, one, span in rel.computed)
+            )
         case _:
             return rel
 
 
-def _summary(one: Summary, down: Callable[[Expr], Expr]) -> Summary:
-    return replace(one, given=tuple(down(value) for value in one.given))
+def _summary(one: logical.AggregateExpr, down: Callable[[Expr], Expr]) -> logical.AggregateExpr:
+    return replace(one, args=tuple(down(value) for value in one.args))
 
 
-def _reached(rel: Rel) -> list[Scan]:
+def _reached(rel: logical.Rel) -> list[logical.Scan]:
     """The scans whose columns come up unchanged, row by row."""
     match rel:
-        case Scan():
+        case logical.Scan():
             return [rel] if rel.columns else []
-        case Filter() | Map() | Window() | Ask() | Sorted():
+        case logical.Filter() | logical.Map() | logical.Window() | logical.SubqueryApply() | logical.Sort():
             return _reached(rel.input)
-        case Join():
+        case logical.Join():
             left = _reached(rel.left) if rel.kind in ("inner", "left") else []
             return [*left, *(_reached(rel.right) if rel.kind in ("inner", "right") else [])]
         case _:
             return []
 
 
-def _moved(expr: Expr, scans: list[Scan], lifting: _Lifting) -> Expr:
+def _moved(expr: Expr, scans: list[logical.Scan], lifting: _Lifting) -> Expr:
     """An expression with its largest parts that can be computed in a scan read from there."""
     chosen: dict[Expr, Column] = {}
     stack = [expr]
@@ -118,10 +110,10 @@ def _moved(expr: Expr, scans: list[Scan], lifting: _Lifting) -> Expr:
         if not isinstance(node, Call) or node in chosen:
             continue
         scan = _only(node, scans)
-        if scan is not None and not may_fail(node) and _unspoken(node):
+        if scan is not None and not subexpressions.may_fail(node) and _unspoken(node):
             chosen[node] = lifting.column(scan, node)
         else:
-            stack.extend(children(node))
+            stack.extend(tree.children(node))
     if not chosen:
         return expr
     return chosen.get(expr) or _replaced(expr, chosen)
@@ -134,7 +126,7 @@ def _replaced(expr: Expr, chosen: dict[Expr, Column]) -> Expr:
     return expr if args == expr.args else Call(expr.function, args, expr.type)
 
 
-def _only(expr: Expr, scans: list[Scan]) -> Scan | None:
+def _only(expr: Expr, scans: list[logical.Scan]) -> logical.Scan | None:
     """The scan whose columns alone an expression reads."""
     read = support(expr)
     own = [scan for scan in scans if read and read <= {column.index for column in scan.columns}]

@@ -1,4 +1,4 @@
-"""Conditions and expressions go down to the scans that they read: there they prune parts, and our own evaluator runs them.
+"""Pushes conditions and expressions down to the scans that they read, where they prune parts.
 
     WHERE o.at > '2024-01-01' AND o.customer = c.id AND (c.country = 'de' OR o.price > 5)
 
@@ -30,105 +30,88 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from tidegate.expr import build
-from tidegate.expr.tree import Call, Column, Expr, Literal, children, rewrite, support, walk
-from tidegate.plan.optimise import may_fail
-from tidegate.sql.split import (
-    Ask,
-    Combine,
-    Distinct,
-    Filter,
-    General,
-    Group,
-    Join,
-    Made,
-    Map,
-    Rel,
-    Row,
-    Rows,
-    Scan,
-    Sorted,
-    Window,
-    columns_of,
-    inputs,
-    rebuilt,
-)  # fmt: skip
-from tidegate.sql.split_demand import narrowed
-from tidegate.sql.split_lift import lifted
+from tidegate.expr.model import Call, Column, Expr, Literal, build, subexpressions, support, tree, walk
+from tidegate.plan import logical
+from tidegate.sql.lower.demand import narrowed
+from tidegate.sql.lower.lift import lifted
 
 
-def lowered(query: General) -> General:
-    """The same query, with all that can be done in scans done there, and only the columns that are needed."""
+def push_down(query: logical.LogicalQuery) -> logical.LogicalQuery:
+    """The same query with conditions and expressions pushed into scans, and unused columns dropped."""
     rel = push(query.rel, [])
     wanted = frozenset(column.index for column in query.columns)
     rel, count = lifted(narrowed(rel, wanted), query.count)
     return replace(query, rel=narrowed(rel, wanted), count=count)
 
 
-def push(rel: Rel, conditions: Sequence[Expr]) -> Rel:
+def push(rel: logical.Rel, conditions: Sequence[Expr]) -> logical.Rel:
     """The rows of `rel` for which the conditions hold."""
     match rel:
-        case Filter():
+        case logical.Filter():
             return push(rel.input, [*rel.conditions, *conditions])
-        case Map():
-            return Map(push(rel.input, [_over(c, rel.made) for c in conditions]), rel.made)
-        case Distinct():
-            return Distinct(push(rel.input, conditions), rel.columns)
-        case Sorted(limit=None, offset=0):
+        case logical.Map():
+            return logical.Map(push(rel.input, [_over(c, rel.computed) for c in conditions]), rel.computed)
+        case logical.Distinct():
+            return logical.Distinct(push(rel.input, conditions), rel.columns)
+        case logical.Sort(limit=None, offset=0):
             return replace(rel, input=push(rel.input, conditions))
-        case Join():
+        case logical.Join():
             return _join(rel, conditions)
-        case Group():
+        case logical.Group():
             return _group(rel, conditions)
-        case Window() | Ask():
+        case logical.Window() | logical.SubqueryApply():
             return _beside(rel, conditions)
-        case Combine(name="UNION"):
+        case logical.SetOp(name="UNION"):
             return _union(rel, conditions)
-        case Scan():
+        case logical.Scan():
             own = {column.index for column in rel.columns}
             mine = [c for c in conditions if support(c) and support(c) <= own]
             rest = [c for c in conditions if c not in mine]
             return _filtered(replace(rel, conditions=(*rel.conditions, *mine)), rest)
-        case Row() | Rows() | Combine() | Sorted():
-            below = tuple(push(one, []) for one in inputs(rel))
-            return _filtered(rebuilt(rel, below), conditions)
+        case logical.SingleRow() | logical.ConstantRows() | logical.SetOp() | logical.Sort():
+            below = tuple(push(one, []) for one in logical.inputs(rel))
+            return _filtered(logical.with_inputs(rel, below), conditions)
         case _:
             assert_never(rel)
 
 
-def _filtered(rel: Rel, conditions: Sequence[Expr]) -> Rel:
-    return Filter(rel, tuple(dict.fromkeys(conditions))) if conditions else rel
+def _filtered(rel: logical.Rel, conditions: Sequence[Expr]) -> logical.Rel:
+    return logical.Filter(rel, tuple(dict.fromkeys(conditions))) if conditions else rel
 
 
-def _over(condition: Expr, made: Made) -> Expr:
+def _over(condition: Expr, made: logical.ComputedColumns) -> Expr:
     """A condition over what a Map computes, as one over what it reads."""
     values = {column.index: value for column, value in made}
     if not support(condition) & values.keys():
         return condition
-    return rewrite(condition, lambda node: values.get(node.index, node) if isinstance(node, Column) else node)
+    return tree.rewrite(
+        condition, lambda node: values.get(node.index, node) if isinstance(node, Column) else node
+    )
 
 
-def _beside(rel: Window | Ask, conditions: Sequence[Expr]) -> Rel:
-    """Through what adds columns: conditions that do not read them, and for a window do not change what it sees."""
-    if isinstance(rel, Ask):
-        made = {column.index for column, _ in rel.made}
+def _beside(rel: logical.Window | logical.SubqueryApply, conditions: Sequence[Expr]) -> logical.Rel:
+    """Pushes through an operator that adds columns; for a window only what keeps its input intact."""
+    if isinstance(rel, logical.SubqueryApply):
+        made = {column.index for column, _ in rel.computed}
         below = [c for c in conditions if not support(c) & made]
     else:
-        parts = [{key.index for key in span.partition if isinstance(key, Column)} for _, _, span in rel.made]
+        parts = [
+            {key.index for key in span.partition if isinstance(key, Column)} for _, _, span in rel.computed
+        ]
         shared = frozenset(set.intersection(*parts))
         below = [c for c in conditions if support(c) and support(c) <= shared]
-    new = (push(rel.input, below), *(push(query, []) for query in inputs(rel)[1:]))
-    return _filtered(rebuilt(rel, new), [c for c in conditions if c not in below])
+    new = (push(rel.input, below), *(push(query, []) for query in logical.inputs(rel)[1:]))
+    return _filtered(logical.with_inputs(rel, new), [c for c in conditions if c not in below])
 
 
-def _group(rel: Group, conditions: Sequence[Expr]) -> Rel:
+def _group(rel: logical.Group, conditions: Sequence[Expr]) -> logical.Rel:
     keys = {column.index for column, _ in rel.keys}
     below = [c for c in conditions if not rel.sets and support(c) and support(c) <= keys]
     pushed = push(rel.input, [_over(c, rel.keys) for c in below])
     return _filtered(replace(rel, input=pushed), [c for c in conditions if c not in below])
 
 
-def _union(rel: Combine, conditions: Sequence[Expr]) -> Rel:
+def _union(rel: logical.SetOp, conditions: Sequence[Expr]) -> logical.Rel:
     sides = []
     for side, columns in ((rel.left, rel.left_columns), (rel.right, rel.right_columns)):
         made = tuple(zip(rel.columns, columns, strict=True))
@@ -139,8 +122,8 @@ def _union(rel: Combine, conditions: Sequence[Expr]) -> Rel:
 # ---------------------------------------------------------------- joins
 
 
-def _join(rel: Join, conditions: Sequence[Expr]) -> Rel:
-    left, right = (frozenset(c.index for c in columns_of(side)) for side in (rel.left, rel.right))
+def _join(rel: logical.Join, conditions: Sequence[Expr]) -> logical.Rel:
+    left, right = (frozenset(c.index for c in logical.output_columns(side)) for side in (rel.left, rel.right))
     kind = rel.kind
     if kind in ("left", "full") and any(rejects_null(c, right) for c in conditions):
         kind = "inner" if kind == "left" else "right"
@@ -157,7 +140,7 @@ def _join(rel: Join, conditions: Sequence[Expr]) -> Rel:
     on_lost = [c for c in rel.on if kind != "full" and support(c) & lost and not support(c) & kept]
     copied = copies([c for c in rel.on if c not in on_lost], below, lost) if kind != "full" else []
     down = {"left": (below, [*on_lost, *copied]), "right": ([*on_lost, *copied], below)}.get(kind, ([], []))
-    new = Join(
+    new = logical.Join(
         kind,
         push(rel.left, down[0]),
         push(rel.right, down[1]),
@@ -177,16 +160,16 @@ def _side(condition: Expr, left: frozenset[int], right: frozenset[int]) -> str:
 
 
 def _inner(
-    rel: Join,
+    rel: logical.Join,
     both: list[Expr],
     one: list[Expr],
     other: list[Expr],
     left: frozenset[int],
     right: frozenset[int],
-) -> Rel:
+) -> logical.Rel:
     one, other = [*one, *_halves(both, left)], [*other, *_halves(both, right)]
     more, others = copies(both, other, left), copies(both, one, right)
-    return Join(
+    return logical.Join(
         "inner", push(rel.left, [*one, *more]), push(rel.right, [*other, *others]), tuple(both), rel.lateral
     )
 
@@ -200,9 +183,9 @@ def copies(on: Sequence[Expr], conditions: Sequence[Expr], onto: frozenset[int])
     for condition in conditions:
         read = support(condition)
         constant = any(isinstance(node, Literal) for node in walk(condition))
-        if len(read) != 1 or not constant or may_fail(condition):
+        if len(read) != 1 or not constant or subexpressions.may_fail(condition):
             continue
-        for a, b in equalities(on):
+        for a, b in equi_join_keys(on):
             source, target = (a, b) if a.index in read else (b, a)
             same = source.type == target.type and source.type.identity_is_equality
             if source.index in read and target.index in onto and same:
@@ -210,7 +193,7 @@ def copies(on: Sequence[Expr], conditions: Sequence[Expr], onto: frozenset[int])
     return found
 
 
-def equalities(on: Sequence[Expr]) -> list[tuple[Column, Column]]:
+def equi_join_keys(on: Sequence[Expr]) -> list[tuple[Column, Column]]:
     """The pairs of columns that must be equal."""
     found = []
     for condition in on:
@@ -223,7 +206,7 @@ def equalities(on: Sequence[Expr]) -> list[tuple[Column, Column]]:
 
 
 def _halves(both: Sequence[Expr], side: frozenset[int]) -> list[Expr]:
-    """What an OR over both sides says of one of them: of each alternative the conditions that read only this side."""
+    """What an OR over both sides implies for one side: the conditions of each branch on this side."""
     found = []
     for condition in both:
         if not isinstance(condition, Call) or condition.function.name != "or":
@@ -233,13 +216,13 @@ def _halves(both: Sequence[Expr], side: frozenset[int]) -> list[Expr]:
             own = [c for c in build.conjuncts(alternative) if support(c) and support(c) <= side]
             each.append(build.conjunction(own) if own else None)
         known = [one for one in each if one is not None]
-        if len(known) == len(each) and not may_fail(*known):
+        if len(known) == len(each) and not subexpressions.may_fail(*known):
             found.append(build.disjunction(known))
     return found
 
 
 def rejects_null(condition: Expr, columns: frozenset[int]) -> bool:
-    """Whether a condition cannot be true where all of these columns are NULL: strict functions down to one of them."""
+    """Whether a condition cannot be true where all of these columns are NULL."""
     node = condition
     if isinstance(node, Call) and node.function.name == "and":
         return any(rejects_null(arg, columns) for arg in node.args)
@@ -256,4 +239,4 @@ def _strict(node: Expr, columns: frozenset[int]) -> bool:
         return node.index in columns
     if not isinstance(node, Call) or node.function.lenient or node.function.sees_errors:
         return False
-    return any(_strict(arg, columns) for arg in children(node))
+    return any(_strict(arg, columns) for arg in tree.children(node))

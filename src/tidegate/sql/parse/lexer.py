@@ -69,10 +69,10 @@ def fold(word: str) -> str:
     return word.lower() if word.isascii() else word.translate(_UPPER)
 
 
-def tokens(sql: str, *, parameters: bool = False) -> list[Token]:
-    """All tokens of a text, and one of kind `end` behind them; with `parameters` also $1, whose text is its number.
+def tokenize(sql: str, *, parameters: bool = False) -> list[Token]:
+    """The tokens of a text, the last of kind `end`; with `parameters` also `$1`, as its number.
 
-    No grammar of ours takes a parameter: whoever asks for them puts values in their places (`serve/pg/holes.py`).
+    The grammar takes no parameters: the caller replaces them by values (`server/postgres/parameters.py`).
     """
     _check_characters(sql)
     found: list[Token] = []
@@ -111,10 +111,10 @@ def tokens(sql: str, *, parameters: bool = False) -> list[Token]:
     return found
 
 
-def pieces(sql: str) -> list[str]:
+def split_statements(sql: str) -> list[str]:
     """The statements of a text, each as a text of its own whose lines are numbered as in the whole."""
     found, start, said = [], 0, False
-    for token in tokens(sql):
+    for token in tokenize(sql):
         if token.kind == "end" or (token.kind == "op" and token.text == ";"):
             if said:  # a comment behind the last semicolon is no statement
                 found.append("\n" * sql.count("\n", 0, start) + sql[start : token.start])
@@ -206,7 +206,7 @@ _ESCAPE = re.compile(
 def _unescape(sql: str, start: int, end: int) -> str:
     r"""What stands in E'…': \n and the like, \x41 and \101 (bytes of UTF-8), é, doubled quotes."""
 
-    def one(hit: re.Match[str]) -> str:
+    def unescaped(hit: re.Match[str]) -> str:
         unit, point, hexed, octal, other = hit.groups()
         if unit or point:
             code = int(unit or point, 16)
@@ -217,7 +217,7 @@ def _unescape(sql: str, start: int, end: int) -> str:
             return bytes([byte]).decode("utf-8", "surrogateescape") if byte else "\udfff"
         return "'" if other is None else _SIMPLE.get(other, other)
 
-    text = _ESCAPE.sub(one, sql[start:end])
+    text = _ESCAPE.sub(unescaped, sql[start:end])
     try:
         joined = text.encode("utf-16", "surrogatepass").decode(
             "utf-16", "surrogatepass"

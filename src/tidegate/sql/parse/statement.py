@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tidegate.expr.types import Type
-from tidegate.sql import syntax
-from tidegate.sql.syntax import Ident, Node, Span
+from tidegate.expr.model import Type
+from tidegate.sql.parse import syntax
+from tidegate.sql.parse.syntax import Ident, Node, Span
 
 Value: TypeAlias = "str | int | float | bool | tuple[Value, ...]"
 
@@ -31,7 +31,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Query:
+class SelectStatement:
     """A SELECT, perhaps AS OF a time, perhaps with OPTIONS (setting = value, …) of its own."""
 
     query: syntax.Query
@@ -49,7 +49,7 @@ class Explain:
 
 
 @dataclass(frozen=True)
-class ColumnDef:
+class ColumnDefinition:
     """A column of CREATE TABLE or ADD COLUMN."""
 
     name: Ident
@@ -66,7 +66,7 @@ class CreateTable:
 
     sql: str
     name: Ident
-    columns: tuple[ColumnDef, ...]
+    columns: tuple[ColumnDefinition, ...]
     cluster_by: tuple[Ident, ...] = ()
     keep_statistics: tuple[tuple[Ident, ...], ...] = ()
     options: tuple[Option, ...] = ()
@@ -79,7 +79,7 @@ class AddColumn:
 
     sql: str
     table: Ident
-    column: ColumnDef
+    column: ColumnDefinition
     if_exists: bool = False
     if_not_exists: bool = False
 
@@ -107,7 +107,7 @@ class CreateView:
 
 
 @dataclass(frozen=True)
-class Drop:
+class DropStatement:
     """DROP TABLE, VIEW, SOURCE or CONNECTION."""
 
     sql: str
@@ -150,7 +150,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Show:
-    """SHOW TABLES, SHOW COLUMNS FROM t, SHOW CREATE SOURCE s, SHOW knob: what, in lower case, and of what."""
+    """SHOW TABLES, SHOW COLUMNS FROM t, SHOW setting: what, in lower case, and the name."""
 
     what: str
     name: Ident | None = None
@@ -185,7 +185,7 @@ FormatKind: TypeAlias = Literal["bytes", "text", "json", "csv", "avro", "parquet
 
 @dataclass(frozen=True)
 class Format:
-    """FORMAT …: the kind, and what is said of it (`header`, `columns`, `delimiter`, `schema`, `registry`)."""
+    """FORMAT …: the kind and its options (`header`, `columns`, `delimiter`, `schema`, `registry`)."""
 
     kind: FormatKind
     options: tuple[Option, ...]
@@ -203,7 +203,7 @@ class Include:
 
 
 @dataclass(frozen=True)
-class Subsource:
+class SubsourceClause:
     """One entry of FOR TABLES: the upstream table, how it is transformed, and what it is called here."""
 
     table: tuple[Ident, ...]
@@ -217,18 +217,18 @@ class CreateSource:
 
     sql: str
     name: Ident
-    kind: Literal["kafka", "files", "postgres", "generator"]
-    of: Ident | None
-    """The connection, or the generator's name."""
-    path: str | None = None
-    """FILES: the pattern."""
+    kind: str
+    """The kind of the upstream in lower case: `kafka`, `files`, …"""
+    connection: Ident | None
+    target: str | None = None
+    """What follows the kind: the pattern of FILES, the name of a GENERATOR."""
     options: tuple[Option, ...] = ()
     key_format: Format | None = None
     format: Format | None = None
     include: tuple[Include, ...] = ()
     envelope: Literal["none", "upsert", "debezium"] | None = None
     transform: syntax.Query | None = None
-    tables: tuple[Subsource, ...] = ()
+    tables: tuple[SubsourceClause, ...] = ()
     all_tables: bool = False
     cluster_by: tuple[Ident, ...] = ()
     keep_statistics: tuple[tuple[Ident, ...], ...] = ()
@@ -259,6 +259,6 @@ class AlterSource:
 
 
 Statement: TypeAlias = (
-    Query | Explain | CreateTable | AddColumn | DropColumn | CreateView | Drop | Insert | Delete | Update |
+    SelectStatement | Explain | CreateTable | AddColumn | DropColumn | CreateView | DropStatement | Insert | Delete | Update |
     Show | Set | CreateConnection | CreateSource | AlterSource
 )  # fmt: skip

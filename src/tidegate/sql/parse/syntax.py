@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from tidegate.errors import Position
-from tidegate.expr.types import Type
-from tidegate.sql.lex import Token
+from tidegate.expr.model import Type
+from tidegate.sql.parse.lexer import Token
 
 
 class Span(NamedTuple):
@@ -136,7 +136,7 @@ class Quantified:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Field:
+class FieldAccess:
     """`(record).name`."""
 
     name: Ident
@@ -157,8 +157,8 @@ Compared: TypeAlias = Literal["scalar", "exists", "array", "any", "all"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Beyond:
-    """What an expression over one row cannot hold, as people call it: a query (of `x IN (…)`, x is in `args`), a call."""
+class NonScalar:
+    """A subquery or call that is more than an expression of one row; of `x IN (…)`, x is in `args`."""
 
     construct: str
     at: Span
@@ -166,7 +166,7 @@ class Beyond:
     args: tuple[Node, ...] = ()
     kind: Compared = "scalar"
     operator: str = "="
-    call: Aggregate | None = None
+    call: AggregateCall | None = None
     over: Over | None = None
 
 
@@ -183,7 +183,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowFrame:
-    """The rows that a window function sees, from `("preceding", 2)` to `("current row", None)`; are some excluded?"""
+    """The frame of a window function, from `("preceding", 2)` to `("current row", None)`."""
 
     unit: Literal["rows", "range", "groups"]
     first: tuple[str, Node | None]
@@ -193,8 +193,8 @@ class WindowFrame:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Aggregate:
-    """`count(*)`, `sum(DISTINCT x) FILTER (WHERE c)`. It has no `args`: what it is given is of rows, and it is of groups."""
+class AggregateCall:
+    """`count(*)`, `sum(DISTINCT x) FILTER (WHERE c)`. No `args`: its operands are of rows, not groups."""
 
     name: str
     given: tuple[Node, ...]
@@ -218,10 +218,10 @@ Node: TypeAlias = (
     | Cast
     | In
     | Quantified
-    | Field
+    | FieldAccess
     | Items
-    | Aggregate
-    | Beyond
+    | AggregateCall
+    | NonScalar
 )
 
 
@@ -253,7 +253,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ordering:
-    """One entry of ORDER BY; PostgreSQL puts nulls last, and first when descending, unless told."""
+    """One entry of ORDER BY; by default NULLs come last, and first when descending."""
 
     value: Node
     descending: bool
@@ -269,7 +269,7 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class TableRef:
     """A collection or view in FROM, by name."""
 
     name: tuple[Ident, ...]
@@ -297,7 +297,7 @@ class TableFunction:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Join:
+class JoinClause:
     """Two things in FROM; `kind` as it was written, a comma being a CROSS JOIN."""
 
     kind: str
@@ -310,7 +310,7 @@ class Join:
     natural: bool = False
 
 
-From: TypeAlias = Table | Derived | TableFunction | Join
+From: TypeAlias = TableRef | Derived | TableFunction | JoinClause
 
 
 class GroupBy(NamedTuple):

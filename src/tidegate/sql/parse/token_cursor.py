@@ -22,8 +22,8 @@ from typing import TypeVar
 
 from tidegate.config import MAX_NESTING
 from tidegate.errors import LimitError, ParseError, Position
-from tidegate.sql.lex import Token, tokens
-from tidegate.sql.syntax import Ident, Span
+from tidegate.sql.parse.lexer import Token, tokenize
+from tidegate.sql.parse.syntax import Ident, Span
 from tidegate.text import RESERVED
 
 T = TypeVar("T")
@@ -38,12 +38,12 @@ _ENDS = frozenset((")", ";", "from", "where", "order", "limit", "union", "group"
 """What may follow a list that a needless comma ends."""
 
 
-class Cursor:
+class TokenCursor:
     """A place in a list of tokens."""
 
     def __init__(self, sql: str) -> None:
         self.sql = sql
-        self.tokens = tokens(sql)
+        self.tokens = tokenize(sql)
         self.i = 0
         self.depth = 0
 
@@ -138,7 +138,7 @@ class Cursor:
             raise self.fail(what)
         return int(self.next().text)
 
-    def listed(self, one: Callable[[], T], trailing: bool = False) -> tuple[T, ...]:
+    def comma_list(self, one: Callable[[], T], trailing: bool = False) -> tuple[T, ...]:
         """One or more, with commas between; a comma behind the last where `trailing` says so."""
         found = [one()]
         while self.eat(","):

@@ -1,10 +1,11 @@
-"""The parts of a collection as arrays, for whoever draws them: where each lies, how large it is, what a query does with it.
+"""The parts of a collection as arrays to draw: position, size, and what a query does with each.
 
-    found = part_map(lake, "orders", x="created_at", y="(payload->>'ts')::numeric")
+    found = part_map(context, "orders", x="created_at", y="(payload->>'ts')::numeric")
     found.x.low, found.x.high       between which bounds each part's values lie, as numbers on an axis
     found.size, found.level         bytes, and how often it was compacted
 
-An axis is any expression over the columns: its bounds in every part are what pruning itself would say of it (`expr/interpret.py`),
+An axis is any expression over the columns: its bounds in every part are what pruning itself would say of it
+(`expr/domain/interpret.py`),
 so a picture of `date_trunc('day', at)` shows exactly what a filter on it can tell apart. Beside expressions there are what parts
 have without looking into them:
 
@@ -16,7 +17,7 @@ have without looking into them:
 | `_rows`, `_size` | rows, bytes: as logarithms, since parts are of all sizes |
 
 Texts have no distance, so on their axis stand ranks: all bounds in order, and `texts` says which is which. A bound that is not
-known is NaN. Everything is told from metadata, and nothing loops over parts.
+known is NaN. Everything comes from metadata, and nothing loops over parts.
 """
 
 from __future__ import annotations
@@ -29,23 +30,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.context import Context
 from tidegate.errors import BindError
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Expr, support
-from tidegate.expr.types import Kind, Type
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.scan.prune import Asked
-from tidegate.session.lake import Lake
-from tidegate.shard.reader import Snapshot, snapshot
-from tidegate.shard.schema import ColumnDef
-from tidegate.shard.validity import shown
-from tidegate.shard.writer import CLUSTER
-from tidegate.sql import bind
-from tidegate.stats.facts import name_of
+from tidegate.expr.domain import Interpretation, Specs
+from tidegate.expr.model import Expr, Kind, Type, support
+from tidegate.plan import MapFilterProject
+from tidegate.query.prune import PruningPredicate
+from tidegate.sql.bind import bind_expression
+from tidegate.storage.part import SchemaColumn
+from tidegate.storage.shard import Snapshot, open_snapshot, shard_options, visible_columns
+from tidegate.storage.stats import fact_name
 from tidegate.text import identifier
 
-OWN = ("_time", "_part", "_rows", "_size", "_level")
+PART_AXES = ("_time", "_part", "_rows", "_size", "_level")
 """Axes that are no expressions."""
 _TIMES = (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE)
 _NUMBERS = (Kind.INT2, Kind.INT4, Kind.INT8, Kind.FLOAT4, Kind.FLOAT8, Kind.NUMERIC, Kind.BOOL)
@@ -58,7 +55,7 @@ ORDERED = (*_TIMES, *_NUMBERS, *_TEXTS, Kind.MZ_TIMESTAMP)
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """Where each part lies, from `low` to `high`: float64, NaN where that is not known. Times are in milliseconds."""
+    """The range of each part, `low` to `high`: float64, NaN if unknown. Times are in milliseconds."""
 
     name: str
     scale: Literal["number", "time", "text", "log"]
@@ -70,7 +67,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class PartMap:
-    """All parts that may hold rows at a time: arrays of the same length, in the order of `Snapshot.table`."""
+    """All parts of a snapshot: arrays of the same length, in the order of `Snapshot.table`."""
 
     collection: str
     x: Axis
@@ -107,16 +104,16 @@ class ColumnFacts:
     """Parts that know its bounds, or that it has none."""
 
 
-def part_map(lake: Lake, name: str, x: str | None = None, y: str | None = None) -> PartMap:
+def part_map(context: Context, name: str, x: str | None = None, y: str | None = None) -> PartMap:
     """The parts of a collection as it is now."""
-    with snapshot(lake.collection(name)) as found:
-        return map_of(found, name, x, y, lake.clock.now())
+    with open_snapshot(context.collection(name)) as found:
+        return map_of(found, name, x, y, context.clock.now())
 
 
-def next_end(lake: Lake, name: str) -> int | None:
-    """When the rows of the next part of a collection end by themselves, in ms; None: those of none do, as far as is known."""
-    now = lake.clock.now()
-    tables = lake.collection(name).machine.fetch().parts.tables(["expires"])
+def next_end(context: Context, name: str) -> int | None:
+    """When the next part of a collection expires, in ms; None if none is known to expire."""
+    now = context.clock.now()
+    tables = context.collection(name).machine.fetch().parts.tables(["expires"])
     ends = [
         pc.min(pc.filter(one.column("expires"), pc.greater(one.column("expires"), now))).as_py()
         for one in tables
@@ -130,7 +127,7 @@ def map_of(
     """The parts of a snapshot; without axes, those that tell most."""
     table = found.table(["id", "rows", "size", "level", "first", "last", "written"])
     arrays = {one: table.column(one).to_numpy() for one in table.column_names}
-    columns = shown(found.schema, found.state.options)
+    columns = visible_columns(found.schema, found.state.options)
     first, second = _defaults(found, columns)
     choices = tuple(one for column in columns for one in _choices(found, column))
     return PartMap(
@@ -149,7 +146,7 @@ def map_of(
     )
 
 
-def _choices(found: Snapshot, column: ColumnDef) -> Iterator[str]:
+def _choices(found: Snapshot, column: SchemaColumn) -> Iterator[str]:
     """Axes that a column can give."""
     name = identifier(column.name)
     if column.type.kind in ORDERED:
@@ -161,15 +158,15 @@ def _choices(found: Snapshot, column: ColumnDef) -> Iterator[str]:
     keys = dict.fromkeys(key for frame in frames for key in frame.keys((column.id,)))
     for key in list(keys)[:KEYS]:
         path = f"{name} ->> '{key.replace(chr(39), chr(39) * 2)}'"
-        if name_of("number_low", (column.id, key)) in facts:
+        if fact_name("number_low", (column.id, key)) in facts:
             yield f"({path})::numeric"
-        elif name_of("text_low", (column.id, key)) in facts:
+        elif fact_name("text_low", (column.id, key)) in facts:
             yield path
 
 
-def _defaults(found: Snapshot, columns: Sequence[ColumnDef]) -> tuple[str, str]:
-    """Time from left to right, and upwards what rows are sorted by; else the first column that has an order."""
-    clustered = found.state.options.get(CLUSTER, ())
+def _defaults(found: Snapshot, columns: Sequence[SchemaColumn]) -> tuple[str, str]:
+    """The default axes: time, and the CLUSTER BY column or else the first ordered column."""
+    clustered = found.state.options.get(shard_options.CLUSTER_BY, ())
     able = sorted(
         (column for column in columns if column.type.kind in ORDERED),
         key=lambda column: column.id not in clustered,
@@ -186,18 +183,18 @@ def _defaults(found: Snapshot, columns: Sequence[ColumnDef]) -> tuple[str, str]:
 def _axis(found: Snapshot, name: str, arrays: dict[str, np.ndarray], now: int) -> Axis:
     if name == "_time":
         return Axis(name, "time", arrays["first"].astype(float), arrays["last"].astype(float))
-    if name in OWN:
+    if name in PART_AXES:
         values = arrays["id" if name == "_part" else name.removeprefix("_")].astype(float)
         if name in ("_rows", "_size"):
             values = np.log10(np.maximum(values, 1))
             return Axis(name, "log", values, values)
         return Axis(name, "number", values, values)
     names = [(column.name, column.type) for column in found.schema.columns]
-    expr = bind.expression(name, names, now)
+    expr = bind_expression(name, names, now)
     if expr.type.kind not in ORDERED:
         raise BindError(
             f"{name} is of type {expr.type}, which has no place on an axis",
-            hint=f"numbers, times and texts have; so have {', '.join(OWN)}",
+            hint=f"numbers, times and texts have; so have {', '.join(PART_AXES)}",
         )
     return _placed(name, expr.type, *bounds_of(found, expr, now))
 
@@ -205,7 +202,7 @@ def _axis(found: Snapshot, name: str, arrays: dict[str, np.ndarray], now: int) -
 def bounds_of(found: Snapshot, expr: Expr, now: int) -> tuple[pa.Array, pa.Array]:
     """Between which values an expression lies in each part, null where that is not known."""
     types = [column.type for column in found.schema.columns]
-    asked = Asked.of(found, MapFilterProject.identity(types), now)
+    asked = PruningPredicate.of(found, MapFilterProject.identity(types), now)
     lows, highs = [], []
     for specs, count in asked.stretches(support(expr)):
         low, high = _bounds(Interpretation(specs, (now, now)).of(expr), count)
@@ -238,7 +235,7 @@ def _numbers(bound: pa.Array, type_: Type) -> np.ndarray:
 
 
 def _ranked(name: str, low: pa.Array, high: pa.Array) -> Axis:
-    """Texts as their places among all bounds. Arrow orders them by their bytes in UTF-8, which is by code point."""
+    """Texts as ranks among all bounds. Arrow orders them by UTF-8 bytes, which is by code point."""
     both = pa.concat_arrays([low, high]).dictionary_encode()
     order = pc.sort_indices(both.dictionary).to_numpy()
     rank = np.empty(len(order), np.float64)
@@ -257,13 +254,13 @@ def _text(value: str | bytes) -> str:
 # ---------------------------------------------------------------- columns
 
 
-def column_facts(lake: Lake, name: str, most: int = 100) -> list[ColumnFacts]:
+def column_facts(context: Context, name: str, most: int = 100) -> list[ColumnFacts]:
     """What is known of the first columns of a collection."""
-    with snapshot(lake.collection(name)) as found:
-        columns = shown(found.schema, found.state.options)[:most]
+    with open_snapshot(context.collection(name)) as found:
+        columns = visible_columns(found.schema, found.state.options)[:most]
         places = {column.id: i for i, column in enumerate(found.schema.columns)}
         types = [column.type for column in found.schema.columns]
-        asked = Asked.of(found, MapFilterProject.identity(types), found.as_of)
+        asked = PruningPredicate.of(found, MapFilterProject.identity(types), found.as_of)
         wanted = frozenset(places[column.id] for column in columns)
         stretches = list(asked.stretches(wanted))
         nulls = {column.id: _nulls(found, column) for column in columns}
@@ -273,13 +270,13 @@ def column_facts(lake: Lake, name: str, most: int = 100) -> list[ColumnFacts]:
     ]
 
 
-def _nulls(found: Snapshot, column: ColumnDef) -> int | None:
+def _nulls(found: Snapshot, column: SchemaColumn) -> int | None:
     counts = pa.chunked_array([frame.nulls(column.id) for frame in found.frames()], pa.int64())
     return None if counts.null_count else int(pc.sum(counts, min_count=0).as_py())
 
 
 def _facts(
-    column: ColumnDef, stretches: Sequence[tuple[Specs | None, int]], nulls: int | None
+    column: SchemaColumn, stretches: Sequence[tuple[Specs | None, int]], nulls: int | None
 ) -> ColumnFacts:
     low = high = None
     known = 0

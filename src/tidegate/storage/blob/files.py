@@ -1,12 +1,13 @@
-"""Blobs as files below a folder, made durable the long way: temporary file, fsync, link or rename, fsync of the folder.
+"""A blob store of files in a folder.
 
-A file appears under its name only when all of it is on the disk; so a crash leaves the whole object or nothing but a temporary
-file, which `list` does not show and `sweep_temporary` removes. `create` uses a hard link, which fails if the name is taken: the
-one conditional write that every file system has.
+A write creates a temporary file, fsyncs it, links or renames it to its name, and fsyncs the folder. So a file appears under its
+name only when all of it is on the disk. A crash leaves the whole object, or nothing but a temporary file, which `list` does not
+show and `sweep_temporary` removes. `create` uses a hard link, which fails if the name is taken: the one conditional write that
+every file system has.
 
-When the folder's fsync fails after the file has its name, the file is there, and may be gone after a crash: the outcome is unknown,
-and said to be; whoever asks again has the folder fsynced again. A link whose answer is lost (NFS asks again by itself, and is then
-told that the name exists) is known by its count of links.
+If the fsync of the folder fails after the file has its name, the file exists, but may be gone after a crash. The outcome is
+unknown, so the call raises `IndeterminateError`; a second call fsyncs the folder again. NFS repeats a link by itself if the
+answer is lost, and then reports that the name exists; the link count of the temporary file shows that the link is ours.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import errno
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tidegate.errors import IndeterminateError, ReadOnlyError, StoreError
-from tidegate.store.blob import Entry, checked, missing, short
+from tidegate.storage.blob.protocol import BlobInfo, check_name, missing_object, truncated_object
 
 _TEMPORARY = ".tmp-"
 _REFUSED = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -31,7 +32,10 @@ class FileBlob:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root)
-        self._guard(self.root.mkdir, parents=True, exist_ok=True)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _failed(str(self.root), error, writing=True) from None
         self._folders: set[Path] = {self.root}
 
     def put(self, name: str, data: bytes) -> None:
@@ -39,20 +43,20 @@ class FileBlob:
         self._write(name, data, os.replace)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Stores `data` if there is nothing by that name; whether it did."""
+        """Stores `data` if no object has that name; returns whether it did."""
         path = self._path(name)
         if not path.exists() and self.create_unseen(name, data):
             return True
-        # Whoever made it may not have come so far as to make it durable: nobody builds on what a crash could undo.
-        _settle(name, path.parent)
+        # The writer that created it may not have made it durable yet, and we must not rely on what a crash could undo.
+        _make_durable(name, path.parent)
         return False
 
     def create_unseen(self, name: str, data: bytes) -> bool:
-        """`create` without a look at what is there: the link alone decides, as it does between two who look at once."""
+        """`create` without looking first: the link alone decides, as it does between two concurrent callers."""
         return self._write(name, data, _link)
 
     def get(self, name: str) -> bytes | None:
-        """The bytes by that name, or None."""
+        """The bytes of the object with that name, or None."""
         try:
             return self._path(name).read_bytes()
         except FileNotFoundError:
@@ -62,26 +66,26 @@ class FileBlob:
 
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each `(start, length)`."""
-        with self._opened(name) as descriptor:
+        with self._open(name) as descriptor:
             return [os.pread(descriptor, length, start) for start, length in ranges]
 
     def read_into(self, name: str, starts: Sequence[int], targets: Sequence[memoryview]) -> None:
-        """Fills each target with the bytes from its start on."""
-        with self._opened(name) as descriptor:
+        """Fills each target with the bytes that begin at its start."""
+        with self._open(name) as descriptor:
             for start, target in zip(starts, targets, strict=True):
                 at = 0
                 while at < len(target):
-                    got = os.preadv(descriptor, [target[at:]], start + at)
-                    if not got:
-                        raise short(name)
-                    at += got
+                    size = os.preadv(descriptor, [target[at:]], start + at)
+                    if not size:
+                        raise truncated_object(name)
+                    at += size
 
     @contextlib.contextmanager
-    def _opened(self, name: str) -> Iterator[int]:
+    def _open(self, name: str) -> Iterator[int]:
         try:
             descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise missing(name) from None
+            raise missing_object(name) from None
         except OSError as error:
             raise _failed(name, error) from None
         try:
@@ -92,15 +96,15 @@ class FileBlob:
             os.close(descriptor)
 
     def delete(self, name: str) -> None:
-        """Removes what is by that name."""
+        """Deletes the object with that name."""
         try:
             self._path(name).unlink(missing_ok=True)
         except OSError as error:
             raise _failed(name, error, writing=True) from None
 
-    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+    def list(self, prefix: str = "", after: str = "") -> Iterator[BlobInfo]:
         """Every object whose name begins with `prefix` and is greater than `after`, by name."""
-        found = []
+        infos = []
         start = self.root / prefix.rpartition("/")[0]
         for folder, _, names in os.walk(start):
             for plain in names:
@@ -112,26 +116,26 @@ class FileBlob:
                     status = path.stat()
                 except FileNotFoundError:
                     continue  # deleted while we looked
-                found.append(Entry(name, status.st_size, status.st_mtime_ns // 1_000_000))
-        yield from sorted(found)
+                infos.append(BlobInfo(name, status.st_size, status.st_mtime_ns // 1_000_000))
+        yield from sorted(infos)
 
     def sweep_temporary(self, older_than_s: float) -> int:
-        """Removes what killed writers left behind, if it is older than that; how many."""
+        """Removes temporary files of killed writers that are older than this, and returns how many."""
         removed = 0
         for path in self.root.rglob(f"{_TEMPORARY}*"):
             try:
                 old = path.is_file() and time.time() - path.stat().st_mtime >= older_than_s
             except FileNotFoundError:
-                continue  # its writer is done with it
+                continue  # its writer has finished
             if old:
                 path.unlink(missing_ok=True)
                 removed += 1
         return removed
 
     def _path(self, name: str) -> Path:
-        return self.root / checked(name)
+        return self.root / check_name(name)
 
-    def _write(self, name: str, data: bytes, place: object) -> bool:
+    def _write(self, name: str, data: bytes, place: Callable[[Path, Path], None]) -> bool:
         path = self._path(name)
         temporary = path.parent / f"{_TEMPORARY}{secrets.token_hex(8)}"
         try:
@@ -142,34 +146,26 @@ class FileBlob:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            assert callable(place)
             place(temporary, path)
         except FileExistsError:
             return False
         except OSError as error:
             raise _failed(name, error, writing=True) from None
         else:
-            _settle(name, path.parent)
+            _make_durable(name, path.parent)
             return True
         finally:
-            with contextlib.suppress(OSError):  # what is left over is swept
+            with contextlib.suppress(OSError):  # sweep removes it
                 temporary.unlink(missing_ok=True)
 
     def _make_folder(self, folder: Path) -> None:
-        """Makes `folder` durably: a new folder is only there after a crash if the one above was fsynced."""
+        """Creates a folder durably: it survives a crash only if the folder above it was fsynced."""
         if folder in self._folders:
             return
         self._make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
         _fsync_folder(folder.parent)
         self._folders.add(folder)
-
-    def _guard(self, work: object, **options: bool) -> None:
-        try:
-            assert callable(work)
-            work(**options)
-        except OSError as error:
-            raise _failed(str(self.root), error, writing=True) from None
 
 
 def _link(temporary: Path, path: Path) -> None:
@@ -180,8 +176,8 @@ def _link(temporary: Path, path: Path) -> None:
             raise
 
 
-def _settle(name: str, folder: Path) -> None:
-    """Makes durable what a folder lists; a failure leaves it unknown what a crash would."""
+def _make_durable(name: str, folder: Path) -> None:
+    """Makes the entries of a folder durable; a failure leaves it unknown whether they are."""
     try:
         _fsync_folder(folder)
     except OSError as error:

@@ -1,13 +1,13 @@
-"""Blobs in S3, Google Cloud Storage or Azure, through obstore.
+"""A blob store in S3, Google Cloud Storage or Azure, through obstore.
 
     ObjectBlob.open("s3://bucket/lake", endpoint="http://127.0.0.1:8333", allow_http="true", …)
 
-Options are obstore's own, given as strings (region, access_key_id, …); what is left out comes from the environment, as users of
-these clouds expect. `create` is a conditional put: the cloud decides the race. A put or a create whose answer was lost is
-indeterminate, and said to be.
+Options are obstore's own, as strings (region, access_key_id, …). Those that are not given come from the environment, as users of
+these clouds expect. `create` is a conditional put, so the cloud decides between concurrent callers. A put or create whose answer
+was lost raises `IndeterminateError`.
 
-obstore asks again by itself when an answer is lost or a server is busy. That is welcome for all but `create`: its own first request
-makes the second fail, and nobody is told that it won. So `create` goes through a handle that asks once.
+obstore repeats a request when an answer is lost or a server is busy. That suits every call but `create`: its own first request
+makes the second fail, and the caller does not learn that it won. So `create` uses a handle that sends each request once.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Any
 
 from tidegate.errors import IndeterminateError, ReadOnlyError, StoreError
 from tidegate.fork import inherited
-from tidegate.store.blob import Entry, checked, fill, missing
+from tidegate.storage.blob.protocol import BlobInfo, check_name, fill_targets, missing_object
+from tidegate.text import first_line
 
-SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://")
+OBJECT_SCHEMES = ("s3://", "s3a://", "gs://", "az://", "abfs://", "abfss://")
 
 
 def _refuse_fork(url: str) -> None:
-    """The threads that serve obstore's requests are not in a forked child, where every request would wait for ever."""
+    """Refuses a forked child: it lacks the threads that serve requests, so each would wait for ever."""
     if inherited("obstore"):
         raise StoreError(
             f"{url}: a forked child of a process that uses object stores cannot use them",
@@ -31,8 +32,8 @@ def _refuse_fork(url: str) -> None:
         )
 
 
-def connected(url: str, **options: str) -> Any:
-    """obstore's own handle of what is at `url`, for those who read the files of others; nothing is sent yet."""
+def open_object_store(url: str, **options: str) -> Any:
+    """A handle of obstore for the store at `url`, to read files that are not ours; sends nothing yet."""
     return _handle(url, options, None)
 
 
@@ -63,20 +64,20 @@ class ObjectBlob:
     @staticmethod
     def open(url: str, **options: str) -> ObjectBlob:
         """The store at `url`; see the module's docstring for options."""
-        return ObjectBlob(connected(url, **options), url, _handle(url, options, {"max_retries": 0}))
+        return ObjectBlob(open_object_store(url, **options), url, _handle(url, options, {"max_retries": 0}))
 
     def put(self, name: str, data: bytes) -> None:
         """Stores `data` durably, all of it or none."""
         import obstore
 
-        self._call(name, obstore.put, checked(name), data, changes=True)
+        self._call(name, obstore.put, check_name(name), data, changes=True)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Stores `data` if there is nothing by that name; whether it did."""
+        """Stores `data` if no object has that name; returns whether it did."""
         from obstore.exceptions import AlreadyExistsError
 
         try:
-            self._call(name, self._create, checked(name), data, changes=True)
+            self._call(name, self._create, check_name(name), data, changes=True)
         except AlreadyExistsError:
             return False
         return True
@@ -88,11 +89,11 @@ class ObjectBlob:
         obstore.put(self._once, name, data, mode="create", use_multipart=False)
 
     def get(self, name: str) -> bytes | None:
-        """The bytes by that name, or None."""
+        """The bytes of the object with that name, or None."""
         import obstore
 
         try:
-            found = self._call(name, obstore.get, checked(name))
+            found = self._call(name, obstore.get, check_name(name))
             return bytes(self._call(name, lambda _: found.bytes()))
         except FileNotFoundError:
             return None
@@ -102,19 +103,19 @@ class ObjectBlob:
         import obstore
 
         try:
-            found = self._call(name, obstore.head, checked(name))
+            found = self._call(name, obstore.head, check_name(name))
         except FileNotFoundError:
             return None
         return int(found["last_modified"].timestamp() * 1000)
 
     def get_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The bytes of each `(start, length)`; ranges that are near each other are fetched together."""
+        """The bytes of each `(start, length)`; neighbouring ranges are fetched together."""
         return [bytes(piece) for piece in self._ranges(name, ranges)]
 
     def read_into(self, name: str, starts: Sequence[int], targets: Sequence[memoryview]) -> None:
-        """Fills each target with the bytes from its start on."""
+        """Fills each target with the bytes that begin at its start."""
         ranges = [(start, len(target)) for start, target in zip(starts, targets, strict=True)]
-        fill(name, [memoryview(piece) for piece in self._ranges(name, ranges)], targets)
+        fill_targets(name, [memoryview(piece) for piece in self._ranges(name, ranges)], targets)
 
     def _ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> Sequence[Any]:
         import obstore
@@ -124,28 +125,28 @@ class ObjectBlob:
         starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
         try:
             found: Sequence[Any] = self._call(
-                name, obstore.get_ranges, checked(name), starts=starts, lengths=lengths
+                name, obstore.get_ranges, check_name(name), starts=starts, lengths=lengths
             )
         except FileNotFoundError:
-            raise missing(name) from None
+            raise missing_object(name) from None
         return found
 
     def delete(self, name: str) -> None:
-        """Removes what is by that name."""
+        """Deletes the object with that name."""
         import obstore
 
         try:
-            self._call(name, obstore.delete, checked(name))
+            self._call(name, obstore.delete, check_name(name))
         except FileNotFoundError:
             return
 
-    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+    def list(self, prefix: str = "", after: str = "") -> Iterator[BlobInfo]:
         """Every object whose name begins with `prefix` and is greater than `after`, by name."""
         import obstore
 
         # A store lists whole folders: the part of the prefix after the last slash is compared here.
         folder = prefix.rpartition("/")[0]
-        found: list[Entry] = []
+        infos: list[BlobInfo] = []
         # Pages are fetched as they are asked for, so all of them are asked for inside of `_call`.
         pages = self._call(
             prefix,
@@ -154,12 +155,16 @@ class ObjectBlob:
             ),
         )
         for batch in pages:
-            found += [
-                Entry(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
+            infos += [
+                BlobInfo(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000))
                 for item in batch
                 if item["path"].startswith(prefix) and item["path"] > after
             ]
-        yield from sorted(found)
+        yield from sorted(infos)
+
+    def sweep_temporary(self, older_than_s: float) -> int:  # noqa: ARG002  # there is nothing to sweep
+        """An object store has no temporary files."""
+        return 0
 
     def _call(self, name: str, work: Any, *args: Any, changes: bool = False, **options: Any) -> Any:
         from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError
@@ -174,8 +179,3 @@ class ObjectBlob:
             if changes and isinstance(error, PermissionDeniedError):
                 kind = ReadOnlyError
             raise kind(f"{self.url}/{name}: {first_line(error)}") from None
-
-
-def first_line(error: Exception) -> str:
-    """What a library says of its error, without its account of causes."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -1,4 +1,4 @@
-"""Does a store keep its promise that of many who create one object exactly one succeeds? Asked before a lake is put there.
+"""Checks that a store lets exactly one of several callers create an object.
 
     check_create(blob, "s3://bucket/lake", "mark/catalog/")
 
@@ -11,9 +11,9 @@ One object is created twice, with different bytes. The second must be refused, a
 | one that knows no `If-None-Match` (501) | an error, while a plain put works | | refused |
 | a file system without hard links (FAT) | an error, while a plain put works | | refused |
 
-A lost answer proves nothing: the client's own retry meets what its first try created. So what counts is what can be read back, and
-where even that leaves it open, it is tried again. The object is deleted at the end; where the process is killed before,
-`sweep` deletes what is left below `prefix` (`shard/sweep.py`).
+A lost answer proves nothing, because the client's own retry meets the object that its first attempt created. So the bytes that
+can be read back decide, and if they leave it open, the check is repeated. The object is deleted at the end; if the process is
+killed before, `sweep` deletes what is left below `prefix` (`storage/maintain/sweep.py`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import secrets
 from collections.abc import Callable
 
 from tidegate.errors import ReadOnlyError, StoreError
-from tidegate.store.blob import Blob
-from tidegate.store.file import FileBlob
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.blob.protocol import Blob
 
 ATTEMPTS = 8
 _FIRST, _SECOND = b"first ", b"second "
@@ -37,7 +37,7 @@ def check_create(blob: Blob, where: str, prefix: str) -> None:
         exclusive = _is_exclusive(blob, name)
     except StoreError as error:
         if not _can_put(blob, prefix):
-            raise  # nothing can be written: that is another trouble
+            raise  # nothing can be written, which is another problem
         raise _refusal(blob, where, error.message) from None
     finally:
         with contextlib.suppress(StoreError):
@@ -47,13 +47,13 @@ def check_create(blob: Blob, where: str, prefix: str) -> None:
 
 
 def _is_exclusive(blob: Blob, name: str) -> bool:
-    """Creates an object twice; whether the second try is refused, and leaves the first bytes."""
-    # A folder's own `create` looks first whether the name is taken. A rival that is as fast would not see it: the link must refuse.
+    """Creates an object twice; returns whether the second attempt is refused and the first bytes stay."""
+    # `FileBlob.create` first looks whether the name is taken. A concurrent caller would not see it, so the link itself must refuse.
     create = blob.create_unseen if isinstance(blob, FileBlob) else blob.create
     first, second = _FIRST + name.encode(), _SECOND + name.encode()
 
     def is_there() -> bool | None:
-        create(name, first)  # False may be the answer to the client library's own second try: the bytes tell
+        create(name, first)  # False may answer the second attempt of the client library: the bytes decide
         return True if _read(blob, name) == first else None
 
     def is_refused() -> bool | None:
@@ -73,13 +73,13 @@ def _is_exclusive(blob: Blob, name: str) -> bool:
 
 
 def _attempt(work: Callable[[], bool | None]) -> bool:
-    """Asks again while the store fails, or contradicts itself (None)."""
+    """Repeats `work` while the store fails, or contradicts itself (None)."""
     failure = StoreError("what it says that it wrote is not there")
     for _ in range(ATTEMPTS):
         try:
-            found = work()
-            if found is not None:
-                return found
+            outcome = work()
+            if outcome is not None:
+                return outcome
         except ReadOnlyError:
             raise
         except StoreError as error:
@@ -95,7 +95,7 @@ def _read(blob: Blob, name: str) -> bytes | None:
 
 
 def _can_put(blob: Blob, prefix: str) -> bool:
-    """Whether the store takes objects at all, so that it is the condition that it does not take."""
+    """Whether the store accepts an unconditional put, so that it is the condition that it refuses."""
     name = f"{prefix}{secrets.token_hex(8)}"
     try:
         blob.put(name, _FIRST)

@@ -1,12 +1,12 @@
-"""A lake whose metadata is in PostgreSQL, and that is not where it was: what to do with it, as only its owner can say.
+"""Adopts a database with metadata in PostgreSQL that is not where it was, as its owner decides.
 
-    adopt(place, clock, "moved")     it was moved here, or restored here: from now on it is here, and refused where it was
-    adopt(place, clock, "alias")     this is another name of the same place, such as another mount point: both may be used
-    adopt(place, clock, "copy")      it is a copy: from now on a lake of its own, with its own copy of the metadata
+    adopt_lake(location, clock, "moved")     it was moved or restored here: from now on it is here, and refused where it was
+    adopt_lake(location, clock, "alias")     this is another name of the same place, such as another mount point: both may be used
+    adopt_lake(location, clock, "copy")      it is a copy: from now on a database of its own, with its own copy of the metadata
 
-A copy gets the metadata of now, which may be newer than the files that were copied. So each object that it names must be there; if
-one is not, nothing is changed, and the missing files are to be copied as well. The metadata is copied by one statement, under a new
-database id, then the marker is replaced: killed in between, it is still a copy, and some forgotten rows.
+A copy gets the present metadata, which may be newer than the files that were copied. So every object that the metadata names must
+exist; if one does not, nothing is changed, and the missing files must be copied as well. One statement copies the metadata under a
+new database id, then the marker is replaced. If the process is killed in between, it is still a copy, and some rows are left over.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import pyarrow.compute as pc
 
 from tidegate.clock import Clock
 from tidegate.errors import StoreError, TidegateError
-from tidegate.shard.catalog import PLACES, Catalog, shard_of
-from tidegate.shard.change import Configure
-from tidegate.shard.machine import Machine
-from tidegate.shard.root import NAME, Marker, Root, open_root
-from tidegate.shard.sweep import FOLDERS
-from tidegate.store.place import Place
-from tidegate.store.sql import PostgresConsensus
+from tidegate.storage.catalog.catalog import PLACES, Catalog, shard_of
+from tidegate.storage.catalog.root import ROOT_OBJECT, Root, RootMarker, open_root
+from tidegate.storage.consensus.sql import PostgresConsensus
+from tidegate.storage.location import Location
+from tidegate.storage.maintain.sweep import FOLDERS
+from tidegate.storage.shard.changes import Configure
+from tidegate.storage.shard.machine import Machine
 
 Adoption = Literal["moved", "alias", "copy"]
 
 
-def adopt(place: Place, clock: Clock, how: Adoption) -> None:
-    """Makes the lake at `place` one that can be opened there."""
+def adopt_lake(place: Location, clock: Clock, how: Adoption) -> None:
+    """Makes the database at a location one that can be opened there."""
     if how not in ("moved", "alias", "copy"):
         raise StoreError(f"a lake cannot be adopted as {how!r}", hint="moved, alias or copy")
     if place.metadata != "postgres":
@@ -39,7 +39,7 @@ def adopt(place: Place, clock: Clock, how: Adoption) -> None:
             f"{place.root} has its metadata beside its parts: it can be moved and copied as it is",
             hint="only a lake with ?metadata=postgresql://… is adopted",
         )
-    if place.blob().get(NAME) is None:
+    if place.blob().get(ROOT_OBJECT) is None:
         raise StoreError(f"there is no lake at {place.root}", hint="copy or move all of its files first")
     root = open_root(place, clock, anywhere=True)
     try:
@@ -88,13 +88,13 @@ def _separate(root: Root, clock: Clock) -> None:
         raise
     finally:
         consensus.close()
-    # If it is not known whether this was done, the rows stay: the marker may say by now that they are its metadata.
-    root.blob.put(NAME, Marker(fresh, root.marker.metadata).encode())
+    # If it is unknown whether this was done, the rows stay, because the marker may already refer to them.
+    root.blob.put(ROOT_OBJECT, RootMarker(fresh, root.marker.metadata).encode())
     open_root(root.place, clock).consensus.close()
 
 
-def _prepare(catalog: Catalog, place: Place, database: str) -> None:
-    """Checks that metadata names only what is there, and gives it its own database id."""
+def _prepare(catalog: Catalog, place: Location, database: str) -> None:
+    """Checks that the metadata names only existing objects, and gives it its own database id."""
     shards = [shard for shard in map(shard_of, catalog.items().values()) if shard is not None]
     absent = sum(_absent(machine) for machine in (catalog.machine, *map(catalog.shard_machine, shards)))
     if absent:
@@ -102,11 +102,11 @@ def _prepare(catalog: Catalog, place: Place, database: str) -> None:
             f"{absent} objects that the metadata names are not at {place.root}: it is newer than the copy of the files",
             hint="nothing was changed: copy the files that are new (none is ever changed), and adopt it again",
         )
-    catalog.machine.change(lambda _: Configure({"database": database, PLACES: None}))
+    catalog.machine.update(lambda _: Configure({"database": database, PLACES: None}))
 
 
 def _absent(machine: Machine) -> int:
-    """How many objects the newest state names that are not in the store."""
+    """How many objects that the newest state names are not in the store."""
     state = machine.fetch()
     rolled = [] if state.rollup is None else [state.rollup[0]]
     parts = [table.column("name").combine_chunks() for table in state.parts.tables(["name"])]

@@ -1,25 +1,26 @@
-"""The root of a database: one small object that says what lies here, so that nothing else is ever put on top of it.
+"""The root object of a database, which keeps another database from being put into its place.
 
     root     sealed JSON: {"format": 1, "database": "9f…", "metadata": "sqlite"}
 
-It is written when the database is made, and never again. Whoever opens the place compares:
+It is written when the database is created, and never again. Opening a location compares:
 
 | found | opened with | |
 |---|---|---|
 | nothing | anything | a new database |
 | `sqlite` | SQLite in the folder | it is opened |
 | `sqlite` | `?metadata=postgresql://…` | refused: the parts here belong to other metadata |
-| `postgres`, database 9f… | a PostgreSQL that knows no 9f… | refused: it is another one, or a lost one |
+| `postgres`, database 9f… | a PostgreSQL without 9f… | refused: it is another one, or its metadata was lost |
 | `postgres`, in a copy of the folder or bucket | the same PostgreSQL | refused: two places would write to one log (`adopt.py`) |
 | a newer format | anything | refused: an older version cannot read it |
 
-Metadata in the folder or the bucket itself is copied and moved with it. PostgreSQL is not, so its catalog says where the root is:
-`Location`, by what no copy has in common with it.
+Metadata in the folder or the bucket itself is copied and moved with it. PostgreSQL is not, so its catalog records where the root
+is: a `RootIdentity`, which no copy has in common with the original.
 
-A new database begins with its catalog, then the root. Killed between the two, the catalog is found and used by the next one who
-opens the place (in PostgreSQL, where others live too, it is one forgotten row). Of two who make it at once, the store lets one
-create the root, and the other takes what the root says. A store that would let both is refused (`store/probe.py`), but where the
-metadata is in PostgreSQL: there a lock lets one of them in, and the log does not depend on the store of parts.
+A new database begins with its catalog, then the root. If the process is killed between the two, the next one that opens the
+location finds the catalog and uses it (in PostgreSQL, which may hold other databases, it is one forgotten row). If two processes
+create the database at once, the store lets one create the root, and the other uses it. A store that would let both is refused
+(`storage/blob/probe.py`), except if the metadata is in PostgreSQL: there a lock admits one of them, and the log does not depend
+on the blob store.
 """
 
 from __future__ import annotations
@@ -31,59 +32,63 @@ from dataclasses import dataclass
 
 from tidegate.clock import Clock
 from tidegate.errors import CorruptError, IndeterminateError, ReadOnlyError, StoreError, TidegateError
-from tidegate.shard.catalog import Catalog
-from tidegate.shard.machine import Machine, Retries
-from tidegate.shard.seal import seal, unseal
-from tidegate.shard.state import FORMAT
-from tidegate.shard.sweep import MARKS
-from tidegate.store.blob import Blob
-from tidegate.store.consensus import Consensus
-from tidegate.store.place import Location, Place
-from tidegate.store.probe import check_create
-from tidegate.store.sql import PostgresConsensus
+from tidegate.storage.blob.probe import check_create
+from tidegate.storage.blob.protocol import Blob
+from tidegate.storage.catalog.catalog import Catalog
+from tidegate.storage.consensus.protocol import Consensus
+from tidegate.storage.consensus.sql import PostgresConsensus
+from tidegate.storage.location import Location, RootIdentity
+from tidegate.storage.maintain.sweep import MARKS
+from tidegate.storage.part.checksum import seal, unseal
+from tidegate.storage.retry import RetryPolicy
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.state import FORMAT
 
-NAME = "root"
+ROOT_OBJECT = "root"
 
 
 @dataclass(frozen=True)
-class Marker:
-    """What the root says."""
+class RootMarker:
+    """The content of the root object."""
 
     database: str
     metadata: str
     format: int = FORMAT
 
     def encode(self) -> bytes:
-        """As the bytes of the object."""
+        """The bytes of the object."""
         body = {"format": self.format, "database": self.database, "metadata": self.metadata}
         return seal(json.dumps(body).encode())
 
     @staticmethod
-    def decode(place: str, data: bytes) -> Marker:
-        """From the bytes of the object; one of a newer format is refused."""
-        body = json.loads(unseal(f"{place}/{NAME}", data))
+    def decode(place: str, data: bytes) -> RootMarker:
+        """The marker from the bytes of the object; a newer format is refused."""
+        body = json.loads(unseal(f"{place}/{ROOT_OBJECT}", data))
         if body["format"] > FORMAT:
             raise TidegateError(
                 f"{place} has format {body['format']}, and this version of Tidegate knows {FORMAT}",
                 hint="upgrade Tidegate; an older one cannot read what a newer one wrote",
             )
-        return Marker(body["database"], body["metadata"], body["format"])
+        return RootMarker(body["database"], body["metadata"], body["format"])
 
 
 @dataclass(frozen=True)
 class Root:
-    """An open database: its stores, and its catalog."""
+    """An open database: its stores and its catalog."""
 
-    place: Place
-    marker: Marker
+    place: Location
+    marker: RootMarker
     blob: Blob
     consensus: Consensus
     catalog: Catalog
-    location: Location | None = None
-    """Where the marker is, if that matters: if the metadata is elsewhere."""
+    location: RootIdentity | None = None
+    """Where the marker is, if the metadata is elsewhere."""
 
     def check_location(self) -> None:
-        """Raises if the metadata belongs to another place: this one is a copy, or the lake was moved away from here."""
+        """Raises if the metadata belongs to another location.
+
+        Then this one is a copy, or the database was moved away from here.
+        """
         if self.location is None:
             return
         known = self.catalog.locations()
@@ -91,45 +96,53 @@ class Root:
             raise _elsewhere(self.place, known)
 
 
-def open_root(place: Place, clock: Clock, retries: Retries | None = None, *, anywhere: bool = False) -> Root:
-    """Opens the database at `place`, and makes it if there is none; with `anywhere` also one whose metadata belongs elsewhere."""
+def open_root(
+    place: Location, clock: Clock, retries: RetryPolicy | None = None, *, anywhere: bool = False
+) -> Root:
+    """Opens the database at a location, or creates it.
+
+    With `anywhere` it also opens one whose metadata belongs to another location.
+    """
     blob = place.blob()
     marker = _read(place, blob)
     while marker is None:
         _make(place, blob, clock, retries)
-        marker = _read(place, blob)  # as whoever was first has made it
+        marker = _read(place, blob)  # as the process that was first has written it
     if marker.metadata != place.metadata:
         raise StoreError(
             f"{place.root} keeps its metadata in {marker.metadata}, and was opened with {place.metadata}",
-            hint="one root holds one database: open it as it was made, or take another root",
+            hint="one root holds one database: open it as it was created, or use another root",
         )
     consensus = place.consensus(blob, marker.database)
     try:
         machine = Machine(consensus, blob, Catalog.KEY, clock, retries)
         if not machine.exists():
             raise StoreError(
-                f"{place.root} holds database {marker.database}, of which its {place.metadata} metadata knows nothing",
-                hint="the metadata is another database's, or was lost: restore it, or take another root",
+                f"{place.root} holds database {marker.database}, but its {place.metadata} metadata does not have it",
+                hint="the metadata belongs to another database, or was lost: restore it, or use another root",
             )
-        location = place.location(blob, NAME) if place.metadata == "postgres" else None
+        location = place.identity(blob, ROOT_OBJECT) if place.metadata == "postgres" else None
         root = _checked(Root(place, marker, blob, consensus, Catalog(machine), location))
         if location is not None and not anywhere:
-            _settle(root, location)
+            _record_location(root, location)
     except TidegateError:
         consensus.close()
         raise
     return root
 
 
-def _settle(root: Root, location: Location) -> None:
-    """Writes down where a new database is, or one made before that was done; any other must be where it was."""
+def _record_location(root: Root, location: RootIdentity) -> None:
+    """Records where a new database is, or an old one that has no record yet.
+
+    Any other must be where it was.
+    """
     if not root.catalog.locations():
         with contextlib.suppress(ReadOnlyError):
             root.catalog.set_locations([location])
     root.check_location()
 
 
-def _elsewhere(place: Place, known: list[Location]) -> StoreError:
+def _elsewhere(place: Location, known: list[RootIdentity]) -> StoreError:
     return StoreError(
         f"{place.root} is not where this lake was: its metadata in PostgreSQL belongs to {known[0].url}, and an append to a copy "
         "would break the original",
@@ -138,7 +151,7 @@ def _elsewhere(place: Place, known: list[Location]) -> StoreError:
     )
 
 
-def _make(place: Place, blob: Blob, clock: Clock, retries: Retries | None) -> None:
+def _make(place: Location, blob: Blob, clock: Clock, retries: RetryPolicy | None) -> None:
     fresh = secrets.token_hex(8)
     if place.metadata in ("sqlite", "log"):  # memory is exclusive, and in PostgreSQL a lock lets one make it
         check_create(blob, place.root, f"{MARKS}/{Catalog.KEY}/")
@@ -147,19 +160,19 @@ def _make(place: Place, blob: Blob, clock: Clock, retries: Retries | None) -> No
         with consensus.alone() if isinstance(consensus, PostgresConsensus) else contextlib.nullcontext():
             if _read(place, blob) is None:
                 catalog = Catalog.open(Machine(consensus, blob, Catalog.KEY, clock, retries), fresh)
-                _create(blob, Marker(catalog.database, place.metadata))
+                _create(blob, RootMarker(catalog.database, place.metadata))
     finally:
         consensus.close()
 
 
-def _create(blob: Blob, marker: Marker) -> None:
-    with contextlib.suppress(IndeterminateError):  # whether it was written, reading it tells
-        blob.create(NAME, marker.encode())
+def _create(blob: Blob, marker: RootMarker) -> None:
+    with contextlib.suppress(IndeterminateError):  # reading it shows whether it was written
+        blob.create(ROOT_OBJECT, marker.encode())
 
 
-def _read(place: Place, blob: Blob) -> Marker | None:
-    data = blob.get(NAME)
-    return None if data is None else Marker.decode(place.root, data)
+def _read(place: Location, blob: Blob) -> RootMarker | None:
+    data = blob.get(ROOT_OBJECT)
+    return None if data is None else RootMarker.decode(place.root, data)
 
 
 def _checked(root: Root) -> Root:

@@ -1,27 +1,27 @@
-"""Consensus in the blob store itself: a log is a folder of numbered objects, each created once.
+"""Logs in the blob store itself: a log is a folder of numbered objects, each created once.
 
     log/<key>/00000000000000000007       entry 7
     floor/<key>/00000000000000000007     entries below 7 were truncated, or are about to be
 
-To create an object that is not there yet is the one conditional write that memory, files, S3, GCS and Azure all have, and it is
-enough: whoever creates number 8 has won number 8. No database is needed beside the bucket, and nothing here looks at a clock.
+Creating an object that does not exist yet is the one conditional write that memory, files, S3, GCS and Azure all have, and it is
+enough: the writer that creates number 8 has won number 8. No database is needed beside the bucket, and no clock is used.
 
-**Truncation leaves holes, and a hole can be filled again.** A writer looks (7 is the newest), its machine sleeps, others write 8 to
-200 and truncate below 200; the sleeper wakes up and creates 8, which is not there any more. Two facts tell such a *stray* from
-an entry that won:
+**Truncation leaves holes, and a hole can be filled again.** A writer reads that 7 is the newest, and pauses. Others write 8 to
+200 and truncate below 200. The writer continues and creates 8, which does not exist any more. Two facts distinguish such a
+*stray* from an entry that won:
 
-1. The newest entry is never removed. So as long as nothing is behind an entry, nothing below it can have been removed.
-2. A floor is created before anything below it is removed, and the highest floor stays. So an entry that was read first, and is
-   not below the floors that are listed afterwards, was never removed before it was read: it is the first of its number.
+1. The newest entry is never removed. So as long as no entry follows an entry, no entry below it can have been removed.
+2. A floor is created before any entry below it is removed, and the highest floor stays. So an entry that was read first, and is not
+   below the floors that are listed afterwards, was never removed before it was read: it is the first with its number.
 
-| call | requests | what is believed |
+| call | requests | what counts |
 |---|---|---|
-| `compare_and_set` | read `expected`, create, list what is behind | its success, if nothing is behind it or no floor above it |
-| `scan`, nothing is new | list what is behind | that there is nothing, as the newest entry would be there |
-| `scan` | list what is behind, read it, list the floors | what no floor is above |
+| `compare_and_set` | read `expected`, create, list what follows | its success, if no entry follows it or no floor is above it |
+| `scan`, nothing is new | list what follows | that there is nothing, because the newest entry would be listed |
+| `scan` | list what follows, read it, list the floors | entries that no floor is above |
 
-Strays are below a floor: readers pass over them, and the next truncation removes them. Floors are created, never changed: one who
-truncates late, or a request that arrives twice, cannot lower them.
+Strays are below a floor: readers skip them, and the next truncation removes them. Floors are created and never changed, so a late
+truncation, or a request that arrives twice, cannot lower them.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ import re
 from collections.abc import Iterable
 
 from tidegate.errors import StoreError
-from tidegate.store.blob import Blob
-from tidegate.store.consensus import Numbered, following
+from tidegate.storage.blob.protocol import Blob
+from tidegate.storage.consensus.protocol import NumberedEntry, next_number
 
 _DIGITS = 20
 _FLOORS = "floor"
 
 
 class LogConsensus:
-    """Logs as numbered objects of a blob store. It remembers nothing: the store is asked each time."""
+    """Logs as numbered objects of a blob store. It caches nothing: each call reads the store."""
 
     def __init__(self, blob: Blob, folder: str = "log") -> None:
         self.blob, self.folder = blob, folder
 
-    def head(self, key: str) -> Numbered | None:
+    def head(self, key: str) -> NumberedEntry | None:
         """The newest entry."""
         while numbers := self._numbers(key):
             if entries := self.scan(key, numbers[-1], 1):
@@ -51,18 +51,18 @@ class LogConsensus:
         return None
 
     def compare_and_set(self, key: str, expected: int | None, data: bytes) -> bool:
-        """Adds the entry after `expected`, if that is still the newest; whether it did."""
-        # What was never written, or was truncated, cannot be followed: there would be a gap.
+        """Adds the entry after `expected` if that is still the newest; returns whether it did."""
+        # An entry that was never written, or was truncated, cannot be followed: there would be a gap.
         if expected is not None and self.blob.get(self._name(key, expected)) is None:
             return False
-        number = following(expected)
+        number = next_number(expected)
         if not self.blob.create(self._name(key, number), data):
             return False
         return not self._numbers(key, number + 1) or self._floor(key) <= number
 
-    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[NumberedEntry]:
         """Entries from number `first` on, at most `limit`."""
-        if limit == 1:  # mostly the newest: then it needs no look at the floors
+        if limit == 1:  # mostly the newest: then the floors need not be read
             entries = self._read(key, [first])
             if entries and self._numbers(key, first) == [first]:
                 return entries
@@ -72,7 +72,7 @@ class LogConsensus:
             floor = self._floor(key)
             if floor <= first and len(entries) == len(numbers):
                 return entries
-            first = max(first, floor)  # what is below it may be missing, or stray
+            first = max(first, floor)  # entries below it may be missing or stray
         return []
 
     def truncate(self, key: str, before: int) -> None:
@@ -96,11 +96,11 @@ class LogConsensus:
         return sorted({name[len(self.folder) + 1 :].rpartition("/")[0] for name in names})
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Does nothing: there is no connection."""
 
-    def _read(self, key: str, numbers: Iterable[int]) -> list[Numbered]:
+    def _read(self, key: str, numbers: Iterable[int]) -> list[NumberedEntry]:
         pairs = ((number, self.blob.get(self._name(key, number))) for number in numbers)
-        return [Numbered(number, data) for number, data in pairs if data is not None]
+        return [NumberedEntry(number, data) for number, data in pairs if data is not None]
 
     def _floor(self, key: str) -> int:
         """The number below which entries do not count."""
@@ -111,7 +111,7 @@ class LogConsensus:
         return f"{folder or self.folder}/{key}/{number:0{_DIGITS}d}"
 
     def _numbers(self, key: str, first: int = 0, folder: str | None = None) -> list[int]:
-        """The numbers that are there, from `first` on, in order."""
+        """The numbers of the entries that exist, from `first` on, in order."""
         prefix = f"{folder or self.folder}/{key}/"
         after = self._name(key, first - 1, folder) if first > 0 else ""
         tails = (entry.name[len(prefix) :] for entry in self.blob.list(prefix, after))

@@ -1,7 +1,7 @@
-"""Consensus: for each key a log of numbered entries, where the next number is given to exactly one writer.
+"""The protocol of consensus stores: for each key a log, whose next number goes to exactly one writer.
 
-The state of a shard is such a log. A writer that knows the newest entry proposes the next; of all who propose at once one is told
-True, and the others read what it wrote and think again. That one compare-and-set is all the coordination Tidegate has.
+The state of a shard is such a log. A writer that knows the newest entry proposes the next one. Of all concurrent writers one gets
+True; the others read its entry and decide again. This compare-and-set is all the coordination that Tidegate needs.
 
 | call | promise |
 |---|---|
@@ -12,7 +12,7 @@ True, and the others read what it wrote and think again. That one compare-and-se
 | `keys` | every key that has entries |
 
 A time-out of a compare-and-set is *indeterminate*: it may have happened. It raises `IndeterminateError`; the entry itself must
-carry what its writer needs to recognise it later (`shard/machine.py` puts a token into every entry).
+contain what its writer needs to recognise it later (`storage/shard/machine.py` puts a token into every entry).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol
 from tidegate import fork
 
 
-class Numbered(NamedTuple):
+class NumberedEntry(NamedTuple):
     """An entry of a log."""
 
     number: int
@@ -32,15 +32,15 @@ class Numbered(NamedTuple):
 class Consensus(Protocol):
     """Logs that grow by compare-and-set."""
 
-    def head(self, key: str) -> Numbered | None:
+    def head(self, key: str) -> NumberedEntry | None:
         """The newest entry."""
         ...
 
     def compare_and_set(self, key: str, expected: int | None, data: bytes) -> bool:
-        """Adds the entry after `expected`, if that is still the newest; whether it did."""
+        """Adds the entry after `expected` if that is still the newest; returns whether it did."""
         ...
 
-    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[NumberedEntry]:
         """Entries from number `first` on, at most `limit`."""
         ...
 
@@ -53,11 +53,11 @@ class Consensus(Protocol):
         ...
 
     def close(self) -> None:
-        """Gives back this thread's connection, if there is one; the store may be used again after it."""
+        """Closes the connection of this thread, if there is one; the store can be used again afterwards."""
         ...
 
 
-def following(expected: int | None) -> int:
+def next_number(expected: int | None) -> int:
     """The number of the entry after `expected`."""
     return 0 if expected is None else expected + 1
 
@@ -69,27 +69,27 @@ class MemoryConsensus:
         self._logs: dict[str, dict[int, bytes]] = {}
         self._lock = fork.lock()
 
-    def head(self, key: str) -> Numbered | None:
+    def head(self, key: str) -> NumberedEntry | None:
         """The newest entry."""
         with self._lock:
             log = self._logs.get(key)
-            return Numbered(max(log), log[max(log)]) if log else None
+            return NumberedEntry(max(log), log[max(log)]) if log else None
 
     def compare_and_set(self, key: str, expected: int | None, data: bytes) -> bool:
-        """Adds the entry after `expected`, if that is still the newest; whether it did."""
+        """Adds the entry after `expected` if that is still the newest; returns whether it did."""
         with self._lock:
             log = self._logs.get(key)
             newest = max(log) if log else None
             if newest != expected:
                 return False
-            self._logs.setdefault(key, {})[following(expected)] = bytes(data)
+            self._logs.setdefault(key, {})[next_number(expected)] = bytes(data)
             return True
 
-    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[NumberedEntry]:
         """Entries from number `first` on, at most `limit`."""
         with self._lock:
             log = self._logs.get(key, {})
-            return [Numbered(number, log[number]) for number in sorted(log) if number >= first][:limit]
+            return [NumberedEntry(number, log[number]) for number in sorted(log) if number >= first][:limit]
 
     def truncate(self, key: str, before: int) -> None:
         """Removes entries below number `before`, but never the newest."""
@@ -104,4 +104,4 @@ class MemoryConsensus:
             return sorted(key for key, log in self._logs.items() if log)
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Does nothing: there is no connection."""

@@ -1,14 +1,17 @@
-"""Consensus in a SQL database: SQLite in the lake's folder (the default), or PostgreSQL. One statement decides.
+"""Logs in a SQL database: SQLite in the folder of the database (the default), or PostgreSQL.
+
+One statement adds an entry, and decides between concurrent writers:
 
     INSERT INTO consensus SELECT key, expected + 1, data
     WHERE (SELECT max(number) FROM consensus WHERE key = …) IS NOT DISTINCT FROM expected ON CONFLICT DO NOTHING
 
-One row inserted: we won. The primary key (key, number) is the lock, so the statement is right under any isolation level and
-needs no transaction around it. SQLite runs with `synchronous = FULL`: an entry that was acknowledged survives a power cut.
+One row inserted means that we won. The primary key (key, number) is the lock, so the statement is right under any isolation level
+and needs no transaction around it. SQLite runs with `synchronous = FULL`: an acknowledged entry survives a power cut.
 
-A user who may not write to the folder can read SQLite's file all the same (`_looked`). While a writer has it open, its log is
-there (`-wal`, `-shm`), and SQLite reads by it. While there is none, SQLite would have to make one, and cannot: the file is then
-read as one that does not change, and what was read counts only if no log is there, and the file is as it was, afterwards.
+A user without write access to the folder can still read SQLite's file (`_read_only_query`). While a writer has it open, its
+write-ahead log exists (`-wal`, `-shm`), and SQLite reads through it. Without a writer SQLite would have to create the log, and
+cannot. The file is then opened as one that does not change, and the result counts only if afterwards there is still no log and the
+file is unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from urllib.parse import quote
 
 from tidegate.errors import IndeterminateError, ReadOnlyError, StoreError
 from tidegate.fork import PerThread
-from tidegate.store.consensus import Numbered, following
+from tidegate.storage.consensus.protocol import NumberedEntry, next_number
+from tidegate.text import first_line
 
 _PROPOSE = """
 INSERT INTO {table} (key, number, data) SELECT {key}, {next}, {data}
@@ -33,14 +37,14 @@ WHERE (SELECT max(number) FROM {table} WHERE key = {key}) IS NOT DISTINCT FROM {
 """
 _BUSY_MS = 60_000
 ANSWER_S = 120.0
-"""How long PostgreSQL is waited for. One that is alive answers within the time that it waits for locks; one that has gone without a
-word, or a proxy that swallows the answer, never does, and no writer may wait for ever."""
-_LOOKS = 200
+"""How long to wait for PostgreSQL. A live server answers within the time that it waits for locks. A server that disappeared, or a
+proxy that drops the answer, never does, and a writer must not wait for ever."""
+_MAX_READS = 200
 """How often a file that changes while it is read is read again."""
 _TICK_NS = 20_000_000
-"""File systems tell times of changes no finer than some milliseconds: two within one would look like one."""
+"""File systems record change times in steps of some milliseconds: two changes in one step look like one."""
 _REFUSED = ("25006", "42501")
-"""PostgreSQL's codes for a transaction that may only read, and for a want of privilege."""
+"""PostgreSQL's codes for a read-only transaction and for a missing privilege."""
 
 
 def _open_sqlite(path: Path) -> sqlite3.Connection:
@@ -71,22 +75,22 @@ class SqliteConsensus:
             "(key TEXT, number INTEGER, data BLOB NOT NULL, PRIMARY KEY (key, number)) STRICT, WITHOUT ROWID"
         )
 
-    def head(self, key: str) -> Numbered | None:
+    def head(self, key: str) -> NumberedEntry | None:
         """The newest entry."""
         rows = self._run(
             "SELECT number, data FROM consensus WHERE key = ? ORDER BY number DESC LIMIT 1", [key]
         )
-        return Numbered(*rows[0]) if rows else None
+        return NumberedEntry(*rows[0]) if rows else None
 
     def compare_and_set(self, key: str, expected: int | None, data: bytes) -> bool:
-        """Adds the entry after `expected`, if that is still the newest; whether it did."""
+        """Adds the entry after `expected` if that is still the newest; returns whether it did."""
         named = {"table": "consensus", "key": "?1", "next": "?2", "data": "?3", "expected": "?4"}
-        return self._change(_PROPOSE.format(**named), [key, following(expected), data, expected]) == 1
+        return self._change(_PROPOSE.format(**named), [key, next_number(expected), data, expected]) == 1
 
-    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[NumberedEntry]:
         """Entries from number `first` on, at most `limit`."""
         query = "SELECT number, data FROM consensus WHERE key = ? AND number >= ? ORDER BY number LIMIT ?"
-        return [Numbered(*row) for row in self._run(query, [key, first, limit])]
+        return [NumberedEntry(*row) for row in self._run(query, [key, first, limit])]
 
     def truncate(self, key: str, before: int) -> None:
         """Removes entries below number `before`, but never the newest."""
@@ -105,22 +109,22 @@ class SqliteConsensus:
         if connection is not None:
             connection.close()
 
-    def _looked(self, statement: str, values: Sequence[Any]) -> list[Any]:
-        """What a query gives that may not write; see the module's docstring."""
-        failure: sqlite3.Error = sqlite3.OperationalError("the file changes all the time")
-        for _ in range(_LOOKS):
+    def _read_only_query(self, statement: str, values: Sequence[Any]) -> list[Any]:
+        """Runs a query without write access; see the module's docstring."""
+        failure: sqlite3.Error = sqlite3.OperationalError("the file keeps changing")
+        for _ in range(_MAX_READS):
             logged, before = self._log.exists(), self.path.stat()
-            settled = logged or before.st_mtime_ns < time.time_ns() - _TICK_NS
+            old_enough = logged or before.st_mtime_ns < time.time_ns() - _TICK_NS
             uri = f"file:{quote(str(self.path))}?mode=ro{'' if logged else '&immutable=1'}"
             try:
                 with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_MS / 1000)) as connection:
-                    found = connection.execute(statement, values).fetchall()
+                    rows = connection.execute(statement, values).fetchall()
                 after = self.path.stat()
                 same = (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size)
-                if settled and (logged or (same and not self._log.exists())):
-                    return found
+                if old_enough and (logged or (same and not self._log.exists())):
+                    return rows
             except sqlite3.Error as error:
-                if logged == self._log.exists() and settled:
+                if logged == self._log.exists() and old_enough:
                     raise
                 failure = error
             time.sleep(_TICK_NS / 1e9)
@@ -129,7 +133,7 @@ class SqliteConsensus:
     def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         try:
             if self.read_only:
-                return self._looked(statement, values)
+                return self._read_only_query(statement, values)
             return self._connections.get().execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise _failed(str(self.path), error) from None
@@ -149,37 +153,41 @@ _HINT = "the lake is read-only for this user"
 
 
 _REFUSALS = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
-"""SQLite's codes, without their details, for what has surely not happened. Of an input/output error that is not known: the entry
-may be in the write-ahead log, which was not made durable, and the next one who opens the file counts it as committed."""
+"""SQLite's primary codes for changes that have surely not happened. After an input/output error that is unknown: the entry may be
+in the write-ahead log, which was not made durable, and the next process that opens the file counts it as committed."""
 
 
 def _failed(where: str, error: sqlite3.Error, *, changes: bool = False) -> StoreError:
-    hint = None
-    if changes and isinstance(error, sqlite3.OperationalError):
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF
-        if code not in (*_REFUSALS, sqlite3.SQLITE_READONLY):
-            return IndeterminateError(f"{where}: {error}")
-    if "readonly" in str(error):
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF
+    if (
+        changes
+        and isinstance(error, sqlite3.OperationalError)
+        and code not in (*_REFUSALS, sqlite3.SQLITE_READONLY)
+    ):
+        return IndeterminateError(f"{where}: {error}")
+    if code == sqlite3.SQLITE_READONLY:
         return ReadOnlyError(f"{where}: {error}", hint=_HINT)
-    if "full" in str(error):
-        hint = "the disk is full: make room and try again; nothing was lost"
-    return StoreError(f"{where}: {error}", hint=hint)
+    full = code == sqlite3.SQLITE_FULL
+    return StoreError(
+        f"{where}: {error}",
+        hint="the disk is full: make room and try again; nothing was lost" if full else None,
+    )
 
 
 def _open_postgres(url: str) -> Any:
     import psycopg
 
-    class Bounded(psycopg.Connection[Any]):
-        """A connection that waits for an answer so long and no longer."""
+    class TimedConnection(psycopg.Connection[Any]):
+        """A connection that waits at most `ANSWER_S` for an answer."""
 
         def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
             return super().wait(gen, interval, ANSWER_S if timeout is None else timeout)
 
-    return Bounded.connect(url, autocommit=True, connect_timeout=10)
+    return TimedConnection.connect(url, autocommit=True, connect_timeout=10)
 
 
 class PostgresConsensus:
-    """Logs in a PostgreSQL table; any number of machines. One table serves several lakes, told apart by `lake`."""
+    """Logs in a PostgreSQL table, for any number of machines; `lake` separates databases in one table."""
 
     def __init__(self, url: str, lake: str = "") -> None:
         self.url, self.lake = url, lake
@@ -191,26 +199,26 @@ class PostgresConsensus:
                 '(key text COLLATE "C", number bigint, data bytea NOT NULL, PRIMARY KEY (key, number)); COMMIT'
             )
 
-    def head(self, key: str) -> Numbered | None:
+    def head(self, key: str) -> NumberedEntry | None:
         """The newest entry."""
         query = "SELECT number, data FROM tidegate_consensus WHERE key = %s ORDER BY number DESC LIMIT 1"
         rows, _ = self._run(query, [self.lake + key])
-        return Numbered(rows[0][0], bytes(rows[0][1])) if rows else None
+        return NumberedEntry(rows[0][0], bytes(rows[0][1])) if rows else None
 
     def compare_and_set(self, key: str, expected: int | None, data: bytes) -> bool:
-        """Adds the entry after `expected`, if that is still the newest; whether it did."""
+        """Adds the entry after `expected` if that is still the newest; returns whether it did."""
         named = {
             "table": "tidegate_consensus", "key": "%(key)s", "next": "%(next)s", "data": "%(data)s",
             "expected": "%(expected)s::bigint",
         }  # fmt: skip
-        values = {"key": self.lake + key, "next": following(expected), "data": data, "expected": expected}
+        values = {"key": self.lake + key, "next": next_number(expected), "data": data, "expected": expected}
         return self._run(_PROPOSE.format(**named), values, changes=True)[1] == 1
 
-    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[NumberedEntry]:
         """Entries from number `first` on, at most `limit`."""
         query = "SELECT number, data FROM tidegate_consensus WHERE key = %s AND number >= %s ORDER BY number LIMIT %s"
         rows, _ = self._run(query, [self.lake + key, first, limit])
-        return [Numbered(number, bytes(data)) for number, data in rows]
+        return [NumberedEntry(number, bytes(data)) for number, data in rows]
 
     def truncate(self, key: str, before: int) -> None:
         """Removes entries below number `before`, but never the newest."""
@@ -224,7 +232,7 @@ class PostgresConsensus:
         return [key[len(self.lake) :] for (key,) in self._run(query, [self.lake])[0]]
 
     def copy(self, lake: str) -> PostgresConsensus:
-        """All logs again, as they are at one moment, for another lake of the same PostgreSQL."""
+        """Copies all logs, as they are at one moment, for another database in the same PostgreSQL."""
         self._run(
             "INSERT INTO tidegate_consensus (key, number, data) "
             "SELECT %(new)s || substr(key, length(%(old)s) + 1), number, data FROM tidegate_consensus "
@@ -240,7 +248,7 @@ class PostgresConsensus:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps out everybody else who asks for the same of this PostgreSQL, for a minute; if we are killed, they get in."""
+        """Excludes other callers of this method on the same PostgreSQL; the lock ends with our connection."""
         self._run(f"SET lock_timeout = {_BUSY_MS}")
         self._run("SELECT pg_advisory_lock(7434)")
         try:
@@ -267,18 +275,14 @@ class PostgresConsensus:
         try:
             connection = self._connection()
         except psycopg.Error as error:
-            raise StoreError(f"PostgreSQL cannot be reached: {_first_line(error)}") from None
+            raise StoreError(f"PostgreSQL cannot be reached: {first_line(error)}") from None
         try:
             cursor = connection.execute(statement, values or None)
             return (cursor.fetchall() if cursor.description else []), cursor.rowcount
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             connection.close()
             kind = IndeterminateError if changes else StoreError
-            raise kind(f"PostgreSQL: {_first_line(error)}") from None
+            raise kind(f"PostgreSQL: {first_line(error)}") from None
         except psycopg.Error as error:
             refused = changes and error.sqlstate in _REFUSED
-            raise (ReadOnlyError if refused else StoreError)(f"PostgreSQL: {_first_line(error)}") from None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+            raise (ReadOnlyError if refused else StoreError)(f"PostgreSQL: {first_line(error)}") from None

@@ -1,21 +1,23 @@
-"""Maintenance of large shards, its tasks done by a crew: here, or all over a cluster (`spark/maintain.py`).
+"""Maintenance of large shards in tasks.
 
-    compact_by(crew, shard, place, full=True)     what `compact` does, many groups at once; one that is too large is cut by key
-    recluster_by(crew, shard, place)              rows sorted by CLUSTER BY across parts, within stretches of time (`arrange.py`)
-    learn_by(crew, shard, place)                  statistics for parts that have none, written while `stats_collection` was off
+A runner executes the tasks here or on a cluster (`spark/tasks/maintain.py`).
 
-The crew does tasks (`task.py`) and decides nothing. What comes back is put into the state here, **group by group as it comes**:
+    compact_distributed(runner, shard, location)           as `compact_shard`, many groups at once; large ones divided by key
+    recluster_shard(runner, shard, location)               sorts rows by CLUSTER BY across parts, within windows of time
+    backfill_shard_statistics(runner, shard, location)     collects the statistics that parts lack
 
-| what happens | then |
+The runner executes tasks (`tasks.py`) and decides nothing. Results are put into the state here, **group by group as they arrive**:
+
+| event | consequence |
 |---|---|
-| killed at any moment | what was put in so far stays; parts that were written and not put in are orphans, which `sweep` deletes |
-| a task is killed, or done twice | the crew does it again; only what it gives back once is put in |
-| two do it at once | the first replaces the parts of a group; the second finds them gone, deletes what it wrote, and counts it |
-| readers, at any time they hold | see the same rows: parts are replaced by parts with the same updates |
+| killed at any moment | what was put in so far stays; other parts that were written are orphans, which `sweep` deletes |
+| a task is killed, or runs twice | the runner repeats it; only the result that it returns once is put in |
+| two processes do it at once | the first replaces the parts of a group; the second finds them gone, and deletes what it wrote |
+| a reader, at any time that it holds | sees the same rows: parts are replaced by parts with the same updates |
 
-The sum of diffs of a group must not change, here and in the state. A lease keeps what is read from being swept; who waits for the
-crew renews it. What is written must be put in within half of `sweep_grace_ms`: one group is, but a full compaction of a shard with
-retractions is one group however large, and says so if it took too long.
+The sum of diffs of a group must not change, here and in the state. A lease keeps what is read from being swept; it is renewed
+while we wait for the runner. What is written must be put in within half of `sweep_grace_ms`. One group is; but a full compaction
+of a shard with retractions is one group however large, and raises an error if it took too long.
 """
 
 from __future__ import annotations
@@ -31,79 +33,107 @@ import pyarrow.compute as pc
 
 from tidegate.errors import BindError, StoreError, UnsupportedError
 from tidegate.progress import Meter, Report
-from tidegate.shard.arrange import Clump, clumps, stretches, stride, unsorted
-from tidegate.shard.change import Describe, Part
-from tidegate.shard.compact import Compacted, begin, level_of, neighbours, parts_of, planning, swap
-from tidegate.shard.lease import Lease
-from tidegate.shard.parts import SCHEMA
-from tidegate.shard.state import Conflict, State
-from tidegate.shard.task import Gather, Learn, Merge, Reach, Sketch, Task, Written, do, lean
-from tidegate.shard.writer import PartSwept, Shard
-from tidegate.store.place import Place
+from tidegate.storage.location import Location
+from tidegate.storage.maintain.compact import (
+    Compacted,
+    advance_since_and_expire,
+    hold_planned_parts,
+    level_of,
+    parts_of,
+    plan_groups,
+    swap,
+)
+from tidegate.storage.maintain.recluster_plan import (
+    OverlapGroup,
+    overlap_groups,
+    stride,
+    time_windows,
+    unsorted,
+)
+from tidegate.storage.maintain.tasks import (
+    CollectStatistics,
+    MaintenanceTask,
+    MergeParts,
+    SampleKeys,
+    TaskContext,
+    WriteKeyRange,
+    WrittenParts,
+    run_task,
+    without_statistics,
+)
+from tidegate.storage.part.part import Part
+from tidegate.storage.shard.changes import AddStatistics
+from tidegate.storage.shard.leases.lease import Lease
+from tidegate.storage.shard.parts import PARTS_SCHEMA
+from tidegate.storage.shard.shard import PartSwept, Shard
+from tidegate.storage.shard.state import Conflict, State
 
-LARGE = 4
-"""Groups of more than so many parts of full size are cut by key."""
+MAX_GROUP_PARTS = 4
+"""Groups larger than this many full parts are divided by key."""
 BUNDLE = 64
-"""Tasks that are handed out together, if they are small."""
+"""Small tasks that are sent together."""
 
 K = TypeVar("K")
 
 
-class Crew(Protocol):
-    """Does tasks."""
+class TaskRunner(Protocol):
+    """Executes tasks."""
 
-    def do(
-        self, jobs: Iterable[tuple[K, Sequence[Task]]], idle: Callable[[], None]
+    def run(
+        self, jobs: Iterable[tuple[K, Sequence[MaintenanceTask]]], idle: Callable[[], None]
     ) -> Iterator[tuple[K, list[Any]]]:
-        """For each job, in any order, what its tasks gave, in their order. `idle` is called every second or so meanwhile."""
+        """The results of the tasks of each job, in their order; jobs complete in any order.
+
+        `idle` is called about every second meanwhile.
+        """
 
 
-class Here:
-    """A crew of one: this process."""
+class LocalTaskRunner:
+    """Runs tasks in this process."""
 
-    def do(
-        self, jobs: Iterable[tuple[K, Sequence[Task]]], idle: Callable[[], None]
+    def run(
+        self, jobs: Iterable[tuple[K, Sequence[MaintenanceTask]]], idle: Callable[[], None]
     ) -> Iterator[tuple[K, list[Any]]]:
-        """One after the other."""
+        """Runs one task after the other."""
         for key, tasks in jobs:
             found = []
             for task in tasks:
                 idle()
-                found.append(do(task))
+                found.append(run_task(task))
             yield key, found
 
 
 @dataclass
 class Reclustered:
-    """What a re-clustering did."""
+    """The result of a re-clustering."""
 
     stretches: int = 0
-    """Stretches of time that were looked at."""
+    """Windows of time that were considered."""
     removed: int = 0
     """Parts that were replaced."""
     added: int = 0
     """Parts that took their place."""
     conflicts: int = 0
-    """Groups that were given up, as another was faster."""
+    """Groups that were abandoned because another process was faster."""
 
 
 @dataclass
 class Learnt:
-    """What a back-fill of statistics did."""
+    """The result of a back-fill of statistics."""
 
     lacking: int = 0
     """Parts that had none."""
     described: int = 0
-    """Parts that have some now; others were replaced meanwhile, or there is nothing to say of them."""
+    """Parts that have statistics now; others were replaced meanwhile, or have no column with statistics."""
 
 
 @dataclass
-class _Site:
-    """What the steps of one piece of maintenance share."""
+class _Maintenance:
+    """What the steps of one maintenance run share."""
 
-    crew: Crew
+    runner: TaskRunner
     shard: Shard
-    place: Place
+    place: Location
     lease: Lease
     meter: Meter
     done: Compacted | Reclustered
@@ -113,19 +143,22 @@ class _Site:
         self.target = self.shard.config.part_bytes
 
     @property
-    def reach(self) -> Reach:
-        return Reach.of(self.shard, self.place, self.lease.state)
+    def reach(self) -> TaskContext:
+        return TaskContext.of(self.shard, self.place, self.lease.state)
 
     def merge(self, groups: Iterable[Sequence[Part]], *, anyway: bool = False) -> None:
-        """Each group becomes new parts."""
+        """Merges each group into new parts."""
         reach = self.reach
-        tasks = ((group, Merge(reach, lean(group))) for group in groups)
-        for some, made in self.crew.do(_bundled(tasks, self.target), self.lease.keep):
+        tasks = ((group, MergeParts(reach, without_statistics(group))) for group in groups)
+        for some, made in self.runner.run(_bundled(tasks, self.target), self.lease.keep):
             for group, written in zip(some, made, strict=True):
                 self.swap(group, [written], anyway=anyway)
 
     def sort(self, order: Sequence[int], ids: pa.Array | None = None) -> None:
-        """Sorts the parts (of these ids) that are not in order, each by itself or with small neighbours, and looks again."""
+        """Sorts the parts (with these ids) that are not in order, each alone or with small neighbours.
+
+        Afterwards the lease has the newest state.
+        """
         lacking = unsorted(self.lease.state, order)
         if ids is not None:
             lacking = lacking.filter(pc.is_in(lacking, value_set=ids))
@@ -133,7 +166,7 @@ class _Site:
             parts = parts_of(self.lease.state, lacking.to_numpy())
             self.meter.expect(len(groups := _piles(parts, self.target)), _rows(parts), _size(parts))
             self.merge(groups, anyway=True)
-            # The lease holds whatever the state has had since it was made.
+            # The lease protects everything that the state has had since the lease was made.
             self.lease.state = self.shard.machine.fetch()
 
     def arrange(
@@ -143,22 +176,30 @@ class _Site:
         found = list(self._clumps(groups, touching=touching, needs=needs))
         self.meter.expect(len(found), sum(c.rows for c in found), sum(c.size for c in found))
         reach = self.reach
-        jobs = ((c, [Gather(reach, one, level_of(c.parts)) for one in c.shares]) for c in found)
-        for clump, made in self.crew.do(jobs, self.lease.keep):
+        jobs = ((c, [WriteKeyRange(reach, one, level_of(c.parts)) for one in c.shares]) for c in found)
+        for clump, made in self.runner.run(jobs, self.lease.keep):
             self.swap(clump.parts, made, anyway=True)
 
     def _clumps(
         self, groups: Iterable[Sequence[Part]], *, touching: bool, needs: Callable[[Part], bool]
-    ) -> Iterator[Clump]:
+    ) -> Iterator[OverlapGroup]:
         reach = self.reach
-        jobs = ((group, [Sketch(reach, lean(pile), _stride(group, self.target)) for pile in _piles(group, 4 * self.target)])
-                for group in groups)  # fmt: skip
-        for group, made in self.crew.do(jobs, self.lease.keep):
+        jobs = (
+            (
+                group,
+                [
+                    SampleKeys(reach, without_statistics(pile), _stride(group, self.target))
+                    for pile in _piles(group, 4 * self.target)
+                ],
+            )
+            for group in groups
+        )
+        for group, made in self.runner.run(jobs, self.lease.keep):
             outlines = [outline for some in made for outline in some]
-            yield from clumps(group, outlines, self.target, touching=touching, needs=needs)
+            yield from overlap_groups(group, outlines, self.target, touching=touching, needs=needs)
 
-    def swap(self, group: Sequence[Part], made: Sequence[Written], *, anyway: bool) -> None:
-        """Puts in what was written of a group, or gives it up."""
+    def swap(self, group: Sequence[Part], made: Sequence[WrittenParts], *, anyway: bool) -> None:
+        """Puts in what was written from a group, or abandons it."""
         self.lease.keep()
         try:
             with self.shard.writing() as parts:
@@ -169,8 +210,8 @@ class _Site:
             self.done.conflicts += 1
         except PartSwept:
             raise StoreError(
-                f"what was written of {len(group)} parts was swept before it could take their place: they stay as they are",
-                hint="raise sweep_grace_ms wherever this database is swept, or give it more workers",
+                f"the replacement of {len(group)} parts was swept before it could be put in: they stay as they are",
+                hint="raise sweep_grace_ms wherever this database is swept, or use more workers",
             ) from None
         else:
             if added is not None:
@@ -179,22 +220,24 @@ class _Site:
         self.meter.add(1, _rows(group), _size(group))
 
 
-def compact_by(
-    crew: Crew,
+def compact_distributed(
+    runner: TaskRunner,
     shard: Shard,
-    place: Place,
+    place: Location,
     *,
     full: bool = False,
     report: Report | None = None,
     name: str = "",
 ) -> Compacted:
-    """What `compact.compact` does, by a crew."""
-    done = begin(shard)
-    with planning(shard) as lease:
-        site = _Site(crew, shard, place, lease, Meter(f"compact {name or lease.state.shard}", report), done)
-        found = list(neighbours(shard, lease.state, full=full))
+    """As `compact_shard`, by a runner."""
+    done = advance_since_and_expire(shard)
+    with hold_planned_parts(shard) as lease:
+        site = _Maintenance(
+            runner, shard, place, lease, Meter(f"compact {name or lease.state.shard}", report), done
+        )
+        found = list(plan_groups(shard, lease.state, full=full))
         order = site.reach.order
-        limit = LARGE * site.target if order else float("inf")
+        limit = MAX_GROUP_PARTS * site.target if order else float("inf")
         small = [some for some in found if some.size <= limit]
         site.meter.expect(len(small), sum(some.rows for some in small), sum(some.size for some in small))
         site.merge(parts_of(lease.state, some.ids) for some in small)
@@ -203,12 +246,12 @@ def compact_by(
     return done
 
 
-def _compact_large(site: _Site, order: Sequence[int], ids: pa.Array) -> None:
-    """A group that is too large for one task: its parts are sorted, then cut by key."""
+def _compact_large(site: _Maintenance, order: Sequence[int], ids: pa.Array) -> None:
+    """A group that is too large for one task: its parts are sorted, then divided by key."""
     before = site.lease.state
     site.sort(order, ids)
     state = site.lease.state
-    # Those of the group that were in order already, and what the others became: nobody else numbers parts below.
+    # Parts of the group that were in order already, and what the others became, which have numbers from `next_id` on.
     now = _ids(state)
     ours = pc.or_(pc.is_in(now, value_set=ids), pc.greater_equal(now, before.next_id))
     since = min(state.since, state.upper - 1)
@@ -216,14 +259,16 @@ def _compact_large(site: _Site, order: Sequence[int], ids: pa.Array) -> None:
     site.arrange([group], touching=True, needs=lambda part: part.level == 0 or part.first < since)
 
 
-def recluster_by(
-    crew: Crew, shard: Shard, place: Place, *, report: Report | None = None, name: str = ""
+def recluster_shard(
+    runner: TaskRunner, shard: Shard, place: Location, *, report: Report | None = None, name: str = ""
 ) -> Reclustered:
-    """Sorts rows by CLUSTER BY across parts, within stretches of time."""
-    begin(shard)
+    """Sorts rows by CLUSTER BY across parts, within windows of time."""
+    advance_since_and_expire(shard)
     done = Reclustered()
-    with planning(shard) as lease:
-        site = _Site(crew, shard, place, lease, Meter(f"recluster {name or lease.state.shard}", report), done)
+    with hold_planned_parts(shard) as lease:
+        site = _Maintenance(
+            runner, shard, place, lease, Meter(f"recluster {name or lease.state.shard}", report), done
+        )
         order = site.reach.order
         if not order:
             raise BindError(
@@ -231,31 +276,31 @@ def recluster_by(
                 hint="name columns: db.recluster(name, by=[…])",
             )
         site.sort(order)
-        found = list(stretches(lease.state, shard.config.recluster_parts * site.target))
+        found = list(time_windows(lease.state, shard.config.recluster_parts * site.target))
         done.stretches = len(found)
         groups = (parts_of(lease.state, some.ids) for some in found if len(some.ids) > 1)
         site.arrange(groups, touching=False, needs=lambda _: False)
     return done
 
 
-def learn_by(
-    crew: Crew, shard: Shard, place: Place, *, report: Report | None = None, name: str = ""
+def backfill_shard_statistics(
+    runner: TaskRunner, shard: Shard, place: Location, *, report: Report | None = None, name: str = ""
 ) -> Learnt:
-    """Gives statistics to the parts that have none; their files are read, and stay as they are."""
+    """Adds statistics to the parts that have none; their files are read, and stay as they are."""
     if not shard.config.stats_collection:
         raise UnsupportedError(
             "statistics are not collected in this session", hint="db.set('stats_collection', True) first"
         )
     done = Learnt()
-    with planning(shard) as lease:
+    with hold_planned_parts(shard) as lease:
         ids = lacking(lease.state)
         done.lacking = len(ids)
-        parts, reach = parts_of(lease.state, ids), Reach.of(shard, place, lease.state)
+        parts, reach = parts_of(lease.state, ids), TaskContext.of(shard, place, lease.state)
         target = shard.config.part_bytes
         meter = Meter(f"statistics {name or lease.state.shard}", report)
         meter.expect(len(groups := _piles(parts, target // 4)), _rows(parts), _size(parts))
-        tasks = ((group, Learn(reach, lean(group))) for group in groups)
-        for some, made in crew.do(_bundled(tasks, target), lease.keep):
+        tasks = ((group, CollectStatistics(reach, without_statistics(group))) for group in groups)
+        for some, made in runner.run(_bundled(tasks, target), lease.keep):
             group = [part for each in some for part in each]
             stats = [one for each in made for one in each]
             told = {part.id: known for part, known in zip(group, stats, strict=True) if known}
@@ -265,23 +310,23 @@ def learn_by(
 
 
 def _describe(shard: Shard, told: dict[int, bytes]) -> int:
-    """Puts statistics into the state, for those of the parts that are still there; how many."""
+    """Puts statistics into the state for those parts that still exist; returns how many."""
     count = 0
 
-    def think(told: dict[int, bytes], state: State) -> Describe | None:
+    def propose(told: dict[int, bytes], state: State) -> AddStatistics | None:
         nonlocal count
         wanted = pa.array(sorted(told), pa.int64())
         there = wanted.filter(pc.is_in(wanted, value_set=_ids(state))).to_pylist()
         count = len(there)
-        return Describe(tuple(there), tuple(told[id_] for id_ in there)) if there else None
+        return AddStatistics(tuple(there), tuple(told[id_] for id_ in there)) if there else None
 
-    shard.machine.change(partial(think, told))
+    shard.machine.update(partial(propose, told))
     return count
 
 
 def lacking(state: State) -> np.ndarray:
-    """The ids of the parts of which nothing is known."""
-    found = [SCHEMA.empty_table().column("id").to_numpy()]
+    """The ids of the parts without statistics."""
+    found = [PARTS_SCHEMA.empty_table().column("id").to_numpy()]
     for table, frame in zip(state.parts.tables(["id"]), state.parts.frames(), strict=True):
         known = np.zeros(len(frame), bool)
         for name in frame.names:
@@ -303,11 +348,11 @@ def _ids(state: State) -> pa.Array:
 
 
 def _bundled(
-    tasks: Iterable[tuple[Sequence[Part], Task]], target: int
-) -> Iterator[tuple[list[Sequence[Part]], list[Task]]]:
-    """Small groups handed out together: a job costs some 50 ms."""
+    tasks: Iterable[tuple[Sequence[Part], MaintenanceTask]], target: int
+) -> Iterator[tuple[list[Sequence[Part]], list[MaintenanceTask]]]:
+    """Joins small groups into one job: a job costs some 50 ms."""
     groups: list[Sequence[Part]] = []
-    waiting: list[Task] = []
+    waiting: list[MaintenanceTask] = []
     total = 0
     for group, task in tasks:
         groups.append(group)
@@ -321,7 +366,7 @@ def _bundled(
 
 
 def _piles(parts: Sequence[Part], limit: int) -> list[list[Part]]:
-    """Neighbours of about so many bytes together."""
+    """Joins neighbours into piles of about `limit` bytes."""
     piles: list[list[Part]] = []
     total = limit
     for part in parts:

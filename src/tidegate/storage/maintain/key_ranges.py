@@ -1,21 +1,21 @@
-"""Parts cut by key, so that what is too large for one machine is merged and sorted by many.
+"""Divides parts by key, so that several workers can merge and sort what is too large for one.
 
-    outlines = [outline(machine, part, schema, keys, stride) for part in parts]      where in each part which keys are
-    cuts     = cut(outlines, 3)                                                      two keys that make three shares of one size
-    shares   = share(parts, outlines, cuts)                                          for each, the rows of each part to be looked at
+    samples = [sample_keys(files, part, schema, key, stride) for part in parts]      where in each part which keys are
+    points  = split_points(samples, 3)                                               two keys that make three ranges of one size
+    ranges  = key_ranges(parts, samples, points)                                     for each, the pages of each part to be read
 
-    part 1   a a b | c d d | e f f                       stretches of 8,192 rows, sorted
+    part 1   a a b | c d d | e f f                       pages of 8,192 rows, sorted
     part 2   b b c | c c e
-                     c       e                           cuts: three shares, [..c) [c..e) [e..)
-    share 1  part 1: stretches 0, 1     part 2: 0        and of these the rows below c
-    share 2  part 1: stretches 1, 2     part 2: 0, 1     and of these the rows from c to below e
+                     c       e                           split points: three ranges, [..c) [c..e) [e..)
+    range 1  part 1: pages 0, 1     part 2: 0            and of these the rows below c
+    range 2  part 1: pages 1, 2     part 2: 0, 1         and of these the rows from c to below e
 
-Rows with equal keys are in one share, so adding up what is identical share by share is exact, and sorted shares are sorted as a
-whole. A key is that of a row's first few columns in the order (`rowkey.py`); it need not tell all rows apart. In a part that is
-sorted a share is one run of stretches, so over all shares each part is read about once. In one that is not, a share may be
-anywhere: sort it first.
+Rows with equal keys are in one range, so consolidating each range by itself is exact, and sorted ranges are sorted as a whole. A
+key consists of the first few columns of the order (`row_keys.py`); it need not distinguish all rows. In a sorted part a range is
+one run of pages, so over all ranges each part is read about once. In a part that is not sorted a range may be anywhere: sort it
+first.
 
-An outline reads the columns of the key, once, and needs no statistics.
+Sampling reads the columns of the key once, and needs no statistics.
 """
 
 from __future__ import annotations
@@ -29,26 +29,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.shard.change import Part
-from tidegate.shard.compact import Aging, gathered, merged, sorted_run, together
-from tidegate.shard.file import PartFile
-from tidegate.shard.machine import Machine
-from tidegate.shard.merge import Block
-from tidegate.shard.rowkey import row_keys
-from tidegate.shard.schema import Schema
-from tidegate.shard.splice import Rows
-from tidegate.shard.writer import INFLATION, Shard
-from tidegate.stats.collect import PAGE_ROWS
+from tidegate.storage.maintain.compact import Aging, blocks_of_bytes, merged, sorted_run, together
+from tidegate.storage.part.merge import Block
+from tidegate.storage.part.page_reader import RowRange
+from tidegate.storage.part.part import Part
+from tidegate.storage.part.part_file import PartFile, PartFiles
+from tidegate.storage.part.row_keys import row_keys
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.shard import INFLATION, Shard
+from tidegate.storage.stats.collect import PAGE_ROWS
 
 KEY_COLUMNS = 4
-"""Columns of the order that a key has at most: enough to tell most rows apart, few enough to be read beside the rows."""
+"""The most columns of a key: enough to distinguish most rows, few enough to be read beside the rows."""
 SLACK = 2
-"""A share may be so much larger than a part before it is written as two: shares are about, and not exactly, of one size."""
+"""A range may be this many times as large as a part before it is written as two: the sizes of ranges are approximate."""
 
 
 @dataclass(frozen=True)
-class Outline:
-    """Where in a part which keys are: the least and the greatest of each stretch, and some of them all."""
+class KeySample:
+    """Where in a part which keys are: the least and the greatest of each page, and a sample of all keys."""
 
     lows: tuple[bytes, ...]
     highs: tuple[bytes, ...]
@@ -58,20 +57,20 @@ class Outline:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """The stretches of a part that may hold rows of a share."""
+class PartSlice:
+    """The pages of a part that may hold rows of a range."""
 
     part: Part
-    stretches: Sequence[int]
+    pages: Sequence[int]
 
 
 @dataclass(frozen=True)
-class Share:
+class KeyRange:
     """The rows of some parts with `low ≤ key < high`; None: no bound."""
 
     low: bytes | None
     high: bytes | None
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PartSlice, ...]
 
 
 def key_of(order: Sequence[int]) -> tuple[int, ...]:
@@ -80,18 +79,18 @@ def key_of(order: Sequence[int]) -> tuple[int, ...]:
 
 
 def is_sorted(part: Part, order: Sequence[int]) -> bool:
-    """Whether a part is in this order."""
+    """Whether a part is sorted in this order."""
     return part.order[: len(order)] == tuple(order)
 
 
-def outline(machine: Machine, part: Part, schema: Schema, key: Sequence[int], stride: int) -> Outline:
-    """Reads the key's columns of a part; every `stride`th row is a sample."""
-    file = PartFile.open(machine, part)
+def sample_keys(files: PartFiles, part: Part, schema: Schema, key: Sequence[int], stride: int) -> KeySample:
+    """Reads the columns of the key of a part, and samples every `stride`-th row."""
+    file = files.open(part)
     found = [_keys(file, schema, key, group, rows) for group, rows in enumerate(file.groups)]
     keys = pa.concat_arrays([pa.array([], pa.large_binary()), *found])
     if not len(keys):
-        return Outline((), (), (), rising=True)
-    starts = [s.start + sum(file.groups[: s.group]) for s in _stretches(file.groups)]
+        return KeySample((), (), (), rising=True)
+    starts = [s.start + sum(file.groups[: s.group]) for s in _pages(file.groups)]
     ends = [*starts[1:], len(keys)]
     rising = is_sorted(part, key)
     if rising:
@@ -99,29 +98,29 @@ def outline(machine: Machine, part: Part, schema: Schema, key: Sequence[int], st
     else:
         both = [pc.min_max(keys[start:end]).as_py() for start, end in zip(starts, ends, strict=True)]
         lows, highs = ([found[which] for found in both] for which in ("min", "max"))
-    # A part with fewer rows than a stride has a sample as often as its rows weigh.
+    # A random start: a part with fewer rows than a stride has a sample in proportion to its rows.
     first = int(np.random.default_rng(part.id).integers(stride))
     samples = keys.take(pa.array(np.arange(first, len(keys), stride))).to_pylist()
-    return Outline(tuple(lows), tuple(highs), tuple(samples), rising)
+    return KeySample(tuple(lows), tuple(highs), tuple(samples), rising)
 
 
 def _keys(file: PartFile, schema: Schema, key: Sequence[int], group: int, rows: int) -> pa.Array:
     types = {column.id: column.type for column in schema.columns}
-    columns = file.read(key, [types[id_] for id_ in key], Rows(group, 0, rows))
+    columns = file.read(key, [types[id_] for id_ in key], RowRange(group, 0, rows))
     return row_keys(columns, rows)
 
 
-def _stretches(groups: Sequence[int]) -> list[Rows]:
-    """A file's rows by the 8,192, each within a row group."""
+def _pages(groups: Sequence[int]) -> list[RowRange]:
+    """The rows of a file in pages of 8,192, each within a row group."""
     return [
-        Rows(group, start, min(start + PAGE_ROWS, rows))
+        RowRange(group, start, min(start + PAGE_ROWS, rows))
         for group, rows in enumerate(groups)
         for start in range(0, rows, PAGE_ROWS)
     ]
 
 
-def cut(outlines: Sequence[Outline], many: int) -> list[bytes]:
-    """Keys that cut all rows into about `many` shares of about one size; fewer where keys repeat."""
+def split_points(outlines: Sequence[KeySample], many: int) -> list[bytes]:
+    """Keys that divide all rows into about `many` ranges of about one size; fewer if keys repeat."""
     samples = sorted(key for found in outlines for key in found.samples)
     if not samples:
         return []
@@ -129,22 +128,25 @@ def cut(outlines: Sequence[Outline], many: int) -> list[bytes]:
     return [key for key in dict.fromkeys(samples[i] for i in at) if key > samples[0]]
 
 
-def share(parts: Sequence[Part], outlines: Sequence[Outline], cuts: Sequence[bytes]) -> list[Share]:
-    """What each share must look at. A part is asked only for the shares between its least and its greatest key."""
+def key_ranges(parts: Sequence[Part], outlines: Sequence[KeySample], cuts: Sequence[bytes]) -> list[KeyRange]:
+    """The pages that each range must read.
+
+    A part is read only for the ranges between its least and its greatest key.
+    """
     bounds: list[bytes | None] = [None, *cuts, None]
-    pieces: list[list[Piece]] = [[] for _ in bounds[1:]]
+    pieces: list[list[PartSlice]] = [[] for _ in bounds[1:]]
     for part, found in zip(parts, outlines, strict=True):
         if found.lows:
             first, last = bisect_right(cuts, min(found.lows)), bisect_right(cuts, max(found.highs))
             for at in range(first, last + 1):
-                if stretches := _meeting(found, bounds[at], bounds[at + 1]):
-                    pieces[at].append(Piece(part, stretches))
+                if pages := _meeting(found, bounds[at], bounds[at + 1]):
+                    pieces[at].append(PartSlice(part, pages))
     ends = itertools.pairwise(bounds)
-    return [Share(low, high, tuple(some)) for (low, high), some in zip(ends, pieces, strict=True)]
+    return [KeyRange(low, high, tuple(some)) for (low, high), some in zip(ends, pieces, strict=True)]
 
 
-def _meeting(found: Outline, low: bytes | None, high: bytes | None) -> Sequence[int]:
-    """The stretches with keys from `low` to below `high`, perhaps."""
+def _meeting(found: KeySample, low: bytes | None, high: bytes | None) -> Sequence[int]:
+    """The pages that may hold keys from `low` to below `high`."""
     if found.rising:
         first = 0 if low is None else bisect_left(found.highs, low)
         return range(first, len(found.lows) if high is None else bisect_left(found.lows, high))
@@ -152,41 +154,43 @@ def _meeting(found: Outline, low: bytes | None, high: bytes | None) -> Sequence[
     return [i for i, (a, b) in ends if (low is None or b >= low) and (high is None or a < high)]
 
 
-def outputs(shard: Shard, aging: Aging, given: Share, order: tuple[int, ...]) -> Iterator[Block]:
-    """The updates of a share in the order, as blocks of the size of a part."""
+def key_range_blocks(shard: Shard, aging: Aging, given: KeyRange, order: tuple[int, ...]) -> Iterator[Block]:
+    """The sorted updates of a range, as blocks of the size of a part."""
     places = [aging.ids.index(id_) for id_ in order]
 
-    def stream(piece: Piece) -> Iterator[Block]:
+    def stream(piece: PartSlice) -> Iterator[Block]:
         return _updates(shard, aging, given, piece, places[: len(key_of(order))])
 
-    sized = [(piece, min(piece.part.rows, len(piece.stretches) * PAGE_ROWS)) for piece in given.pieces]
+    sized = [(piece, min(piece.part.rows, len(piece.pages) * PAGE_ROWS)) for piece in given.pieces]
     piles = together(sized, shard.config.batch_rows)
     runs = [sorted_run(pile, stream, lambda piece: is_sorted(piece.part, order), places) for pile in piles]
-    return gathered(merged(aging.state, places, runs), SLACK * INFLATION * shard.config.part_bytes)
+    return blocks_of_bytes(merged(aging.state, places, runs), SLACK * INFLATION * shard.config.part_bytes)
 
 
-def _updates(shard: Shard, aging: Aging, given: Share, piece: Piece, key: Sequence[int]) -> Iterator[Block]:
-    """The updates of a part that belong to a share."""
-    file = PartFile.open(shard.machine, piece.part)
+def _updates(
+    shard: Shard, aging: Aging, given: KeyRange, piece: PartSlice, key: Sequence[int]
+) -> Iterator[Block]:
+    """The updates of a part that belong to a range."""
+    file = shard.machine.files.open(piece.part)
     ids, types = aging.ids, [column.type for column in aging.schema.columns]
-    for rows in _runs(_stretches(file.groups), piece.stretches, shard.config.batch_rows):
+    for rows in _runs(_pages(file.groups), piece.pages, shard.config.batch_rows):
         block = Block(file.read(ids, types, rows), file.times(rows), file.diffs(rows))
         inside = _inside(row_keys([block.columns[i] for i in key], len(block)), given)
         if len(block := block if inside is None else block.take(inside)):
             yield aging(block)
 
 
-def _runs(stretches: Sequence[Rows], wanted: Sequence[int], most: int) -> Iterator[Rows]:
-    """Stretches that follow each other in a row group, read together, at most so many rows at once."""
-    waiting: Rows | None = None
+def _runs(pages: Sequence[RowRange], wanted: Sequence[int], most: int) -> Iterator[RowRange]:
+    """Joins adjacent pages of a row group, up to `most` rows."""
+    waiting: RowRange | None = None
     for at in wanted:
-        found = stretches[at]
+        found = pages[at]
         if (
             waiting is not None
             and (waiting.group, waiting.stop) == (found.group, found.start)
             and found.stop - waiting.start <= most
         ):
-            waiting = Rows(waiting.group, waiting.start, found.stop)
+            waiting = RowRange(waiting.group, waiting.start, found.stop)
             continue
         if waiting is not None:
             yield waiting
@@ -195,8 +199,8 @@ def _runs(stretches: Sequence[Rows], wanted: Sequence[int], most: int) -> Iterat
         yield waiting
 
 
-def _inside(keys: pa.Array, given: Share) -> np.ndarray | None:
-    """Which rows belong to the share; None: all."""
+def _inside(keys: pa.Array, given: KeyRange) -> np.ndarray | None:
+    """Which rows belong to the range; None: all."""
     bounds = []
     if given.low is not None:
         bounds.append(pc.greater_equal(keys, pa.scalar(given.low, keys.type)))

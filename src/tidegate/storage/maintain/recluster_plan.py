@@ -1,18 +1,18 @@
-"""Which parts are sorted together: stretches of time, and in each of them the parts whose keys overlap.
+"""Plans re-clustering: which parts are sorted together.
 
-Compaction merges neighbours in time, so that filters on time find few parts. Clustering sorts by key, so that filters on the key
-find few. Both are kept, by sorting within **stretches** of time: parts that follow each other in time, together about as large as
-`recluster_parts` full ones.
+Compaction merges neighbours in time, so that filters on time select few parts. Clustering sorts by key, so that filters on the
+key select few. Both hold if rows are sorted within **windows** of time: parts that follow each other in time, together about as
+large as `recluster_parts` full ones.
 
     time    ─────────────────────────────▶
     parts   a..z a..z a..z a..z │ b..z a..y a..z a..x        each part holds nearly all keys: a filter on one key reads all 8
-    after   a..f f..m m..s s..z │ a..h h..n n..t t..z        of each stretch it reads 1 or 2, and a filter on time still half
+    after   a..f f..m m..s s..z │ a..h h..n n..t t..z        it reads 1 or 2 of each window, and a filter on time still half
 
-A stretch that was sorted is left alone from then on: its parts overlap in time with each other, and no longer in their keys. New
-ones behind it make a stretch of their own.
+A window that was sorted is left alone from then on: its parts overlap in time, and no longer in their keys. New parts after it form
+a window of their own.
 
-Of a stretch only what must be is written again. Sorted by their least keys, parts fall into **clumps** that share no keys with
-each other; one that is alone in its clump stays. Small clumps beside each other are put together.
+Only the parts of a window that must be rewritten are. Sorted by their least keys, parts form **overlap groups** that share no keys
+with each other; a part that is alone in its group stays. Small neighbouring groups are joined.
 """
 
 from __future__ import annotations
@@ -24,35 +24,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.shard.change import Part
-from tidegate.shard.compact import by_time
-from tidegate.shard.parts import SCHEMA
-from tidegate.shard.ranges import Outline, Share, cut, share
-from tidegate.shard.state import State
+from tidegate.storage.maintain.compact import PartGroup, by_time
+from tidegate.storage.maintain.key_ranges import KeyRange, KeySample, key_ranges, split_points
+from tidegate.storage.part.part import Part
+from tidegate.storage.shard.parts import PARTS_SCHEMA
+from tidegate.storage.shard.state import State
 
 SAMPLES = 256
-"""Keys that are looked at for each share: their sizes then differ by a few percent."""
-
-
-@dataclass(frozen=True, eq=False)
-class Stretch:
-    """Parts that are sorted together, by their ids."""
-
-    ids: np.ndarray
-    rows: int
-    size: int
+"""Sampled keys for each range: the sizes of ranges then differ by a few percent."""
 
 
 @dataclass(frozen=True)
-class Clump:
-    """Parts that become others, and how they are cut."""
+class OverlapGroup:
+    """Parts that are rewritten together, and how they are divided by key."""
 
     parts: tuple[Part, ...]
-    shares: tuple[Share, ...]
+    shares: tuple[KeyRange, ...]
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return sum(part.rows for part in self.parts)
 
     @property
@@ -61,8 +52,8 @@ class Clump:
         return sum(part.size for part in self.parts)
 
 
-def stretches(state: State, limit: int) -> Iterator[Stretch]:
-    """All parts in stretches of about `limit` bytes. Parts whose times overlap are not torn apart."""
+def time_windows(state: State, limit: int) -> Iterator[PartGroup]:
+    """All parts in windows of about `limit` bytes. Parts whose times overlap stay together."""
     table = by_time(state)
     if not table.num_rows:
         return
@@ -72,11 +63,14 @@ def stretches(state: State, limit: int) -> Iterator[Stretch]:
     begins = np.flatnonzero(np.concatenate([[True], first[1:] > np.maximum.accumulate(last)[:-1]]))
     weights = np.add.reduceat(sizes, begins)
     for start, stop in _fold(begins.tolist(), weights.tolist(), len(ids), limit):
-        yield Stretch(ids[start:stop], int(rows[start:stop].sum()), int(sizes[start:stop].sum()))
+        yield PartGroup(ids[start:stop], int(rows[start:stop].sum()), int(sizes[start:stop].sum()))
 
 
 def _fold(begins: list[int], weights: list[int], end: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Small ones gathered up to the limit; one of half of it is a stretch by itself, as it was made one before."""
+    """Joins small windows up to the limit.
+
+    A window of at least half the limit stays by itself, because an earlier re-clustering made it one.
+    """
     start, total = 0, 0
     for begin, stop, weight in zip(begins, [*begins[1:], end], weights, strict=True):
         if 2 * weight >= limit:
@@ -94,29 +88,29 @@ def _fold(begins: list[int], weights: list[int], end: int, limit: int) -> Iterat
 def unsorted(state: State, order: Sequence[int]) -> pa.Array:
     """The ids of the parts that are not in this order."""
     columns = ["id", "order"]
-    table = pa.concat_tables([SCHEMA.empty_table().select(columns), *state.parts.tables(columns)])
+    table = pa.concat_tables([PARTS_SCHEMA.empty_table().select(columns), *state.parts.tables(columns)])
     padded = pc.list_slice(table.column("order").combine_chunks(), 0, len(order), return_fixed_size_list=True)
     found = pc.fill_null(padded.flatten(), -1).to_numpy(zero_copy_only=False).reshape(-1, len(order))
     return table.column("id").combine_chunks().filter(pa.array((found != np.array(order)).any(axis=1)))
 
 
 def stride(rows: int, size: int, target: int) -> int:
-    """Every how many rows one is looked at."""
+    """The distance between sampled rows."""
     return max(1, rows // (SAMPLES * (1 + size // target)))
 
 
-def clumps(
+def overlap_groups(
     parts: Sequence[Part],
-    outlines: Sequence[Outline],
+    outlines: Sequence[KeySample],
     target: int,
     *,
     touching: bool,
     needs: Callable[[Part], bool] = lambda _: False,
-) -> Iterator[Clump]:
-    """What is to be written again of these parts.
+) -> Iterator[OverlapGroup]:
+    """The groups of parts to be rewritten.
 
-    With `touching`, parts that have but the key at their ends in common are in one clump: there may be rows that cancel. A part
-    that `needs` it is written again even if it is alone.
+    With `touching`, parts that share only the key at their ends are in one group, because rows may cancel. A part that `needs` it
+    is rewritten even if it is alone.
     """
     for group in _packed(
         _overlapping(outlines, touching=touching), [part.size for part in parts], target // 2
@@ -124,12 +118,12 @@ def clumps(
         some, known = tuple(parts[i] for i in group), [outlines[i] for i in group]
         if len(some) > 1 or any(needs(part) for part in some):
             many = -(-sum(part.size for part in some) // target)
-            found = share(some, known, cut(known, many))
-            yield Clump(some, tuple(one for one in found if one.pieces))
+            found = key_ranges(some, known, split_points(known, many))
+            yield OverlapGroup(some, tuple(one for one in found if one.pieces))
 
 
-def _overlapping(outlines: Sequence[Outline], *, touching: bool) -> list[list[int]]:
-    """Numbers of parts, those whose keys overlap together, in the order of their keys."""
+def _overlapping(outlines: Sequence[KeySample], *, touching: bool) -> list[list[int]]:
+    """The positions of parts, grouped by overlapping keys, in the order of their keys."""
     ends = [(min(found.lows), max(found.highs), i) for i, found in enumerate(outlines) if found.lows]
     groups: list[list[int]] = []
     reached = b""
@@ -143,7 +137,7 @@ def _overlapping(outlines: Sequence[Outline], *, touching: bool) -> list[list[in
 
 
 def _packed(groups: Sequence[list[int]], sizes: Sequence[int], limit: int) -> Iterator[list[int]]:
-    """Neighbours put together as long as they are small: what was cut into shares before is not."""
+    """Joins neighbouring groups while they are small; ranges that were divided before are not small."""
     waiting: list[int] = []
     total = 0
     for group in groups:

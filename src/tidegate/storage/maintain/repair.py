@@ -3,23 +3,23 @@
     before   updates at 10, 20, 9_000_000      upper 9_000_001      the clock says 30
     after    updates at 10, 20, 30             upper 31
 
-Every update behind `to` moves to `to`: none is lost, and none is read or written. Only the state changes, in which a part's `first`
-and `last` have the last word on its times (`stream.py`, `file.py`): a part that says it ends at `to` has no later update, whatever
-its file says.
+Every update after `to` moves to `to`: none is lost, and no file is read or written. Only the state changes, whose `first` and
+`last` of a part override the times in its file (`updates.py`, `part_file.py`): a part that ends at `to` by the state has no later
+update, whatever its file says.
 
-| who | |
+| who | sees |
 |---|---|
-| reads all that is committed, or AS OF `to` and later | the same rows as before the repair, and all of them |
-| reads AS OF before `to` | what was there then, as before |
-| has a snapshot open | goes on: what it reads does not change, and its lease holds |
-| follows changes from a time behind `to` | a `TimeError`: these times were taken back, read a snapshot and go on from there |
-| is about to UPDATE, DELETE, overwrite | reads all again |
-| compacts a part that moved | a conflict, as its parts have new numbers; nothing is changed, and it is tried again |
+| reads everything committed, or AS OF `to` and later | the same rows as before the repair, and all of them |
+| reads AS OF before `to` | the same as before |
+| has a snapshot open | no change: its files do not change, and its lease holds |
+| follows changes from a time after `to` | a `TimeError`: these times were moved back; read a snapshot and continue from there |
+| is about to UPDATE, DELETE, overwrite | reads everything again |
+| compacts a part that moved | a conflict, as its parts have new numbers; nothing changes, and it is tried again |
 
-What was read at times between `to` and the old `upper`, which no clock has reached, can no longer be asked for.
+Times between `to` and the old `upper`, which no clock has reached, can no longer be read.
 
-A part's `written` is when some machine wrote it, by its own clock. If any was written far ahead of ours, either clock is wrong, and
-we cannot tell which: then the time must be given.
+`written` of a part is when a machine wrote it, by its own clock. If a part was written far ahead of our clock, one of the clocks is
+wrong, and we cannot know which: then the time must be given.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from tidegate.errors import TimeError
-from tidegate.shard.change import Repair
-from tidegate.shard.state import State
-from tidegate.shard.times import check_time
-from tidegate.shard.writer import Shard
+from tidegate.storage.shard.changes import Repair
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.state import State
+from tidegate.storage.shard.time_check import check_time
 
 
 @dataclass(frozen=True)
 class Repaired:
-    """What a repair did."""
+    """The result of a repair."""
 
     parts: int
     """Parts with a time that was too late."""
@@ -45,11 +45,11 @@ class Repaired:
     upper: int
 
 
-def repair(shard: Shard, to: int | None = None) -> Repaired:
-    """Gives updates that are far ahead of the clock, or behind `to`, that time: now, if it is not given."""
+def repair_shard(shard: Shard, to: int | None = None) -> Repaired:
+    """Moves updates that are far ahead of the clock, or after `to`, to now, or to `to` if it is given."""
     before = Repaired(0, 0, 0)
 
-    def think(state: State) -> Repair | None:
+    def propose(state: State) -> Repair | None:
         nonlocal before
         now, bound = shard.clock.now(), shard.config.max_ahead_ms
         target = now if to is None else to
@@ -68,7 +68,7 @@ def repair(shard: Shard, to: int | None = None) -> Repaired:
         before = Repaired(moved, state.upper, target + 1)
         return Repair(target)
 
-    shard.machine.change(think)
+    shard.machine.update(propose)
     return before
 
 
@@ -79,5 +79,5 @@ def _check_clocks(state: State, now: int, bound: int) -> None:
     if written > now + bound:
         raise TimeError(
             f"a part was written at {written} by its writer's clock, and this machine's says {now}: one of them is wrong",
-            hint="set this clock right, or say by `to` which time the rows are to have, in ms",
+            hint="correct this clock, or pass `to`, the time that the rows should have, in ms",
         )

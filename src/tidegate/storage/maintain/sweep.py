@@ -6,15 +6,15 @@
 | *orphan*: no state referred to it (its writer was killed, or lost a race) | it is older than the grace, and a fence was set |
 | temporary file | it is older than the grace |
 
-**The fence.** An object that is not in the state may be on its way there: written, its entry not yet made, its writer asleep for
-hours. So sweep lists what is old, and adds an entry to the log that names those of them which the state before it does not
-have: from that entry on they are garbage, and only then are they deleted. A sleeper's proposal is for the entry after the one it
-saw; the fence took that number, or came later and saw the sleeper's parts. So the sleeper must look again, sees the fence, and
-finds its parts among the garbage or gone (`Shard.check_parts`): it writes anew.
+**The fence.** An object that is not in the state may be on its way there: written, its entry not yet made, its writer paused for
+hours. So sweep lists old objects, and adds an entry to the log that names those which the state before it does not have. From that
+entry on they are garbage, and only then are they deleted. The proposal of a paused writer is for the entry after the one that it
+saw. The fence took that number, or came later and saw the writer's parts. So the writer must read the state again, sees the fence,
+and finds its parts among the garbage or gone (`Shard.check_parts`): it writes them again.
 
-No clock decides what may be deleted; one only says what is old enough to be looked at. It is the store's own, told by an object
-that sweep writes for the purpose: if it jumps, a writer has to write again. Everything here may be done twice at once, or
-stop at any point: deleting is idempotent, and what was deleted but not yet forgotten is deleted again next time.
+No clock decides what may be deleted; a clock only decides what is old enough to be considered. It is the store's own clock, read
+from an object that sweep writes for that purpose. If it jumps, a writer has to write again. Two sweeps may run at once, and a sweep
+may stop at any point: deleting is idempotent, and what was deleted but not yet forgotten is deleted again next time.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.errors import StoreError
-from tidegate.shard.change import Forget
-from tidegate.shard.lease import release_expired, step_back
-from tidegate.shard.state import State, unnamed
-from tidegate.shard.writer import Shard
-from tidegate.store.blob import Entry
+from tidegate.storage.shard.changes import Forget
+from tidegate.storage.shard.leases.lease import release_expired_leases, release_shared_lease
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.state import State, unreferenced
 
 FOLDERS = ("part", "seg", "roll")
 MARKS = "mark"
@@ -47,11 +46,11 @@ class Swept:
     """Leases that had run out."""
 
 
-def sweep(shard: Shard) -> Swept:
-    """Deletes what nothing can refer to; see the module's docstring."""
-    step_back(shard)
+def sweep_shard(shard: Shard) -> Swept:
+    """Deletes what nothing can refer to; see the module docstring."""
+    release_shared_lease(shard)
     before = len(shard.machine.fetch().leases)
-    state = release_expired(shard)
+    state = release_expired_leases(shard)
     if state.dropped and state.segments:
         shard.machine.roll(
             state
@@ -60,14 +59,12 @@ def sweep(shard: Shard) -> Swept:
     done = Swept(leases=max(0, before - len(state.leases)))
     done.garbage = _sweep_garbage(shard, state)
     done.orphans = _sweep_orphans(shard)
-    temporary = getattr(shard.machine.blob, "sweep_temporary", None)
-    if temporary is not None:
-        done.temporary = temporary(shard.config.sweep_grace_ms / 1000)
+    done.temporary = shard.machine.blob.sweep_temporary(shard.config.sweep_grace_ms / 1000)
     return done
 
 
 def _sweep_garbage(shard: Shard, state: State) -> int:
-    """Deletes what left the state, then forgets it."""
+    """Deletes what left the state, and then removes it from the garbage."""
     oldest = min((lease.number for lease in state.leases.values()), default=state.number)
     over = shard.clock.now() - shard.config.sweep_grace_ms
     names = [item.name for item in state.garbage if item.number <= oldest and item.at <= over]
@@ -77,25 +74,28 @@ def _sweep_garbage(shard: Shard, state: State) -> int:
 
 
 def _delete_garbage(shard: Shard, names: list[str]) -> None:
-    """Deletes objects that are garbage, then forgets them. What the newest state names stays, whatever else is said of it."""
-    for name in unnamed(shard.machine.fetch(), names, garbage=False):
-        _delete(shard, name)
+    """Deletes objects that are garbage, and then forgets them.
 
-    def think(newest: State) -> Forget | None:
-        known = {item.name for item in newest.garbage}
-        gone = tuple(name for name in names if name in known)
-        return Forget(gone) if gone else None
+    An object that the newest state names is never deleted, whatever else the state says about it.
+    """
+    for name in unreferenced(shard.machine.fetch(), names, garbage=False):
+        shard.machine.objects.delete(name)
 
-    shard.machine.change(think)
+    def propose(newest: State) -> Forget | None:
+        garbage = {item.name for item in newest.garbage}
+        forgotten = tuple(name for name in names if name in garbage)
+        return Forget(forgotten) if forgotten else None
+
+    shard.machine.update(propose)
 
 
 def _sweep_orphans(shard: Shard) -> int:
-    """Deletes what is old and not in the state, behind a fence."""
+    """Deletes what is old and not in the state, after a fence."""
     name = shard.machine.fetch().shard
     with _store_now(shard, name) as now:
         over = now - shard.config.sweep_grace_ms
-        listed = [entry for folder in FOLDERS for entry in _listed(shard, f"{folder}/{name}/")]
-        old = [entry.name for entry in listed if entry.written <= over]
+        infos = [info for folder in FOLDERS for info in shard.machine.objects.list(f"{folder}/{name}/")]
+        old = [info.name for info in infos if info.written <= over]
     deleted = 0
     for start in range(0, len(old), FORGOTTEN_AT_ONCE):
         orphans = _condemn(shard, old[start : start + FORGOTTEN_AT_ONCE])
@@ -106,41 +106,36 @@ def _sweep_orphans(shard: Shard) -> int:
 
 
 def _condemn(shard: Shard, names: list[str]) -> list[str]:
-    """Makes garbage of those of the objects that no state names; which."""
+    """Declares those of the objects that no state names garbage, and returns them."""
     orphans: list[str] = []
 
-    def think(newest: State) -> Forget | None:
-        orphans[:] = unnamed(newest, names)
+    def propose(newest: State) -> Forget | None:
+        orphans[:] = unreferenced(newest, names)
         return Forget((), tuple(orphans)) if orphans else None
 
-    shard.machine.change(think)
+    shard.machine.update(propose)
     return orphans
 
 
 @contextlib.contextmanager
 def _store_now(shard: Shard, name: str) -> Iterator[int]:
-    """The present by the store's own clock, told by an object written for it. Those that killed sweeps left are removed."""
-    blob, mark = shard.machine.blob, f"{MARKS}/{name}/{secrets.token_hex(8)}"
-    shard.machine.attempt(lambda: blob.put(mark, b""))
+    """The present by the store's own clock, read from an object that is written for it.
+
+    Such objects that killed sweeps left behind are removed.
+    """
+    objects, mark = shard.machine.objects, f"{MARKS}/{name}/{secrets.token_hex(8)}"
+    objects.put(mark, b"")
     try:
-        marks = _listed(shard, f"{MARKS}/{name}/")
+        marks = shard.machine.objects.list(f"{MARKS}/{name}/")
         now = next((entry.written for entry in marks if entry.name == mark), None)
         if now is None:
             raise StoreError(
-                f"{mark} was written, and is not listed", hint="the store does not list what it holds"
+                f"{mark} was written, but is not listed", hint="the store does not list all objects"
             )
         yield now
         for entry in marks:
             if entry.written <= now - shard.config.sweep_grace_ms and entry.name != mark:
-                _delete(shard, entry.name)
+                shard.machine.objects.delete(entry.name)
     finally:
         with contextlib.suppress(StoreError):
-            _delete(shard, mark)
-
-
-def _listed(shard: Shard, prefix: str) -> list[Entry]:
-    return shard.machine.attempt(lambda: list(shard.machine.blob.list(prefix)))
-
-
-def _delete(shard: Shard, name: str) -> None:
-    shard.machine.attempt(lambda: shard.machine.blob.delete(name))
+            shard.machine.objects.delete(mark)

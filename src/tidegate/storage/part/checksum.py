@@ -1,9 +1,9 @@
-r"""Bytes that tell when they were changed: every entry of a log and every object that is not a part is sealed.
+r"""Seals that detect changed bytes: every entry of a log and every object that is not a part has one.
 
     tg1 <32 hex digits: BLAKE2b of the rest>\n<the rest>
 
-A flipped byte, a cut end or a foreign file is a `CorruptError` that names the object; none of it is used. Parts are Parquet files
-that any reader opens, so their digest stands in the state instead.
+A flipped byte, a truncated end or a foreign file is a `CorruptError` that names the object; none of it is used. Parts are Parquet
+files that any reader opens, so their digest is in the state instead.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def digest(data: bytes | memoryview) -> str:
 
 
 def seal(data: bytes) -> bytes:
-    """`data` behind its digest."""
+    """`data` after its digest."""
     return _MAGIC + digest(data).encode() + b"\n" + data
 
 
 def unseal(name: str, sealed: bytes) -> bytes:
-    """What was sealed; `name` is for the error."""
+    """The sealed bytes; `name` is for the error."""
     return bytes(unseal_view(name, sealed))
 
 
@@ -42,16 +42,16 @@ def unseal_view(name: str, sealed: bytes) -> memoryview:
 
 
 def verify_pieces(name: str, pieces: Iterable[bytes], expected: str) -> None:
-    """Raises unless the pieces of a part, one after the other, have the digest that the state says."""
-    found = hashlib.blake2b(digest_size=_DIGITS // 2)
+    """Raises unless the pieces of a part, one after the other, have the digest in the state."""
+    hasher = hashlib.blake2b(digest_size=_DIGITS // 2)
     for piece in pieces:
-        found.update(piece)
-    if found.hexdigest() != expected:
+        hasher.update(piece)
+    if hasher.hexdigest() != expected:
         raise _damaged(name)
 
 
 def verify(name: str, data: bytes, expected: str) -> bytes:
-    """`data` of a part, if it has the digest that the state says."""
+    """Returns `data` of a part if it has the digest in the state."""
     if digest(data) != expected:
         raise _damaged(name)
     return data

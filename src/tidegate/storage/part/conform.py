@@ -1,14 +1,15 @@
-"""What is appended, checked against the schema before anything is written.
+"""Checks and converts appended rows before anything is written.
 
-    conform(schema, table)   →   for each column of the schema one of its exact Arrow type, or an error that says which is wrong
+    conform(schema, table)   →   each column of the schema in its exact Arrow type, or an error that names the wrong one
 
-Arrow data comes in its natural forms: large and view and dictionary layouts are made plain, integers and decimals are widened
-or narrowed if every value fits, timestamps of any unit become microseconds if nothing is lost, jsonb is read from text and kept in
-its canonical spelling, a uuid may be text or 16 bytes, an interval a duration or a struct of months, days and microseconds. What
-would need a guess is refused: a timestamp without a zone for a timestamptz, a float for a numeric. So is a text that is too long
-for varchar(n), whoever writes it (INSERT, UPDATE, `append`, Spark); only spaces at its end are cut off, as in PostgreSQL.
+Arrow data may come in any natural form: large, view and dictionary layouts become plain; integers and decimals are widened or
+narrowed if every value fits; timestamps of any unit become microseconds if nothing is lost; jsonb is parsed from text and stored
+in its canonical spelling; a uuid may be text or 16 bytes, an interval a duration or a struct of months, days and microseconds.
+What would need a guess is refused: a timestamp without a zone for a timestamptz, a float for a numeric. So is a text that is too
+long for varchar(n), by whatever way it comes (INSERT, UPDATE, `append`, Spark); only spaces at its end are cut off, as in
+PostgreSQL.
 
-`accepts(arrow, type_)` tells beforehand whether values of an Arrow type can be kept at all.
+`can_conform(arrow, type_)` says beforehand whether values of an Arrow type can be stored at all.
 """
 
 from __future__ import annotations
@@ -20,33 +21,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry: text is cast to jsonb and uuid
 from tidegate.errors import BindError, EvaluationError, TypeMismatch
-from tidegate.expr.build import cast
-from tidegate.expr.civil import FIRST_DAY, FIRST_MICRO, LAST_DAY, LAST_MICRO, MICROS_A_DAY
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.functions.decimals import exact as exact_decimals
-from tidegate.expr.order import INTERVAL_LAYOUT, interval_parts, make_intervals
-from tidegate.expr.order import MICROS_A_DAY as DAY
-from tidegate.expr.outcome import integers
-from tidegate.expr.tree import Column
-from tidegate.expr.types import TEXT, Kind, Type
-from tidegate.shard.schema import ColumnDef, Schema
+from tidegate.expr.model import Column, Kind, Type, build, order, outcome, types
+from tidegate.expr.primitives import calendar
+from tidegate.expr.primitives import cast_exact as exact_decimals
+from tidegate.storage.part.schema import Schema, SchemaColumn
 
-Rows: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[pa.Array]
+TableLike: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[pa.Array]
 """A table, a mapping of names to arrays or lists, or arrays in the schema's order."""
 LARGEST_DIFF = 2**31 - 1
-"""So that sums of diffs fit 64 bits, however many rows there are."""
+"""Keeps sums of diffs within 64 bits, however many rows there are."""
 
 LONGEST = 2.0**63 / 1000
-"""Microseconds of an interval: Arrow keeps them as nanoseconds."""
+"""The most microseconds of an interval: Arrow stores them as nanoseconds."""
 
 _t = pa.types
 _PARTS = ("months", "days", "micros")
 
 
-def conform(schema: Schema, rows: Rows) -> list[pa.Array]:
-    """The columns of `rows` in the schema's order and types."""
+def conform(schema: Schema, rows: TableLike) -> list[pa.Array]:
+    """The columns of `rows` in the order and types of the schema."""
     given = _named(schema, rows)
     extra = [name for name in given if name not in {column.name for column in schema.columns}]
     if extra:
@@ -55,7 +50,7 @@ def conform(schema: Schema, rows: Rows) -> list[pa.Array]:
     absent = [column.name for column in schema.columns if column.name not in given]
     if absent:
         raise BindError(
-            f'column "{absent[0]}" is missing', hint="give every column; NULLs for what is not known"
+            f'column "{absent[0]}" is missing', hint="pass every column; NULLs where a value is unknown"
         )
     columns = [_checked(column, _plain(given[column.name], column)) for column in schema.columns]
     if len({len(column) for column in columns}) > 1:
@@ -63,17 +58,17 @@ def conform(schema: Schema, rows: Rows) -> list[pa.Array]:
     return columns
 
 
-def accepts(given: pa.DataType, type_: Type) -> bool:
-    """Whether values of an Arrow type, each that fits, can be kept in a column of the type."""
+def can_conform(given: pa.DataType, type_: Type) -> bool:
+    """Whether values of an Arrow type can be stored in a column of the type, if each value fits."""
     if _t.is_null(given):
         return True
     if type_.kind is Kind.ARRAY and _is_list(given):
         assert type_.element is not None
-        return accepts(given.value_type, type_.element)
+        return can_conform(given.value_type, type_.element)
     if type_.kind is Kind.RECORD and _t.is_struct(given):
         inner = {field.name: field.type for field in given}
         same = len(inner) == given.num_fields and inner.keys() == {name for name, _ in type_.fields}
-        return same and all(accepts(inner[name], wanted) for name, wanted in type_.fields)
+        return same and all(can_conform(inner[name], wanted) for name, wanted in type_.fields)
     return _fits(given, type_)
 
 
@@ -97,7 +92,7 @@ def conform_diffs(diff: Any, rows: int) -> np.ndarray:
     return diffs.astype(np.int64)
 
 
-def _named(schema: Schema, rows: Rows) -> dict[str, Any]:
+def _named(schema: Schema, rows: TableLike) -> dict[str, Any]:
     if isinstance(rows, pa.Table | pa.RecordBatch):
         names = rows.schema.names
         if len(set(names)) != len(names):
@@ -106,19 +101,17 @@ def _named(schema: Schema, rows: Rows) -> dict[str, Any]:
     if isinstance(rows, Mapping):
         return dict(rows)
     if len(rows) != len(schema.columns):
-        raise BindError(f"{len(rows)} columns are given, the collection has {len(schema.columns)}")
+        raise BindError(f"{len(rows)} columns were passed, the collection has {len(schema.columns)}")
     return {column.name: array for column, array in zip(schema.columns, rows, strict=True)}
 
 
-def _plain(given: Any, column: ColumnDef) -> pa.Array:
-    """One array, without chunks, dictionaries, runs or extensions."""
+def _plain(given: Any, column: SchemaColumn) -> pa.Array:
+    """One array, without chunks, dictionaries, run-end encoding or extensions."""
     if not isinstance(given, pa.Array | pa.ChunkedArray):
         try:
             given = pa.array(given, None if _reads_text(column.type) else column.type.arrow)
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            raise TypeMismatch(
-                f'column "{column.name}" is {column.type}, and was given other values'
-            ) from None
+            raise TypeMismatch(f'column "{column.name}" is {column.type}, and got other values') from None
     if isinstance(given, pa.ChunkedArray):
         given = given.combine_chunks()
         given = pa.concat_arrays(given.chunks) if isinstance(given, pa.ChunkedArray) else given
@@ -136,7 +129,7 @@ def _reads_text(type_: Type) -> bool:
     return type_.kind is Kind.UUID or any(_reads_text(t) for t in inner)
 
 
-def _checked(column: ColumnDef, array: pa.Array) -> pa.Array:
+def _checked(column: SchemaColumn, array: pa.Array) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowException:
@@ -151,8 +144,8 @@ def _checked(column: ColumnDef, array: pa.Array) -> pa.Array:
     return values
 
 
-def _as(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
-    """`array` in the Arrow type of `type_`, every value checked."""
+def _as(array: pa.Array, type_: Type, column: SchemaColumn) -> pa.Array:
+    """Converts an array to the Arrow type of `type_`, and checks every value."""
     if _t.is_null(array.type):
         return pa.nulls(len(array), type_.arrow)
     if type_.kind is Kind.ARRAY and _is_list(array.type):
@@ -167,12 +160,12 @@ def _as(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
         return _record(array, type_, column)
     if not _fits(array.type, type_):
         raise TypeMismatch(
-            f'column "{column.name}" is {column.type}, and was given {array.type}',
+            f'column "{column.name}" is {column.type}, and got {array.type}',
             hint=_hint(array.type, type_),
         )
     if type_.kind in (Kind.JSONB, Kind.UUID) and _is_text(array.type):
         text = array.cast(pa.string())
-        values, errors = evaluate(cast(Column(0, TEXT), type_), [text])
+        values, errors = evaluate(build.cast(Column(0, types.TEXT), type_), [text])
         if errors is not None:
             raise EvaluationError(errors.drop_null()[0].as_py(), row=_sample(column, text, errors.is_valid()))
         return values
@@ -181,8 +174,8 @@ def _as(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
     return _in_range(_cast(array, type_, column), type_, column)
 
 
-def _intervals(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
-    """Intervals from durations, or from structs of their parts; a NULL part makes a NULL interval."""
+def _intervals(array: pa.Array, type_: Type, column: SchemaColumn) -> pa.Array:
+    """Intervals from durations, or from structs of their fields; a NULL field makes a NULL interval."""
     whole = Type(Kind.INT8)
     if _t.is_duration(array.type):
         micros = _unit(array, column).view(pa.int64())
@@ -200,10 +193,10 @@ def _intervals(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
     valid = array.is_valid()
     for part in parts:
         valid = pc.and_(valid, part.is_valid())
-    return make_intervals(months, days, micros, valid)
+    return order.make_intervals(months, days, micros, valid)
 
 
-def _unit(array: pa.Array, column: ColumnDef) -> pa.Array:
+def _unit(array: pa.Array, column: SchemaColumn) -> pa.Array:
     """Durations in microseconds."""
     try:
         return array.cast(pa.duration("us"), safe=True)
@@ -214,13 +207,11 @@ def _unit(array: pa.Array, column: ColumnDef) -> pa.Array:
         ) from None
 
 
-def _record(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
+def _record(array: pa.Array, type_: Type, column: SchemaColumn) -> pa.Array:
     names = [field.name for field in array.type]
     wanted = [name for name, _ in type_.fields]
     if sorted(names) != sorted(wanted):
-        raise TypeMismatch(
-            f'column "{column.name}" is {column.type}, and was given fields {", ".join(names)}'
-        )
+        raise TypeMismatch(f'column "{column.name}" is {column.type}, and got the fields {", ".join(names)}')
     inner = [_as(pc.struct_field(array, [names.index(name)]), t, column) for name, t in type_.fields]
     return pa.StructArray.from_arrays(inner, fields=list(type_.arrow), mask=array.is_null())
 
@@ -239,7 +230,7 @@ def _is_bytes(type_: pa.DataType) -> bool:
 
 
 def _fits(given: pa.DataType, type_: Type) -> bool:
-    """Whether values of the Arrow type can be kept, each that fits, in a column of the type."""
+    """Whether values of the Arrow type can be stored in a column of the type, if each value fits."""
     match type_.kind:
         case Kind.TEXT | Kind.JSONB | Kind.UNKNOWN:
             return _is_text(given)
@@ -270,7 +261,7 @@ def _fits(given: pa.DataType, type_: Type) -> bool:
 
 
 def _is_parts(given: pa.DataType) -> bool:
-    """Whether these are structs of the parts of an interval, as files have them and Spark reads them."""
+    """Whether these are structs of the fields of an interval, as files have them and Spark reads them."""
     if not _t.is_struct(given):
         return False
     found = {field.name: field.type for field in given}
@@ -281,10 +272,10 @@ def _hint(given: pa.DataType, type_: Type) -> str:
     if _t.is_timestamp(given) and type_.kind in (Kind.TIMESTAMP, Kind.TIMESTAMPTZ):
         wanted = "with" if type_.kind is Kind.TIMESTAMPTZ else "without"
         return f"a {type_} is a timestamp {wanted} a time zone"
-    return f"{type_} is kept as Arrow {type_.arrow}"
+    return f"{type_} is stored as Arrow {type_.arrow}"
 
 
-def _cast(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
+def _cast(array: pa.Array, type_: Type, column: SchemaColumn) -> pa.Array:
     if array.type == type_.arrow:
         return array
     message = f'a value of column "{column.name}" ({array.type}) does not fit {type_}'
@@ -300,16 +291,16 @@ def _cast(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
         raise EvaluationError(message, hint=hint) from None
 
 
-def _in_range(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
-    """`array`, if its values are those that the type has: Arrow's types hold more."""
+def _in_range(array: pa.Array, type_: Type, column: SchemaColumn) -> pa.Array:
+    """Returns the array if its values are in the range of the type: Arrow types hold more."""
     bad: pa.Array | None = None
     match type_.kind:
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
-            bad = _outside(array, FIRST_MICRO, LAST_MICRO)
+            bad = _outside(array, calendar.FIRST_MICRO, calendar.LAST_MICRO)
         case Kind.DATE:
-            bad = _outside(array, FIRST_DAY, LAST_DAY)
+            bad = _outside(array, calendar.FIRST_DAY, calendar.LAST_DAY)
         case Kind.TIME:
-            bad = _outside(array, 0, MICROS_A_DAY - 1)
+            bad = _outside(array, 0, calendar.MICROS_A_DAY - 1)
         case Kind.TEXT if type_.length is not None:
             return _within(array, type_.length, column)
         case Kind.INTERVAL:
@@ -321,8 +312,11 @@ def _in_range(array: pa.Array, type_: Type, column: ColumnDef) -> pa.Array:
     return array
 
 
-def _within(texts: pa.Array, length: int, column: ColumnDef) -> pa.Array:
-    """Texts of at most `length` characters: as in PostgreSQL only spaces are cut off, anything else is refused."""
+def _within(texts: pa.Array, length: int, column: SchemaColumn) -> pa.Array:
+    """Texts of at most `length` characters.
+
+    As in PostgreSQL only spaces at the end are cut off; anything else is refused.
+    """
     if not pc.any(pc.greater(pc.utf8_length(texts), length), min_count=0).as_py():
         return texts
     excess = pc.utf8_rtrim(pc.utf8_slice_codeunits(texts, length), " ")
@@ -337,23 +331,25 @@ def _within(texts: pa.Array, length: int, column: ColumnDef) -> pa.Array:
 
 
 def _outside(array: pa.Array, low: int, high: int) -> pa.Array:
-    numbers = integers(array)
+    numbers = outcome.integers(array)
     return pc.or_(pc.less(numbers, low), pc.greater(numbers, high))
 
 
 def _odd_intervals(array: pa.Array) -> pa.Array:
-    """Where an interval has a part of a microsecond, or a length that does not fit 64 bits."""
+    """Where an interval has a fraction of a microsecond, or a length that does not fit 64 bits."""
     if not len(array):
         return pa.array([], pa.bool_())
-    raw = np.frombuffer(array.buffers()[1], INTERVAL_LAYOUT, count=len(array) + array.offset)[array.offset :]
-    months, days, micros = interval_parts(array)
-    far = np.abs((months * 30 + days).astype(np.float64) * DAY + micros) >= 2.0**63
+    raw = np.frombuffer(array.buffers()[1], order.INTERVAL_LAYOUT, count=len(array) + array.offset)[
+        array.offset :
+    ]
+    months, days, micros = order.interval_parts(array)
+    far = np.abs((months * 30 + days).astype(np.float64) * order.MICROS_A_DAY + micros) >= 2.0**63
     return pc.and_(array.is_valid(), pa.array((raw["nanos"] % 1000 != 0) | far))
 
 
-def _sample(column: ColumnDef, array: pa.Array, bad: pa.Array) -> dict[str, object]:
+def _sample(column: SchemaColumn, array: pa.Array, bad: pa.Array) -> dict[str, object]:
     row = int(np.flatnonzero(pc.fill_null(bad, False).to_numpy(zero_copy_only=False))[0])
     try:
         return {column.name: array[row].as_py()}
     except (ValueError, OverflowError):
-        return {column.name: str(integers(array)[row])}  # Python has no such date
+        return {column.name: str(outcome.integers(array)[row])}  # Python has no such date

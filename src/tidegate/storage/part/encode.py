@@ -1,16 +1,15 @@
-"""A part: a Parquet file of updates that any Parquet reader opens, laid out for reading little of it.
+"""Encodes a part: a Parquet file of updates, laid out so that little of it must be read.
 
     the user's columns …   _time int64   _diff int64   _pos int64
 
 - zstd at level 1, row groups of up to 1,048,576 rows, pages of at most 8,192 rows with a page index, page checksums.
 - Dictionaries only where values repeat: a dictionary of distinct values must be fetched to read a single row.
-- `_time`, `_diff` and `_pos` (the row's position) are delta-coded and cost next to nothing; `_pos` is what lets a reader be
-  driven by a bitmap of ours.
-- Floats without Parquet statistics: a footer's min and max leave out NaN, and readers that order NaN above all else (Spark) would
-  skip rows that match. Our own statistics know about NaN.
-- Our own statistics of each page, and which values are on it, sit in the file's metadata, as text that other readers pass over.
-- Columns carry their id as Parquet's field id. Intervals, which pyarrow cannot write, are a struct of months, days and
-microseconds.
+- `_time`, `_diff` and `_pos` (the row's position) are delta-encoded and cost almost nothing; `_pos` lets a reader be driven by a
+  bitmap of ours.
+- Floats have no Parquet statistics: the min and max of a footer leave out NaN, and readers that order NaN above everything (Spark)
+  would skip rows that match. Our own statistics include NaN.
+- Our own statistics of each page, and the values on it, are in the file's metadata, as text that other readers ignore.
+- Columns carry their id as Parquet's field id. Intervals, which pyarrow cannot write, are structs of months, days, microseconds.
 """
 
 from __future__ import annotations
@@ -23,14 +22,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegate.errors import CorruptError
-from tidegate.expr.order import interval_parts, make_intervals
-from tidegate.expr.types import Kind, Type
-from tidegate.shard.pages import with_table
-from tidegate.shard.schema import HIDDEN, Schema
-from tidegate.stats.collect import PAGE_ROWS, Footer
-from tidegate.stats.frame import Frame
-from tidegate.stats.roster import ROSTERS_KEY, Rosters, repeats
-from tidegate.stats.summary import PAGES_KEY, read_pages
+from tidegate.expr.model import Kind, Type, order
+from tidegate.storage.part.page_table import with_table
+from tidegate.storage.part.schema import HIDDEN_COLUMNS, Schema
+from tidegate.storage.stats.collect import PAGE_ROWS, Footer
+from tidegate.storage.stats.counters import StatsCounters
+from tidegate.storage.stats.frame import Frame
+from tidegate.storage.stats.page_values import ROSTERS_KEY, PageValues, repeats
+from tidegate.storage.stats.part_stats import PAGES_KEY, read_pages
+from tidegate.text import first_line
 
 ROW_GROUP_ROWS = 128 * PAGE_ROWS
 INTERVAL_STRUCT = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("micros", pa.int64())])
@@ -44,10 +44,10 @@ def encode_part(
     pages: bytes = b"",
     rosters: bytes = b"",
 ) -> bytes:
-    """The bytes of a part: `columns` in the order of the schema, and each row's time and diff.
+    """The bytes of a part: `columns` in the order of the schema, and the time and diff of each row.
 
-    `pages` is the page map (`stats/summary.py`), and `rosters` says which values are on which pages (`stats/roster.py`): both are
-    kept in the file's metadata.
+    `pages` is the page map (`storage/stats/part_stats.py`), and `rosters` says which values are on which pages
+    (`storage/stats/page_values.py`). Both are stored in the metadata of the file.
     """
     stored = [to_storage(array, column.type) for array, column in zip(columns, schema.columns, strict=True)]
     fields = [
@@ -55,20 +55,20 @@ def encode_part(
         for column, array in zip(schema.columns, stored, strict=True)
     ]
     hidden = [times, diffs, pa.array(np.arange(len(times)))]
-    fields += [pa.field(name, pa.int64(), nullable=False) for name in HIDDEN]
+    fields += [pa.field(name, pa.int64(), nullable=False) for name in HIDDEN_COLUMNS]
     table = pa.Table.from_arrays([*stored, *hidden], schema=pa.schema(fields))
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, table.schema, **layout(table)) as writer:
         writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
-        told = {PAGES_KEY: pages, ROSTERS_KEY: rosters}
-        # Not as the schema's metadata, which pyarrow would write a second time inside `ARROW:schema`.
-        writer.add_key_value_metadata({key: value for key, value in told.items() if value})
+        statistics = {PAGES_KEY: pages, ROSTERS_KEY: rosters}
+        # Not as metadata of the schema, which pyarrow would write a second time inside `ARROW:schema`.
+        writer.add_key_value_metadata({key: value for key, value in statistics.items() if value})
     return with_table(sink.getvalue())
 
 
 def layout(table: pa.Table) -> dict[str, Any]:
-    """How a part is laid out, as options of pyarrow's writer."""
-    hidden = [name for name in HIDDEN if name in table.schema.names]
+    """The layout of a part, as options of pyarrow's writer."""
+    hidden = [name for name in HIDDEN_COLUMNS if name in table.schema.names]
     repeating = [n for n in table.schema.names if n not in hidden and repeats(one_chunk(table.column(n)))]
     return {
         "compression": "zstd",
@@ -84,7 +84,10 @@ def layout(table: pa.Table) -> dict[str, Any]:
 
 
 def text_bounds(data: bytes) -> Footer:
-    """The least and greatest text (or bytea) of each column as the footer has it, by id; without those it does not tell."""
+    """The least and greatest text (or bytea) of each column in the footer, by id.
+
+    Columns without bounds in the footer are left out.
+    """
     metadata = pq.read_metadata(pa.BufferReader(data))
     there = {name: id_ for id_, name in field_ids(metadata.schema.to_arrow_schema()).items()}
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
@@ -104,27 +107,32 @@ def text_bounds(data: bytes) -> Footer:
     return bounds
 
 
-def page_frame(metadata: pq.FileMetaData) -> Frame | None:
-    """The statistics of a part's pages, if its file has them; facts are unpacked when they are asked for."""
-    return read_pages((metadata.metadata or {}).get(PAGES_KEY, b""), metadata.num_rows)
+def page_frame(metadata: pq.FileMetaData, counters: StatsCounters) -> Frame | None:
+    """The statistics of a part's pages, if its file has them; facts are unpacked when they are read."""
+    return read_pages((metadata.metadata or {}).get(PAGES_KEY, b""), metadata.num_rows, counters)
 
 
-def page_rosters(metadata: pq.FileMetaData) -> Rosters:
-    """Which values are on which of a part's pages, of the columns of which its file says so."""
-    return Rosters.read((metadata.metadata or {}).get(ROSTERS_KEY, b""), -(-metadata.num_rows // PAGE_ROWS))
+def page_rosters(metadata: pq.FileMetaData, counters: StatsCounters) -> PageValues:
+    """The values on each page, for the columns for which the file has them."""
+    return PageValues.read(
+        (metadata.metadata or {}).get(ROSTERS_KEY, b""), -(-metadata.num_rows // PAGE_ROWS), counters
+    )
 
 
 def decode_part(
     name: str, data: pa.Buffer | bytes, schema: Schema, wanted: list[int]
 ) -> tuple[list[pa.Array], pa.Table]:
-    """The columns of the wanted ids, in `schema`'s types, and `_time`, `_diff`, `_pos`; columns the part lacks are NULL."""
+    """The columns with these ids, in the types of `schema`, and `_time`, `_diff`, `_pos`.
+
+    Columns that the part lacks are NULL.
+    """
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         there = field_ids(file.schema_arrow)
         names = [there[id_] for id_ in wanted if id_ in there]
-        table = file.read(columns=[*names, *HIDDEN]).combine_chunks()
+        table = file.read(columns=[*names, *HIDDEN_COLUMNS]).combine_chunks()
     except (pa.ArrowException, OSError) as error:
-        raise CorruptError(f"{name} cannot be read as Parquet: {str(error).partition(chr(10))[0]}") from None
+        raise CorruptError(f"{name} cannot be read as Parquet: {first_line(error)}") from None
     types = {column.id: column.type for column in schema.columns}
     columns = []
     for id_ in wanted:
@@ -133,7 +141,7 @@ def decode_part(
             columns.append(from_storage(one_chunk(stored), types[id_]))
         else:
             columns.append(pa.nulls(table.num_rows, types[id_].arrow))
-    return columns, table.select(list(HIDDEN))
+    return columns, table.select(list(HIDDEN_COLUMNS))
 
 
 def field_ids(schema: pa.Schema) -> dict[int, str]:
@@ -141,28 +149,28 @@ def field_ids(schema: pa.Schema) -> dict[int, str]:
     found = {}
     for field in schema:
         number = (field.metadata or {}).get(b"PARQUET:field_id")
-        if number is not None and field.name not in HIDDEN:
+        if number is not None and field.name not in HIDDEN_COLUMNS:
             found[int(number) - 1] = field.name
     return found
 
 
 def one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column as one array, copied only if it stands in several chunks."""
+    """A column as one array, copied only if it has several chunks."""
     if isinstance(array, pa.ChunkedArray):
         return array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
     return array
 
 
 def _with_statistics(schema: pa.Schema) -> list[str]:
-    """The columns whose footers may carry min and max, as paths: all but floats and what is in lists."""
+    """The paths of columns whose footers may have min and max: all but floats and what is in lists."""
     leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
-    # Parquet does not tell the column "r.x" from the field x of r: if one of them is a float, neither has any.
+    # Parquet does not distinguish the column "r.x" from the field x of r: if one of them is a float, neither has statistics.
     floats = {path for path, type_ in leaves if pa.types.is_floating(type_)}
     return [path for path, type_ in leaves if path not in floats and not pa.types.is_list(type_)]
 
 
 def _leaves(path: str, type_: pa.DataType) -> list[tuple[str, pa.DataType]]:
-    """A column, or the fields of a record: to pyarrow's writer a record's name does not mean its fields."""
+    """A column, or the fields of a record: pyarrow's writer needs the path of each field."""
     if not pa.types.is_struct(type_):
         return [(path, type_)]
     fields = [type_.field(i) for i in range(type_.num_fields)]
@@ -175,11 +183,11 @@ def _holds_interval(type_: Type) -> bool:
 
 
 def to_storage(array: pa.Array, type_: Type) -> pa.Array:
-    """Intervals as structs, wherever they stand; everything else as it is."""
+    """Intervals as structs, at any depth; everything else unchanged."""
     if not _holds_interval(type_):
         return array
     if type_.kind is Kind.INTERVAL:
-        months, days, micros = interval_parts(array)
+        months, days, micros = order.interval_parts(array)
         parts = [pa.array(months.astype(np.int32)), pa.array(days.astype(np.int32)), pa.array(micros)]
         return pa.StructArray.from_arrays(parts, fields=list(INTERVAL_STRUCT), mask=array.is_null())
     if type_.element is not None:
@@ -194,7 +202,7 @@ def from_storage(array: pa.Array, type_: Type) -> pa.Array:
         return array if array.type == type_.arrow else array.cast(type_.arrow)
     if type_.kind is Kind.INTERVAL:
         months, days, micros = (pc.fill_null(pc.struct_field(array, [i]), 0).to_numpy() for i in range(3))
-        return make_intervals(months, days, micros, array.is_valid() if array.null_count else None)
+        return order.make_intervals(months, days, micros, array.is_valid() if array.null_count else None)
     if type_.element is not None:
         return _relist(array, from_storage(array.flatten(), type_.element))
     inner = [from_storage(pc.struct_field(array, [i]), t) for i, (_, t) in enumerate(type_.fields)]

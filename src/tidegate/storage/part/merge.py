@@ -1,19 +1,19 @@
-"""Updates brought together: identical rows added up, sorted runs merged as they stream.
+"""Blocks of updates: consolidating identical rows, and merging sorted runs as they stream.
 
-    Block     some updates: columns, and each row's time and diff
+    Block     some updates: columns, and the time and diff of each row
 
-    merge(runs, prefix)     windows of all runs' updates, such that rows that are equal in the first columns of the
-                            order are in the same window; memory holds one block of each run
-    summed(block)           identical rows made one, their diffs added; what adds up to nothing is gone
-    settled(block)          the rows that are there: an error if one is there less than no times
+    merge(runs, prefix)         windows of the updates of all runs, such that rows that are equal in the first columns of the
+                                order are in the same window; memory holds one block of each run
+    consolidate(block)          merges identical rows and adds their diffs; rows with a sum of zero disappear
+    consolidate_rows(block)     the rows that exist; an error if one exists a negative number of times
 
-How a window is found. Each run holds a sorted block; nothing that a run has not shown yet comes before the last row it has
+How a window is found: each run holds a sorted block, and no row that a run has not shown yet comes before the last row that it has
 shown. So all rows before the least of these last rows are complete, and leave together:
 
     run 1   a a b c | …       last c
     run 2   b d d   | …       last d         everything before c leaves: a a b, b
 
-Rows that are equal to the bound stay, since the run may go on with more of them.
+Rows that are equal to the bound stay, because the run may continue with more of them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import CorruptError
-from tidegate.shard.rowkey import ambiguous, exact_keys, join_keys, row_keys, time_key
+from tidegate.storage.part.row_keys import exact_keys, has_ambiguous_equality, join_keys, row_keys, time_key
 
 FIRST_BLOCK = 64
-"""Rows of the first block that small ones are put together to."""
+"""Rows of the first block that small ones are joined to."""
 LARGE_BLOCK = 8 << 20
-"""Bytes of a block that is not put together with others."""
+"""Bytes of a block that is not joined with others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +52,13 @@ class Block:
         return Block([column.take(index) for column in self.columns], self.times[at], self.diffs[at])
 
     def slice(self, start: int, stop: int) -> Block:
-        """Rows `start` to `stop`, nothing copied."""
+        """Rows `start` to `stop`, without a copy."""
         columns = [column.slice(start, stop - start) for column in self.columns]
         return Block(columns, self.times[start:stop], self.diffs[start:stop])
 
 
 def concat(blocks: Sequence[Block]) -> Block:
-    """One block of all rows; there must be a block."""
+    """One block of all rows; there must be at least one block."""
     if len(blocks) == 1:
         return blocks[0]
     columns = [pa.concat_arrays(pieces) for pieces in zip(*(block.columns for block in blocks), strict=True)]
@@ -67,9 +67,9 @@ def concat(blocks: Sequence[Block]) -> Block:
 
 
 def growing(blocks: Iterable[Block], most: int) -> Iterator[Block]:
-    """The same rows in blocks of at least 64, 128, … up to `most` rows, but for the last: who needs few rows has them soon.
+    """The same rows in blocks of at least 64, 128, … up to `most` rows, except the last.
 
-    Blocks of wide rows, which have some bytes already, are handed on as they are.
+    So a reader that needs few rows has them soon. Blocks of wide rows, which already have many bytes, are passed on as they are.
     """
     waiting: list[Block] = []
     rows, size, wanted = 0, 0, FIRST_BLOCK
@@ -84,15 +84,18 @@ def growing(blocks: Iterable[Block], most: int) -> Iterator[Block]:
         yield concat(waiting)
 
 
-def in_order(block: Block, order: Sequence[int]) -> Block:
+def sort_block(block: Block, order: Sequence[int]) -> Block:
     """The rows sorted by the columns at these positions, then by time."""
     keys = row_keys([block.columns[i] for i in order], len(block))
     keys = join_keys(keys, time_key(block.times))
     return block.take(pc.sort_indices(keys).to_numpy())
 
 
-def summed(block: Block, *, by_time: bool) -> Block:
-    """Identical rows (of the same time, if asked for) made one, in the order of the first of each; zeros are dropped."""
+def consolidate(block: Block, *, by_time: bool) -> Block:
+    """Merges identical rows (of one time, with `by_time`), and drops those whose diffs add up to zero.
+
+    The order is that of the first row of each group.
+    """
     if not len(block):
         return block
     keys = exact_keys(block.columns, len(block))
@@ -106,7 +109,10 @@ def summed(block: Block, *, by_time: bool) -> Block:
 
 
 def _groups(keys: pa.Array, diffs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each row's group, each group's first row, each group's sum of diffs; groups in the order of their first rows."""
+    """The group of each row, the first row of each group, and the sum of its diffs.
+
+    Groups are in the order of their first rows.
+    """
     group = keys.dictionary_encode().indices.to_numpy()
     count = int(group.max()) + 1
     first = np.zeros(count, np.int64)
@@ -116,15 +122,18 @@ def _groups(keys: pa.Array, diffs: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     return group, first, sums
 
 
-def settled(block: Block, names: Sequence[str]) -> Block:
-    """The rows that are there, each with how often; `names` are for the error if one is there less than no times."""
-    block = summed(block, by_time=False)
+def consolidate_rows(block: Block, names: Sequence[str]) -> Block:
+    """The rows that exist, each with how often.
+
+    `names` are for the error if a row exists a negative number of times.
+    """
+    block = consolidate(block, by_time=False)
     if not (block.diffs < 0).any():
         return block
-    if not ambiguous(block.columns):
+    if not has_ambiguous_equality(block.columns):
         row = int(np.flatnonzero(block.diffs < 0)[0])
         raise _negative(block, row, int(block.diffs[row]), names)
-    # -0 was put in and 0 taken out: they are equal, so the one takes away the other.
+    # -0 was inserted and 0 retracted: they are equal, so the retraction removes the other.
     group, first, sums = _groups(row_keys(block.columns, len(block)), block.diffs)
     if (sums < 0).any():
         raise _negative(block, int(first[sums < 0][0]), int(sums[sums < 0][0]), names)
@@ -133,7 +142,7 @@ def settled(block: Block, names: Sequence[str]) -> Block:
 
 
 def _offset(group: np.ndarray, diffs: np.ndarray) -> np.ndarray:
-    """Diffs with what is negative taken from others of the group, the last ones first; rare, so one by one."""
+    """Subtracts negative diffs from others of the group, the last ones first; rare, so row by row."""
     left = diffs.copy()
     for number in np.unique(group[diffs < 0]):
         members = np.flatnonzero(group == number)
@@ -151,13 +160,13 @@ def _negative(block: Block, row: int, times: int, names: Sequence[str]) -> Corru
         f"{name} = {column[row].as_py()!r}"[:80] for name, column in zip(names, block.columns, strict=True)
     )
     return CorruptError(
-        f"a row is there {times} times: {', '.join(list(values)[:20]) or '(no columns)'}",
+        f"a row exists {times} times: {', '.join(list(values)[:20]) or '(no columns)'}",
         hint="it was retracted more often than it was appended",
     )
 
 
-def repeated(block: Block) -> list[pa.Array]:
-    """The columns with each row as often as it is there."""
+def repeat_rows(block: Block) -> list[pa.Array]:
+    """The columns with each row as often as it exists."""
     if (block.diffs == 1).all():
         return block.columns
     at = pa.array(np.repeat(np.arange(len(block)), block.diffs))
@@ -165,7 +174,7 @@ def repeated(block: Block) -> list[pa.Array]:
 
 
 class _Run:
-    """A sorted stream of blocks, and the rows of it that have not left yet."""
+    """A sorted stream of blocks, and those of its rows that have not left yet."""
 
     def __init__(self, blocks: Iterator[Block], prefix: Sequence[int]) -> None:
         self._blocks, self._prefix = blocks, prefix
@@ -185,7 +194,7 @@ class _Run:
                 self.keys = keys if not len(self.keys) else pa.concat_arrays([self.keys, keys])
 
     def leave(self, bound: bytes | None) -> Block | None:
-        """The pending rows before `bound`, or all of them, which are pending no longer."""
+        """Removes and returns the pending rows before `bound`, or all of them."""
         if self.pending is None:
             return None
         at = len(self.keys) if bound is None else _position(self.keys, bound)
@@ -207,9 +216,9 @@ def _position(keys: pa.Array, bound: bytes) -> int:
 
 
 def merge(runs: Sequence[Iterator[Block]], prefix: Sequence[int]) -> Iterator[Block]:
-    """Windows of the runs' updates, each run being sorted by the columns at `prefix`; see the module's docstring.
+    """Windows of the updates of runs, each sorted by the columns at `prefix`; see the module docstring.
 
-    Windows come in order; inside a window the rows do not.
+    Windows come in order; the rows inside a window do not.
     """
     waiting = [_Run(blocks, prefix) for blocks in runs]
     while waiting:
@@ -223,7 +232,7 @@ def merge(runs: Sequence[Iterator[Block]], prefix: Sequence[int]) -> Iterator[Bl
 
 
 def common_prefix(orders: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The columns that all are sorted by."""
+    """The columns that all parts are sorted by."""
     common = orders[0]
     for order in orders:
         agree = np.array([a == b for a, b in zip(common, order, strict=False)], bool)

@@ -1,19 +1,19 @@
-"""Some pages of some columns, put together as a Parquet file of its own, in memory.
+"""Assembles some pages of some columns into a Parquet file of its own, in memory.
 
-No reader in Python can be told which pages to read. So the pages that are wanted are fetched and put one behind the other, each
-as it is, with a footer that speaks of them alone; any Parquet library then decodes just those.
+No Parquet reader for Python can be directed to single pages. So the wanted pages are fetched and put one after the other,
+unchanged, with a footer that describes only them; any Parquet library then decodes just those.
 
     part                                          rows 8,192 to 16,383 of url and price
     ┌──────┬──────┬──────┐                        ┌──────────────┐
-    │ url₀ │ url₁ │ url₂ │                        │ PAR1  kept   │   a column of bools: our bitmap, as Parquet stores it
+    │ url₀ │ url₁ │ url₂ │                        │ PAR1  mask   │   a column of bools: our bitmap, as Parquet stores it
     ├──────┼──────┼──────┤      →                 │ url₁  price₁ │
     │price₀│price₁│price₂│                        │ footer  PAR1 │
     └──────┴──────┴──────┘                        └──────────────┘
 
-The bitmap of the rows that are wanted goes along as one more column, and the reader (polars, which decodes that column first) skips
-the values of all other rows while it decodes. Its name is one that no column has.
+The bitmap of the wanted rows is added as one more column, and the reader (polars, which decodes that column first) skips the values
+of all other rows while it decodes. No other column has its name.
 
-Columns whose pages end at different rows (a page of long texts has fewer) go into files of their own: `sets`.
+Columns whose pages end at different rows (a page of long texts has fewer) go into separate files.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import numpy as np
 from isal.isal_zlib import crc32
 
 from tidegate.errors import CorruptError
-from tidegate.shard.pages import Chunk, Stored
-from tidegate.shard.thrift import BINARY, I32, I64, LIST, STRUCT, items, number, struct, text
-from tidegate.stats.collect import PAGE_ROWS
+from tidegate.storage.part.page_table import ColumnChunk, StoredColumn
+from tidegate.storage.part.thrift import BINARY, I32, I64, LIST, STRUCT, items, number, struct, text
+from tidegate.storage.stats.collect import PAGE_ROWS
 
 _BOOLEAN, _PLAIN, _RLE, _UNCOMPRESSED = 0, 0, 3, 0
 BYTE_ARRAY = 6
@@ -38,7 +38,7 @@ BYTE_ARRAY = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowRange:
     """Rows of a row group: from `start` to before `stop`, and of these the ones where the mask holds."""
 
     group: int
@@ -53,8 +53,8 @@ class Rows:
     def _count(self) -> int:
         return self.stop - self.start if self.mask is None else int(np.count_nonzero(self.mask))
 
-    def narrow(self, keep: np.ndarray) -> Rows:
-        """Those of these rows that stand at the places `keep`, which rise. What comes before and after their pages is left out."""
+    def narrow(self, keep: np.ndarray) -> RowRange:
+        """The rows at the rising places `keep`; leading and trailing pages without such rows are left out."""
         if len(keep) == len(self):
             return self
         at = keep if self.mask is None else np.flatnonzero(self.mask)[keep]
@@ -64,40 +64,43 @@ class Rows:
             stop = min(stop, -(-(self.start + int(at[-1]) + 1) // PAGE_ROWS) * PAGE_ROWS)
         mask = np.zeros(stop - start, bool)
         mask[at - (start - self.start)] = True
-        return Rows(self.group, start, stop, mask)
+        return RowRange(self.group, start, stop, mask)
 
 
 @dataclass(frozen=True, eq=False)
-class Cut:
+class PageSelection:
     """The pages of one set of columns that hold some of the rows."""
 
-    columns: tuple[Stored, ...]
+    columns: tuple[StoredColumn, ...]
     group: int
     pages: np.ndarray
     """Numbers of the data pages."""
     rows: int
     mask: np.ndarray | None
-    """Of the rows in these pages; None: all are wanted."""
+    """Which rows of these pages are wanted; None: all."""
 
     @property
     def size(self) -> int:
         """Bytes of these pages."""
         return sum(size for column in self.columns for _, size in self.ranges(column.chunks[self.group][0]))
 
-    def ranges(self, chunk: Chunk) -> list[tuple[int, int]]:
-        """Where the pages lie: neighbours as one range, the dictionary with the first of them if it is its neighbour."""
+    def ranges(self, chunk: ColumnChunk) -> list[tuple[int, int]]:
+        """Where the pages are: neighbours as one range.
+
+        The dictionary joins the first of them if it is its neighbour.
+        """
         _, first, after = self._coded if chunk.dictionary else self._plain
         begins, ends = chunk.offsets[first], chunk.offsets[after]
         return list(zip(begins.tolist(), (ends - begins).tolist(), strict=True))
 
-    def checksums(self, chunk: Chunk) -> tuple[list[int], list[int]]:
+    def checksums(self, chunk: ColumnChunk) -> tuple[list[int], list[int]]:
         """The sizes and checksums of the pages, in their order."""
         at = (self._coded if chunk.dictionary else self._plain)[0]
         return chunk.sizes[at].tolist(), chunk.checksums[at].tolist()
 
     @cached_property
     def _plain(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The places of the pages in a chunk; of each run of neighbours its first, and what is behind its last."""
+        """The places of the pages in a chunk; of each run its first page, and the page after its last."""
         return _runs(self.pages)
 
     @cached_property
@@ -114,15 +117,15 @@ def _runs(at: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return at, at[first], at[last] + 1
 
 
-def cuts(columns: Iterable[Stored], rows: Rows) -> list[Cut]:
-    """The pages to read of flat columns, in sets that end their pages at the same rows."""
-    sets: dict[bytes, list[Stored]] = {}
+def select_pages(columns: Iterable[StoredColumn], rows: RowRange) -> list[PageSelection]:
+    """The pages to read of flat columns, in sets whose pages end at the same rows."""
+    sets: dict[bytes, list[StoredColumn]] = {}
     for column in columns:
         sets.setdefault(column.chunks[rows.group][0].cut, []).append(column)
     return [_cut(tuple(alike), rows) for alike in sets.values()]
 
 
-def _cut(columns: tuple[Stored, ...], rows: Rows) -> Cut:
+def _cut(columns: tuple[StoredColumn, ...], rows: RowRange) -> PageSelection:
     starts = columns[0].chunks[rows.group][0].starts
     first = int(np.searchsorted(starts, rows.start, side="right")) - 1
     last = int(np.searchsorted(starts, rows.stop, side="left"))
@@ -133,16 +136,16 @@ def _cut(columns: tuple[Stored, ...], rows: Rows) -> Cut:
     pages = first + np.flatnonzero(touched)
     count = int((ends - begins)[touched].sum())
     if count == len(rows):
-        return Cut(columns, rows.group, pages, count, None)
+        return PageSelection(columns, rows.group, pages, count, None)
     whole = np.zeros(int(ends[-1] - begins[0]) if len(begins) else 0, bool)
     offset = rows.start - int(begins[0]) if len(begins) else 0
     whole[offset : offset + rows.stop - rows.start] = True if rows.mask is None else rows.mask
-    return Cut(columns, rows.group, pages, count, whole[np.repeat(touched, ends - begins)])
+    return PageSelection(columns, rows.group, pages, count, whole[np.repeat(touched, ends - begins)])
 
 
 @dataclass(frozen=True, eq=False)
-class Spliced:
-    """A file in the making: footer and bitmap are there, and room for the pages."""
+class PartialFile:
+    """A file with footer and bitmap, and room for the pages."""
 
     file: io.BytesIO
     starts: tuple[int, ...]
@@ -152,7 +155,7 @@ class Spliced:
     """Of each column its targets, and the sizes and checksums of the pages in them."""
 
     def check(self, name: str) -> bytes:
-        """The file, if the pages that have been fetched are what was written."""
+        """The file, if the fetched pages are what was written."""
         for column, views, sizes, checksums in self.checks:
             check(name, column, views, sizes, checksums)
         for view in self.targets:
@@ -160,12 +163,12 @@ class Spliced:
         return self.file.getvalue()
 
     def release(self) -> None:
-        """The file was decoded, and its memory may be used again."""
+        """Lets the memory of a decoded file be used again."""
         _spare.give(self.file)
 
 
-def splice(cut: Cut, mask_name: str) -> Spliced:
-    """The file of a cut."""
+def splice(cut: PageSelection, mask_name: str) -> PartialFile:
+    """The file of a selection of pages."""
     head, elements, chunks = [b"PAR1"], [], []
     if cut.mask is not None:
         page, chunk, element = _mask(cut, mask_name, 4)
@@ -185,7 +188,7 @@ def splice(cut: Cut, mask_name: str) -> Spliced:
     return _room(b"".join(head), columns, _footer(elements, len(elements), chunks, cut.rows))
 
 
-def splice_whole(column: Stored, group: int, rows: int) -> Spliced:
+def splice_whole(column: StoredColumn, group: int, rows: int) -> PartialFile:
     """The file of one column, nested or not, with all its leaves."""
     at, chunks, columns = 4, [], []
     for stored in column.chunks[group]:
@@ -199,7 +202,7 @@ def splice_whole(column: Stored, group: int, rows: int) -> Spliced:
 
 def _room(
     head: bytes, columns: Sequence[tuple[str, list[tuple[int, int]], list[int], list[int]]], footer: bytes
-) -> Spliced:
+) -> PartialFile:
     """A file of `head`, room for the ranges of all columns, and `footer` at its end."""
     size = len(head) + sum(length for _, ranges, _, _ in columns for _, length in ranges) + len(footer)
     file = _spare.take(size)
@@ -218,17 +221,17 @@ def _room(
         targets += own
         checks.append((name, tuple(own), sizes, checksums))
     view.release()
-    return Spliced(file, tuple(starts), tuple(targets), tuple(checks))
+    return PartialFile(file, tuple(starts), tuple(targets), tuple(checks))
 
 
 class _Spare(threading.local):
-    """Buffers that were used before, a thread's own: fresh memory costs as much as filling it."""
+    """Used buffers of one thread: fresh memory costs as much as filling it."""
 
     def __init__(self) -> None:
         self.files: list[io.BytesIO] = []
 
     def take(self, size: int) -> io.BytesIO:
-        """A buffer of at least so many bytes; what is in it does not matter."""
+        """A buffer of at least `size` bytes, with any content."""
         for i, file in enumerate(self.files):
             if file.getbuffer().nbytes >= size:
                 return self.files.pop(i)
@@ -238,16 +241,19 @@ class _Spare(threading.local):
         return file
 
     def give(self, file: io.BytesIO) -> None:
-        """Takes a buffer back. If its bytes are still referred to they stay as they are: Python copies them on the next write."""
+        """Takes a buffer back.
+
+        If its bytes are still referred to, they stay: Python copies them on the next write.
+        """
         self.files.append(file)
-        self.files.sort(key=lambda one: one.getbuffer().nbytes)
-        while sum(one.getbuffer().nbytes for one in self.files) > SPARE:
+        self.files.sort(key=lambda file: file.getbuffer().nbytes)
+        while sum(file.getbuffer().nbytes for file in self.files) > SPARE:
             self.files.pop()
 
 
 _spare = _Spare()
 SMALLEST, SPARE = 1 << 16, 128 << 20
-"""Bytes of the smallest buffer, and of all that a thread keeps."""
+"""Bytes of the smallest buffer, and of all buffers of a thread."""
 
 
 def check(
@@ -273,8 +279,8 @@ def check(
         raise CorruptError(f'{name} is damaged: pages of column "{column}" are missing')
 
 
-def _mask(cut: Cut, name: str, at: int) -> tuple[bytes, bytes, bytes]:
-    """The bitmap as a page, its chunk and its element: Parquet and numpy agree on the order of bits."""
+def _mask(cut: PageSelection, name: str, at: int) -> tuple[bytes, bytes, bytes]:
+    """The bitmap as a page, its chunk and its element: Parquet and numpy use the same order of bits."""
     assert cut.mask is not None
     body = np.packbits(cut.mask, bitorder="little").tobytes()
     values = struct(
@@ -301,7 +307,7 @@ def _mask(cut: Cut, name: str, at: int) -> tuple[bytes, bytes, bytes]:
     return page, struct((2, I64, number(0)), (3, STRUCT, meta)), element
 
 
-def _chunk(stored: Chunk, values: int, at: int, size: int) -> bytes:
+def _chunk(stored: ColumnChunk, values: int, at: int, size: int) -> bytes:
     dictionary = stored.dictionary_size
     fields = [
         (5, I64, number(values)),

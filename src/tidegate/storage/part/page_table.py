@@ -1,15 +1,14 @@
-"""Where each page of a part lies in its file, and its checksum: what lets a reader fetch some pages and trust them.
+"""The table of pages of a part: where each page is in the file, and its checksum.
 
-Parquet's own page index tells where pages are, but no reader in Python tells us. So when a part is written its footer is read once
-(`thrift.py`), and what is needed is put in a block of its own between the last page and the footer, where other readers never
-look:
+Parquet's own page index says where pages are, but no reader for Python exposes it. So when a part is written, its footer is parsed
+once (`thrift.py`), and the table is put in a block of its own between the last page and the footer, where other readers never look:
 
     PAR1 │ pages of all columns │ Parquet's page index │ our table of pages, its length, TGP1 │ footer, its length, PAR1
                                                        └──────────────── the tail ────────────────────────────────┘
 
-The state knows the tail's length and digest (`Part.tail`, `Part.tail_digest`), so one read fetches it, and from there on every
-byte is covered: the digest vouches for the table, the table's checksum for each page, header included. Small files have no
-table: they are read whole, and their own digest is compared.
+The state has the length and digest of the tail (`Part.tail`, `Part.tail_digest`), so one read fetches it, and from there on every
+byte is covered: the digest covers the table, and the table's checksum each page with its header. Small files have no table: they
+are read whole, and checked by their own digest.
 """
 
 from __future__ import annotations
@@ -25,16 +24,19 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptError
-from tidegate.shard import thrift
+from tidegate.storage.part import thrift
 
 MAGIC = b"TGP1"
-SMALL = 1 << 16
-"""Files of less bytes are read whole: a table of their pages would be larger than what it saves."""
+MIN_TABLE_BYTES = 1 << 16
+"""Smaller files are read whole: a table of their pages would cost more than it saves."""
 
 
 @dataclass(frozen=True, eq=False)
-class Chunk:
-    """A leaf of a column in one row group. The dictionary page, if there is one, is the first of `sizes` and has no rows."""
+class ColumnChunk:
+    """A leaf of a column in one row group.
+
+    The dictionary page, if there is one, is the first of `sizes` and has no rows.
+    """
 
     path: tuple[str, ...]
     type: int
@@ -42,7 +44,7 @@ class Chunk:
     codec: int
     values: int
     inflation: float
-    """Bytes after decompression, for each byte before."""
+    """Bytes after decompression for each byte before."""
     start: int
     dictionary: bool
     sizes: np.ndarray
@@ -61,7 +63,7 @@ class Chunk:
 
     @cached_property
     def cut(self) -> bytes:
-        """Where its pages begin and end: the same for chunks whose pages hold the same rows."""
+        """Where its pages begin and end: equal for chunks whose pages hold the same rows."""
         return self.starts.tobytes()
 
     @cached_property
@@ -76,7 +78,7 @@ class Chunk:
 
     @cached_property
     def head(self) -> bytes:
-        """What a footer says of the chunk whichever pages it speaks of: type, encodings, path and codec."""
+        """The fields of a footer that do not depend on the pages: type, encodings, path and codec."""
         encodings = [thrift.number(encoding) for encoding in self.encodings]
         path = [thrift.text(step.encode()) for step in self.path]
         fields = (
@@ -89,19 +91,19 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
-    """A column of the file: its part of the footer's schema, and its chunks, by row group and leaf."""
+class StoredColumn:
+    """A column of the file: its elements in the footer, and its chunks by row group and leaf."""
 
     name: str
     id: int | None
     """As in the schema; None for `_time`, `_diff`, `_pos`."""
     elements: bytes
     count: int
-    chunks: tuple[tuple[Chunk, ...], ...]
+    chunks: tuple[tuple[ColumnChunk, ...], ...]
 
     @property
     def flat(self) -> bool:
-        """Whether each row has one value, so that pages can be picked by rows."""
+        """Whether each row has one value, so that pages can be selected by rows."""
         return self.count == 1
 
 
@@ -111,23 +113,23 @@ class PageTable:
 
     groups: tuple[int, ...]
     """Rows of each row group."""
-    columns: tuple[Stored, ...]
+    columns: tuple[StoredColumn, ...]
 
     @cached_property
-    def by_id(self) -> dict[int, Stored]:
+    def by_id(self) -> dict[int, StoredColumn]:
         """The user's columns."""
         return {column.id: column for column in self.columns if column.id is not None}
 
     @cached_property
-    def by_name(self) -> dict[str, Stored]:
+    def by_name(self) -> dict[str, StoredColumn]:
         """All columns."""
         return {column.name: column for column in self.columns}
 
 
 def with_table(data: pa.Buffer | bytes) -> bytes:
-    """A Parquet file with the table of its pages put in; a small one as it is."""
+    """A Parquet file with the table of its pages; a small file is returned unchanged."""
     view = memoryview(data)
-    if len(view) < SMALL:
+    if len(view) < MIN_TABLE_BYTES:
         return bytes(view)
     end = len(view) - 8 - int.from_bytes(view[-8:-4], "little")
     block = _encode(view, bytes(view[end:-8]))
@@ -137,7 +139,7 @@ def with_table(data: pa.Buffer | bytes) -> bytes:
 def tail_size(data: bytes) -> int:
     """The bytes of the tail of a file that `with_table` made; 0 if it has no table."""
     end = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    if len(data) < SMALL or data[end - 4 : end] != MAGIC:
+    if len(data) < MIN_TABLE_BYTES or data[end - 4 : end] != MAGIC:
         return 0
     return len(data) - (end - 8 - int.from_bytes(data[end - 8 : end - 4], "little"))
 
@@ -161,8 +163,8 @@ def _encode(file: memoryview, footer: bytes) -> bytes:
         for group in groups:
             row: list[dict[str, Any]] = []
             for at in range(leaf, leaf + leaves):
-                told, table = _chunk(file, group, at)
-                row.append(told)
+                description, table = _chunk(file, group, at)
+                row.append(description)
                 pages.append(table)
             chunks.append(row)
         leaf += leaves
@@ -207,7 +209,7 @@ def _footer(footer: bytes) -> tuple[list[tuple[dict[int, Any], bytes]], list[dic
 
 
 def _columns(elements: list[tuple[dict[int, Any], bytes]]) -> list[tuple[str, int | None, bytes, int, int]]:
-    """Top-level columns: name, id, their elements' bytes, how many those are, and how many leaves."""
+    """Top-level columns: name, id, the bytes of their elements, how many elements, and how many leaves."""
     found = []
     at = 1
     while at < len(elements):
@@ -225,7 +227,7 @@ def _columns(elements: list[tuple[dict[int, Any], bytes]]) -> list[tuple[str, in
 
 
 def _chunk(file: memoryview, group: dict[int, Any], leaf: int) -> tuple[dict[str, Any], np.ndarray]:
-    """One leaf in one row group: what is said of it, and of its pages the sizes, rows and checksums."""
+    """One leaf in one row group: its description, and the sizes, rows and checksums of its pages."""
     column = group[1][leaf]
     meta = column[3]
     index, _ = thrift.read_struct(bytes(file[column[4] : column[4] + column[5]]), 0)
@@ -261,10 +263,10 @@ def _decode(block: bytes) -> PageTable:
     pages = np.frombuffer(plain, "<u4", offset=size).reshape(3, -1)
     at = 0
 
-    def chunk(given: dict[str, Any]) -> Chunk:
+    def chunk(given: dict[str, Any]) -> ColumnChunk:
         nonlocal at
         begin, at = at, at + given["pages"]
-        return Chunk(
+        return ColumnChunk(
             tuple(given["path"]),
             given["type"],
             tuple(given["encodings"]),
@@ -277,7 +279,7 @@ def _decode(block: bytes) -> PageTable:
         )
 
     columns = tuple(
-        Stored(
+        StoredColumn(
             given["name"],
             given["id"],
             base64.b64decode(given["elements"]),

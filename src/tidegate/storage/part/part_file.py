@@ -1,26 +1,26 @@
-"""The file of a part, of which as little is fetched as a reader wants.
+"""Reads the file of a part, and fetches as little of it as possible.
 
-    file = PartFile.open(machine, part)                  its tail, fetched once and kept: where each page is, and its checksum
-    file.read(ids, types, Rows(0, 0, file.rows))         these columns of these rows, as Arrow arrays
+    file = machine.files.open(part)                      fetches its tail once: where each page is, and its checksum
+    file.read(ids, types, RowRange(0, 0, file.rows))     these columns of these rows, as Arrow arrays
     file.frame                                           the statistics of its pages, if it has any
-    file.fetched                                         bytes of it that were read so far; its tail, which is kept, does not count
+    file.fetched                                         bytes that this reader fetched; the cached tail does not count
 
-What is fetched is checked, page by page, against the table in the tail, and the tail against the digest in the state. A part
-without such a table (a small one) is fetched whole, and its own digest is compared.
+Fetched pages are checked against the table in the tail, and the tail against the digest in the state. A part without such a table
+(a small one) is fetched whole, and checked by its own digest.
 
-Who decodes: polars, which skips the rows that are not wanted as it decodes, and where all are takes two thirds of pyarrow's time.
-pyarrow begins sooner, and so decodes what is little; and texts that are wanted as they are coded in a dictionary. Nested columns
+Polars decodes most pages: it skips rows that are not wanted while it decodes, and takes two thirds of pyarrow's time if all are.
+pyarrow has less overhead, and so decodes small selections; and texts that are wanted in their dictionary encoding. Nested columns
 (arrays, records, intervals) are decoded by pyarrow and then filtered.
 
-The state's word on time goes: a part whose `first` and `last` are the same holds that time in all rows, whatever its `_time` says.
+The state overrides the times in the file: a part whose `first` and `last` are the same holds that time in all rows, whatever its
+`_time` says.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,33 +28,43 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate import fork
+from tidegate.cache import LruCache
 from tidegate.errors import CorruptError
-from tidegate.expr.types import INT8, Kind, Type
-from tidegate.shard.change import Part
-from tidegate.shard.known import Known
-from tidegate.shard.machine import Machine
-from tidegate.shard.pages import PageTable, Stored, read_table
-from tidegate.shard.part import field_ids, from_storage, one_chunk, page_frame, page_rosters
-from tidegate.shard.seal import verify
-from tidegate.shard.splice import BYTE_ARRAY, Cut, Rows, Spliced, cuts, splice, splice_whole
-from tidegate.stats.frame import Frame
-from tidegate.stats.roster import Rosters
-from tidegate.store.blob import missing
+from tidegate.expr.model import Kind, Type, types
+from tidegate.storage.blob.retrying import RetryingBlob
+from tidegate.storage.part.checksum import verify
+from tidegate.storage.part.encode import field_ids, from_storage, one_chunk, page_frame, page_rosters
+from tidegate.storage.part.page_reader import (
+    BYTE_ARRAY,
+    PageSelection,
+    PartialFile,
+    RowRange,
+    select_pages,
+    splice,
+    splice_whole,
+)
+from tidegate.storage.part.page_table import PageTable, StoredColumn, read_table
+from tidegate.storage.part.part import Part
+from tidegate.storage.stats.counters import StatsCounters
+from tidegate.storage.stats.frame import Frame
+from tidegate.storage.stats.page_values import PageValues
+from tidegate.text import first_line
 
-KEPT = 64 << 20
-"""Bytes of tails, and of small files, that are kept for a shard."""
-KNOWN = 4
-"""Plans for which it is kept what a file's statistics say of its pages: there are many files."""
-LARGE = 1 << 20
-"""Bytes of pages, as they are stored, above which polars decodes them even if all rows are wanted."""
+MAX_CACHED_BYTES = 64 << 20
+"""Bytes of tails, and of small files, that are cached for a shard."""
+MAX_CACHED_PLANS = 4
+"""Plans whose verdicts on the pages of a file are cached: there are many files."""
+MIN_POLARS_BYTES = 1 << 20
+"""Stored bytes of pages from which polars decodes them even if all rows are wanted."""
 
 
-class _Kept:
-    """The tail of a part's file, and what is made of it, each when it is first asked for."""
+class _Footer:
+    """The tail of a part's file, and what is parsed from it, each when it is first needed."""
 
-    def __init__(self, part: Part, tail: bytes) -> None:
-        self.part, self.tail = part, tail
-        self.known = Known(KNOWN)
+    def __init__(self, part: Part, tail: bytes, counters: StatsCounters) -> None:
+        self.part, self.tail, self.counters = part, tail, counters
+        self.size = len(tail)
+        self.plans = LruCache[Hashable, Any](MAX_CACHED_PLANS)
 
     @cached_property
     def table(self) -> PageTable | None:
@@ -62,11 +72,11 @@ class _Kept:
 
     @cached_property
     def frame(self) -> Frame | None:
-        return page_frame(self.metadata)
+        return page_frame(self.metadata, self.counters)
 
     @cached_property
-    def rosters(self) -> Rosters:
-        return page_rosters(self.metadata)
+    def rosters(self) -> PageValues:
+        return page_rosters(self.metadata, self.counters)
 
     @cached_property
     def metadata(self) -> Any:
@@ -81,65 +91,67 @@ class _Kept:
         return field_ids(self.metadata.schema.to_arrow_schema())
 
     def whole(self, coded: Sequence[str] = ()) -> Any:
-        """A reader of a file that is kept whole. Each time another: threads may not share one, only what it reads.
+        """A reader of a file that is cached whole, with the columns of `coded` as dictionary arrays.
 
-        Columns of `coded` come as dictionary arrays.
+        Each call returns another, because threads may not share a reader, only the bytes that it reads.
         """
         return pq.ParquetFile(pa.BufferReader(self.tail), metadata=self.metadata, read_dictionary=list(coded))
 
 
+class PartFiles:
+    """Opens the files of a shard's parts. Caches their tails, and small files whole."""
+
+    def __init__(self, objects: RetryingBlob, counters: StatsCounters) -> None:
+        self._objects, self.counters = objects, counters
+        self._footers = LruCache[str, _Footer](max_weight=MAX_CACHED_BYTES, weigh=attrgetter("size"))
+
+    def open(self, part: Part) -> PartFile:
+        """The file for one reader; `fetched` counts what this reader fetches."""
+        footer = self._footers.get_or_compute(
+            part.name, lambda: _Footer(part, _tail(self._objects, part), self.counters)
+        )
+        return PartFile(self._objects, part, footer)
+
+
 class PartFile:
-    """A part's file. Threads may share it: nothing changes but the count of bytes."""
+    """The file of a part. Threads may share it: nothing changes but the count of bytes."""
 
-    def __init__(self, machine: Machine, part: Part, kept: _Kept) -> None:
-        """Use `open`."""
-        self.machine, self.part, self.kept = machine, part, kept
+    def __init__(self, objects: RetryingBlob, part: Part, footer: _Footer) -> None:
+        """Use `PartFiles.open`."""
+        self.objects, self.part, self.footer = objects, part, footer
         self.fetched = 0 if part.tail else part.size
-
-    @staticmethod
-    def open(machine: Machine, part: Part) -> PartFile:
-        """The file for one reader, who has fetched nothing yet; what is kept of it is shared."""
-        cache = _caches.setdefault(machine, _Cache())
-        kept = cache.get(part.name)
-        if kept is None:
-            kept = cache.put(_Kept(part, _tail(machine, part)))
-        return PartFile(machine, part, kept)
-
-    def again(self, part: Part) -> PartFile:
-        """The same file for another reader."""
-        return PartFile(self.machine, part, self.kept)
 
     @property
     def table(self) -> PageTable | None:
         """Where its pages are; None: it is a small file, and fetched whole."""
-        return self.kept.table
+        return self.footer.table
 
     @property
     def frame(self) -> Frame | None:
         """The statistics of pages of 8,192 rows, over all row groups."""
-        return self.kept.frame
+        return self.footer.frame
 
     @property
-    def rosters(self) -> Rosters:
+    def rosters(self) -> PageValues:
         """Which values are on which of these pages."""
-        return self.kept.rosters
+        return self.footer.rosters
 
     @property
-    def known(self) -> Known:
-        """What was found out about its pages."""
-        return self.kept.known
+    def plans(self) -> LruCache[Hashable, Any]:
+        """Caches what planning finds out about its pages."""
+        return self.footer.plans
 
     @property
     def groups(self) -> Sequence[int]:
         """Rows of each row group."""
         if self.table is not None:
             return self.table.groups
-        metadata = self.kept.metadata
+        metadata = self.footer.metadata
         return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
     def has(self, id_: int) -> bool:
         """Whether the file has the column."""
-        return id_ in (self.kept.names if self.table is None else self.table.by_id)
+        return id_ in (self.footer.names if self.table is None else self.table.by_id)
 
     def weight(self, id_: int) -> int:
         """Bytes of a column in the file."""
@@ -148,7 +160,10 @@ class PartFile:
         return sum(chunk.size for group in self.table.by_id[id_].chunks for chunk in group)
 
     def row_bytes(self, ids: Sequence[int], group: int, *, decoded: bool = False) -> float:
-        """Bytes that a row of the columns takes in a row group of a file with a table, or when its pages are decompressed."""
+        """Bytes of a row of the columns, in a row group of a file with a table.
+
+        With `decoded`, after decompression.
+        """
         assert self.table is not None
         there = [self.table.by_id[id_] for id_ in ids if id_ in self.table.by_id]
         chunks = [chunk for column in there for chunk in column.chunks[group]]
@@ -156,29 +171,29 @@ class PartFile:
         return size / max(1, self.groups[group])
 
     def by_pages(self, ids: Sequence[int]) -> bool:
-        """Whether these columns can be read page by page; others are decoded whole, row group by row group."""
+        """Whether these columns can be read by pages; others are decoded whole, row group by row group."""
         found = [] if self.table is None else [self.table.by_id.get(id_) for id_ in ids]
         return all(column is None or column.flat for column in found)
 
-    def size_of(self, id_: int, rows: Rows) -> int:
+    def size_of(self, id_: int, rows: RowRange) -> int:
         """Bytes that reading a column for these rows would fetch."""
         if self.table is None or id_ not in self.table.by_id:
             return 0
         column = self.table.by_id[id_]
         if not column.flat:
             return sum(chunk.size for chunk in column.chunks[rows.group])
-        return cuts([column], rows)[0].size
+        return select_pages([column], rows)[0].size
 
     def read(
-        self, ids: Sequence[int], types: Sequence[Type], rows: Rows, *, coded: bool = False
+        self, ids: Sequence[int], types: Sequence[Type], rows: RowRange, *, coded: bool = False
     ) -> list[pa.Array]:
-        """The columns of these ids for the rows, in these types; those that the part lacks are NULL.
+        """The columns with these ids for the rows, in these types; those that the part lacks are NULL.
 
-        With `coded`, texts may come as Arrow's dictionary arrays, if they are stored so, or as its views.
+        With `coded`, texts may be dictionary arrays if they are stored so, or string views.
         """
         try:
             if self.table is None:
-                return self._small(ids, types, rows)
+                return self._read_small(ids, types, rows)
             there = [id_ for id_ in ids if id_ in self.table.by_id]
             wanted = dict(zip(ids, types, strict=True))
             found = self._columns(
@@ -189,15 +204,15 @@ class PartFile:
         known = dict(zip(there, found, strict=True))
         return [known[id_] if id_ in known else pa.nulls(len(rows), wanted[id_].arrow) for id_ in ids]
 
-    def times(self, rows: Rows) -> np.ndarray:
+    def times(self, rows: RowRange) -> np.ndarray:
         """The time of each row."""
         if self.part.first == self.part.last:
             return np.full(len(rows), self.part.first, np.int64)
-        # In the file a time may be later than the last: a repair took it back.
+        # A time in the file may be later than the last: a repair moved it back.
         times: np.ndarray = np.minimum(self._hidden("_time", rows), self.part.last)
         return times
 
-    def diffs(self, rows: Rows) -> np.ndarray:
+    def diffs(self, rows: RowRange) -> np.ndarray:
         """The diff of each row."""
         if self.all_once:
             return np.ones(len(rows), np.int64)
@@ -205,51 +220,51 @@ class PartFile:
 
     @property
     def all_once(self) -> bool:
-        """Whether every diff is 1: none is negative, and together they are as many as there are rows."""
+        """Whether every diff is 1: none is negative, and their sum is the number of rows."""
         return not self.part.retracts and self.part.diffs == self.part.rows
 
-    def _hidden(self, name: str, rows: Rows) -> np.ndarray:
+    def _hidden(self, name: str, rows: RowRange) -> np.ndarray:
         try:
             if self.table is None:
-                column = _pick(self.kept.whole().read_row_group(rows.group, columns=[name]).column(0), rows)
+                column = _pick(self.footer.whole().read_row_group(rows.group, columns=[name]).column(0), rows)
             else:
-                (column,) = self._columns([self.table.by_name[name]], [INT8], rows)
+                (column,) = self._columns([self.table.by_name[name]], [types.INT8], rows)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.part, error) from None
         result: np.ndarray = column.to_numpy()
         return result
 
-    def _small(self, ids: Sequence[int], types: Sequence[Type], rows: Rows) -> list[pa.Array]:
-        there = self.kept.names
+    def _read_small(self, ids: Sequence[int], types: Sequence[Type], rows: RowRange) -> list[pa.Array]:
+        there = self.footer.names
         names = [there[id_] for id_ in ids if id_ in there]
-        # A small file may hold a long text for each of a million rows: it is spelled out for the wanted rows alone.
+        # A small file may hold a long text for each of a million rows: only the wanted rows are decoded from the dictionary.
         coded = [there[i] for i, t in zip(ids, types, strict=True) if i in there and t.kind in _TEXTS]
-        table = self.kept.whole(coded).read_row_group(rows.group, columns=names, use_threads=False)
+        table = self.footer.whole(coded).read_row_group(rows.group, columns=names, use_threads=False)
         return [
-            from_storage(_spelled(_pick(table.column(there[id_]), rows)), type_)
+            from_storage(_decode_dictionary(_pick(table.column(there[id_]), rows)), type_)
             if id_ in there
             else pa.nulls(len(rows), type_.arrow)
             for id_, type_ in zip(ids, types, strict=True)
         ]
 
     def _columns(
-        self, columns: Sequence[Stored], types: Sequence[Type], rows: Rows, *, coded: bool = False
+        self, columns: Sequence[StoredColumn], types: Sequence[Type], rows: RowRange, *, coded: bool = False
     ) -> list[pa.Array]:
-        """Fetches what is needed of all columns in one go, and decodes it."""
+        """Fetches what is needed of all columns in one call, and decodes it."""
         assert self.table is not None
         by_name = {column.name: type_ for column, type_ in zip(columns, types, strict=True)}
         kept = "_" * (1 + max(map(len, by_name), default=0))
-        plans = [cut for cut in cuts([c for c in columns if c.flat], rows) if cut.rows]
+        plans = [pages for pages in select_pages([c for c in columns if c.flat], rows) if pages.rows]
         nested = [column for column in columns if not column.flat and len(rows)]
-        files = [splice(cut, kept) for cut in plans]
+        files = [splice(pages, kept) for pages in plans]
         files += [splice_whole(column, rows.group, self.table.groups[rows.group]) for column in nested]
         self._fetch(files)
         found: dict[str, pa.Array] = {}
-        for cut, file in zip(plans, files, strict=False):
+        for pages, file in zip(plans, files, strict=False):
             data = file.check(self.part.name)
-            codes = _coded(cut) if coded else []
-            if cut.mask is not None or (not codes and cut.size > LARGE):
-                found.update(_by_polars(data, None if cut.mask is None else kept, views=coded))
+            codes = _coded(pages) if coded else []
+            if pages.mask is not None or (not codes and pages.size > MIN_POLARS_BYTES):
+                found.update(_by_polars(data, None if pages.mask is None else kept, views=coded))
             else:
                 found.update(_by_arrow(data, codes))
             del data  # else its memory could not be used again
@@ -263,24 +278,23 @@ class PartFile:
             for c, type_ in zip(columns, types, strict=True)
         ]
 
-    def _fetch(self, files: Sequence[Spliced]) -> None:
-        """Fills all files in one go."""
+    def _fetch(self, files: Sequence[PartialFile]) -> None:
+        """Fills all files in one call."""
         starts = [start for file in files for start in file.starts]
         targets = [target for file in files for target in file.targets]
         self.fetched += sum(map(len, targets))
-        name, machine = self.part.name, self.machine
         if targets:
-            machine.attempt(lambda: machine.blob.read_into(name, starts, targets))
+            self.objects.read_into(self.part.name, starts, targets)
 
 
-def _coded(cut: Cut) -> list[str]:
+def _coded(pages: PageSelection) -> list[str]:
     """The texts that are stored with a dictionary."""
-    chunks = {column.name: column.chunks[cut.group][0] for column in cut.columns}
+    chunks = {column.name: column.chunks[pages.group][0] for column in pages.columns}
     return [name for name, chunk in chunks.items() if chunk.dictionary and chunk.type == BYTE_ARRAY]
 
 
 def _by_arrow(data: bytes, coded: list[str]) -> dict[str, pa.Array]:
-    """The columns of a spliced file, those of `coded` as dictionary arrays."""
+    """The columns of an assembled file, those of `coded` as dictionary arrays."""
     table = _read(data, coded)
     return {name: _plain_text(table.column(name)) for name in table.column_names}
 
@@ -290,7 +304,10 @@ def _read(data: bytes, coded: Sequence[str] = ()) -> pa.Table:
 
 
 def _by_polars(data: bytes, kept: str | None, *, views: bool) -> dict[str, pa.Array]:
-    """The columns of a spliced file, of the rows where its bitmap holds if it has one; texts as views, if these will do."""
+    """The columns of an assembled file, of the rows where its bitmap holds if it has one.
+
+    With `views`, texts may be string views.
+    """
     if fork.inherited("polars"):
         table = _read(data)
         table = table if kept is None else table.filter(table.column(kept)).drop_columns([kept])
@@ -325,61 +342,24 @@ def _plain_text(column: pa.ChunkedArray) -> pa.Array:
 _TEXTS = (Kind.TEXT, Kind.JSONB, Kind.BYTEA)
 
 
-def _spelled(array: pa.Array) -> pa.Array:
+def _decode_dictionary(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _pick(column: pa.ChunkedArray, rows: Rows) -> pa.Array:
-    """These rows of a whole row group's column."""
+def _pick(column: pa.ChunkedArray, rows: RowRange) -> pa.Array:
+    """These rows of a column of a whole row group."""
     inside = column.slice(rows.start, rows.stop - rows.start)
     array = inside.combine_chunks()
     return array if rows.mask is None else array.filter(pa.array(rows.mask))
 
 
-def is_flat(type_: Type) -> bool:
-    """Whether pages of a column of this type can be picked by rows."""
-    return type_.kind not in (Kind.ARRAY, Kind.RECORD, Kind.INTERVAL)
-
-
-def _tail(machine: Machine, part: Part) -> bytes:
-    """The tail of a part that has one, else all of it, as it was written."""
+def _tail(objects: RetryingBlob, part: Part) -> bytes:
+    """The tail of a part that has one, else the whole file, as it was written."""
     if not part.tail:
-        data = machine.attempt(lambda: machine.blob.get(part.name))
-        if data is None:
-            raise missing(part.name)
-        return verify(part.name, data, part.digest)
-    ranges = [(part.size - part.tail, part.tail)]
-    (tail,) = machine.attempt(lambda: machine.blob.get_ranges(part.name, ranges))
+        return verify(part.name, objects.get(part.name), part.digest)
+    (tail,) = objects.get_ranges(part.name, [(part.size - part.tail, part.tail)])
     return verify(part.name, tail, part.tail_digest)
 
 
 def _unreadable(part: Part, error: Exception) -> CorruptError:
-    return CorruptError(f"{part.name} cannot be read as Parquet: {str(error).partition(chr(10))[0]}")
-
-
-class _Cache:
-    """What is kept of files, by name, those used longest ago dropped first. It knows no machine: it ends with its own."""
-
-    def __init__(self) -> None:
-        self._files: OrderedDict[str, _Kept] = OrderedDict()
-        self._size = 0
-        self._lock = fork.lock()
-
-    def get(self, name: str) -> _Kept | None:
-        with self._lock:
-            if name in self._files:
-                self._files.move_to_end(name)
-            return self._files.get(name)
-
-    def put(self, kept: _Kept) -> _Kept:
-        """The same, or what another thread has put there before."""
-        with self._lock:
-            there = self._files.setdefault(kept.part.name, kept)
-            if there is kept:
-                self._size += len(kept.tail)
-            while self._size > KEPT:
-                self._size -= len(self._files.popitem(last=False)[1].tail)
-            return there
-
-
-_caches: weakref.WeakKeyDictionary[Machine, _Cache] = weakref.WeakKeyDictionary()
+    return CorruptError(f"{part.name} cannot be read as Parquet: {first_line(error)}")

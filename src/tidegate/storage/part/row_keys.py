@@ -1,4 +1,4 @@
-r"""Rows as bytes that compare as the rows do, so that sorting, merging and grouping need to know nothing of types.
+r"""Keys of rows: bytes that compare as the rows do, so that sorting and grouping need not know types.
 
     row_keys([a, b])      a binary string for each row; memcmp of two of them is the order of (a, b)
 
@@ -14,7 +14,7 @@ Each value is a byte 1 and its bytes, or a byte 2 for NULL, which is greatest as
 | array | its elements one after the other, then 0: a shorter one is less |
 | record | its fields one after the other |
 
-Equal is not always identical: `0.0 = -0.0` and `1 month = 30 days`, yet a row that holds the one must not come back as the
+Equal is not always identical: `0.0 = -0.0` and `1 month = 30 days`, but a row that holds the one must not be returned as the
 other. `exact_keys` are equal for identical rows alone (NaN is identical to NaN), and rise with `row_keys`.
 """
 
@@ -26,8 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.order import interval_key, interval_parts
-from tidegate.expr.outcome import integers
+from tidegate.expr.model import order, outcome
 
 _KEY = pa.large_binary()
 _VALUE, _NULL = 1, 2
@@ -40,22 +39,22 @@ def row_keys(columns: Sequence[pa.Array], rows: int) -> pa.Array:
 
 
 def exact_keys(columns: Sequence[pa.Array], rows: int) -> pa.Array:
-    """Keys in the order of `row_keys` that are equal only for rows that cannot be told apart."""
+    """Keys in the order of `row_keys` that are equal only for identical rows."""
     pieces = [piece for column in columns for piece in _pieces(column, exact=False)]
-    # Behind the key of the order, what tells apart those that are equal in it.
+    # After the key of the order, what distinguishes rows that are equal in it.
     pieces += [
         piece for column in columns if _ambiguous(column.type) for piece in _pieces(column, exact=True)
     ]
     return _joined(pieces, rows)
 
 
-def ambiguous(columns: Sequence[pa.Array]) -> bool:
+def has_ambiguous_equality(columns: Sequence[pa.Array]) -> bool:
     """Whether rows of these columns can be equal without being identical."""
     return any(_ambiguous(column.type) for column in columns)
 
 
 def time_key(times: np.ndarray) -> pa.Array:
-    """Times as keys, to be joined behind those of rows."""
+    """Times as keys, to be joined to those of rows."""
     return _joined([_big_endian(times)], len(times))
 
 
@@ -73,7 +72,7 @@ def _ambiguous(type_: pa.DataType) -> bool:
 
 
 def _joined(pieces: Sequence[np.ndarray | pa.Array], rows: int) -> pa.Array:
-    """Pieces put side by side: matrices of bytes first with each other, which is cheap."""
+    """Joins pieces side by side: matrices of bytes first with each other, which is cheap."""
     merged: list[np.ndarray | pa.Array] = []
     for piece in pieces:
         if merged and isinstance(piece, np.ndarray) and isinstance(merged[-1], np.ndarray):
@@ -131,8 +130,8 @@ def _fixed(array: pa.Array, exact: bool) -> np.ndarray:
     if pa.types.is_fixed_size_binary(type_):
         return _raw(array, type_.byte_width)
     if pa.types.is_interval(type_):
-        length = _big_endian(_numbers(interval_key(array)))
-        months, days, _ = interval_parts(array)
+        length = _big_endian(_numbers(order.interval_key(array)))
+        months, days, _ = order.interval_parts(array)
         return np.hstack([length, _big_endian(months), _big_endian(days)]) if exact else length
     if pa.types.is_floating(type_):
         values = _numbers(array.cast(pa.float64()))
@@ -144,7 +143,7 @@ def _fixed(array: pa.Array, exact: bool) -> np.ndarray:
         return np.hstack([key, negative_zero[:, None].astype(np.uint8)]) if exact else key
     if pa.types.is_boolean(type_):
         return _numbers(array.cast(pa.uint8())).reshape(-1, 1)
-    return _big_endian(_numbers(integers(array)))
+    return _big_endian(_numbers(outcome.integers(array)))
 
 
 def _numbers(array: pa.Array) -> np.ndarray:
@@ -180,7 +179,7 @@ def _text_keys(array: pa.Array) -> pa.Array:
 
 
 def _list_keys(array: pa.Array, exact: bool) -> pa.Array:
-    """The elements' keys stand behind each other in one buffer already: only the offsets are new."""
+    """The keys of elements are already adjacent in one buffer: only the offsets are new."""
     inside = array.flatten()
     elements = _joined(_pieces(inside, exact), len(inside))
     sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)

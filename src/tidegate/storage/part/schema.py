@@ -1,10 +1,10 @@
-"""Schemas: columns that are known by a number, so that they can be renamed, dropped and added again without confusion.
+"""Schemas, whose columns have ids, so that a column can be renamed, dropped and added again.
 
 A part is written with one version of the schema and read with another, by column id:
 
-| in the part | in the schema asked for | what is read |
+| in the part | in the schema of the reader | what is read |
 |---|---|---|
-| column 3 | column 3, whatever its name is by now | the column |
+| column 3 | column 3, whatever its present name | the column |
 | – | column 5, added later | NULLs |
 | column 2 | – (dropped) | nothing |
 | column 2 `note` (dropped) | column 6 `note` (added again) | NULLs: it is another column of the same name |
@@ -13,21 +13,21 @@ A part is written with one version of the schema and read with another, by colum
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from tidegate.errors import BindError
-from tidegate.expr.stored import type_from_json, type_to_json
-from tidegate.expr.types import Type
+from tidegate.errors import BindError, ErrorCode
+from tidegate.expr.model import Type, serialize
 
-HIDDEN = ("_time", "_diff", "_pos")
-"""Columns that every part has beside the user's."""
+HIDDEN_COLUMNS = ("_time", "_diff", "_pos")
+"""Columns that every part has in addition to the user's."""
 
 
 @dataclass(frozen=True)
-class ColumnDef:
-    """A column: its number for ever, its name for now."""
+class SchemaColumn:
+    """A column: its permanent id, and its present name."""
 
     id: int
     name: str
@@ -40,28 +40,30 @@ class Schema:
     """One version of a collection's columns."""
 
     id: int
-    columns: tuple[ColumnDef, ...]
+    columns: tuple[SchemaColumn, ...]
     next_column: int
 
     @staticmethod
     def of(columns: list[tuple[str, Type, bool]]) -> Schema:
         """The first version: names, types, and whether NULL is allowed."""
-        made = tuple(ColumnDef(i, *column) for i, column in enumerate(columns))
-        _check_names([column.name for column in made])
-        return Schema(0, made, len(made))
+        defined = tuple(SchemaColumn(i, *column) for i, column in enumerate(columns))
+        _check_names([column.name for column in defined])
+        return Schema(0, defined, len(defined))
 
-    def find(self, name: str) -> ColumnDef:
-        """The column by that name."""
+    def find(self, name: str) -> SchemaColumn:
+        """The column with this name."""
         for column in self.columns:
             if column.name == name:
                 return column
         known = ", ".join(column.name for column in self.columns)
-        raise BindError(f'column "{name}" does not exist', hint=f"there are: {known}")
+        raise BindError(
+            f'column "{name}" does not exist', code=ErrorCode.UNDEFINED_COLUMN, hint=f"there are: {known}"
+        )
 
     def add(self, name: str, type_: Type) -> Schema:
-        """With one more column, which is NULL in all rows so far."""
+        """With one more column, which is NULL in all existing rows."""
         _check_names([*(column.name for column in self.columns), name])
-        added = ColumnDef(self.next_column, name, type_)
+        added = SchemaColumn(self.next_column, name, type_)
         return Schema(self.id + 1, (*self.columns, added), self.next_column + 1)
 
     def drop(self, name: str) -> Schema:
@@ -78,27 +80,40 @@ class Schema:
         return pa.schema([pa.field(c.name, c.type.arrow, c.nullable) for c in self.columns])
 
     def to_json(self) -> dict[str, Any]:
-        """As the state keeps it."""
+        """The schema as the state stores it."""
         columns = [
-            {"id": c.id, "name": c.name, "type": type_to_json(c.type), "nullable": c.nullable}
+            {"id": c.id, "name": c.name, "type": serialize.type_to_json(c.type), "nullable": c.nullable}
             for c in self.columns
         ]
         return {"id": self.id, "columns": columns, "next_column": self.next_column}
 
     @staticmethod
     def from_json(given: dict[str, Any]) -> Schema:
-        """From what the state keeps."""
+        """The schema from what the state stores."""
         columns = tuple(
-            ColumnDef(c["id"], c["name"], type_from_json(c["type"]), c["nullable"]) for c in given["columns"]
+            SchemaColumn(c["id"], c["name"], serialize.type_from_json(c["type"]), c["nullable"])
+            for c in given["columns"]
         )
         return Schema(given["id"], columns, given["next_column"])
 
 
+@dataclass(frozen=True)
+class StoredSchema:
+    """A version of the schema as the log stores it. It is parsed when it is first needed."""
+
+    json: dict[str, Any]
+
+    @cached_property
+    def parsed(self) -> Schema:
+        """The schema."""
+        return Schema.from_json(self.json)
+
+
 def _check_names(names: list[str]) -> None:
     for name in names:
-        if name in HIDDEN:
+        if name in HIDDEN_COLUMNS:
             raise BindError(
-                f'"{name}" cannot be a column\'s name', hint=f"{', '.join(HIDDEN)} are Tidegate's own"
+                f'"{name}" cannot be a column\'s name', hint=f"{', '.join(HIDDEN_COLUMNS)} are Tidegate's own"
             )
         if not name or names.count(name) > 1:
             raise BindError(f'column "{name}" is there twice' if name else "a column needs a name")

@@ -1,7 +1,7 @@
-"""Thrift's compact encoding, as far as Parquet's footers need it: reading any struct, and writing small ones.
+"""Thrift's compact encoding, as far as Parquet's footers need it.
 
-A struct is a list of fields, each a byte of (distance to the last field's number, kind) and its value; integers are variable in
-length, seven bits a byte, signed ones folded (0, -1, 1, -2 → 0, 1, 2, 3).
+A struct is a list of fields, each a byte of (distance to the number of the last field, kind) and its value. Integers have variable
+length, seven bits a byte; signed ones are folded (0, -1, 1, -2 → 0, 1, 2, 3).
 
 >>> read_struct(struct((1, I32, number(-7)), (4, BINARY, text(b"price"))), 0)
 ({1: -7, 4: b'price'}, 10)
@@ -27,7 +27,10 @@ def read_struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
 
 
 def read_field(data: bytes, at: int, last: int) -> tuple[int, int, int]:
-    """The number and kind of the field that begins at `at`, and where its value does; kind 0: the struct ends."""
+    """The number and kind of the field that begins at `at`, and where its value begins.
+
+    Kind 0 ends the struct.
+    """
     head = data[at]
     at += 1
     if head >> 4 or not head:
@@ -88,7 +91,10 @@ def _signed(data: bytes, at: int) -> tuple[int, int]:
 
 
 def struct(*fields: tuple[int, int, bytes], after: int = 0) -> bytes:
-    """A struct of `(number, kind, encoded value)`, numbers rising by less than 16; or its end, `after` a field."""
+    """A struct of `(number, kind, encoded value)`, with numbers that rise by less than 16.
+
+    With `after`, the end of a struct after that field.
+    """
     out = bytearray()
     last = after
     for field, kind, value in fields:
@@ -100,7 +106,7 @@ def struct(*fields: tuple[int, int, bytes], after: int = 0) -> bytes:
 
 
 def items(kind: int, encoded: Sequence[bytes], count: int | None = None) -> bytes:
-    """A list; `count` where several items stand in one of `encoded`."""
+    """A list; `count` if one entry of `encoded` holds several items."""
     count = len(encoded) if count is None else count
     head = bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + _length(count)
     return head + b"".join(encoded)
@@ -112,7 +118,7 @@ def number(value: int) -> bytes:
 
 
 def text(value: bytes) -> bytes:
-    """Some bytes."""
+    """Bytes with their length."""
     return _length(len(value)) + value
 
 

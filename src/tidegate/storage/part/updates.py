@@ -1,11 +1,11 @@
-"""The updates of a part, batch by batch, whatever version of the schema it was written with.
+"""Reads all updates of a part, batch by batch, whatever version of the schema it was written with.
 
-The whole part is fetched and its digest compared before a row of it is used. Where many parts are merged at once that would be
-too much memory: `ranged` verifies the part in pieces first, and then fetches what each batch needs.
+The whole part is fetched and its digest checked before a row of it is used. If many parts are merged at once that would take too
+much memory: `ranged` verifies the part in pieces first, and then fetches what each batch needs.
 
-**The state's word on time goes.** A part whose `first` and `last` are the same holds that time in all its rows, whatever
-stands in the file's `_time`: an append that lost its race is given a later time without being written again. Only parts that
-compaction made of several times need the column.
+**The state overrides the times in the file.** A part whose `first` and `last` are the same holds that time in all its rows,
+whatever `_time` in the file says: an append that lost its race gets a later time without being written again. Only parts that
+compaction made from several times need the column.
 """
 
 from __future__ import annotations
@@ -19,24 +19,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.errors import CorruptError
-from tidegate.shard.change import Part
-from tidegate.shard.machine import Machine
-from tidegate.shard.merge import Block
-from tidegate.shard.part import field_ids, from_storage
-from tidegate.shard.schema import HIDDEN, Schema
-from tidegate.shard.seal import verify, verify_pieces
-from tidegate.store.blob import missing
+from tidegate.storage.blob.retrying import RetryingBlob
+from tidegate.storage.part.checksum import verify, verify_pieces
+from tidegate.storage.part.encode import field_ids, from_storage
+from tidegate.storage.part.merge import Block
+from tidegate.storage.part.part import Part
+from tidegate.storage.part.schema import HIDDEN_COLUMNS, Schema
+from tidegate.text import first_line
 
 PIECE = 8 << 20
 """Bytes of a part that are verified at once."""
 
 
 def blocks(
-    machine: Machine, part: Part, schema: Schema, wanted: Sequence[int], rows: int, *, ranged: bool = False
+    objects: RetryingBlob,
+    part: Part,
+    schema: Schema,
+    wanted: Sequence[int],
+    rows: int,
+    *,
+    ranged: bool = False,
 ) -> Iterator[Block]:
-    """The part's updates with the columns of the wanted ids; columns that it lacks are NULL."""
+    """The updates of the part with the columns of the wanted ids; columns that it lacks are NULL."""
     source = (
-        _ranged(machine, part) if ranged and part.size > PIECE else pa.BufferReader(_whole(machine, part))
+        _ranged(objects, part) if ranged and part.size > PIECE else pa.BufferReader(_whole(objects, part))
     )
     types = {column.id: column.type for column in schema.columns}
     try:
@@ -53,32 +59,27 @@ def blocks(
             ]
             yield Block(columns, _times(part, batch), batch.column("_diff").to_numpy())
     except (pa.ArrowException, OSError) as error:
-        raise CorruptError(
-            f"{part.name} cannot be read as Parquet: {str(error).partition(chr(10))[0]}"
-        ) from None
+        raise CorruptError(f"{part.name} cannot be read as Parquet: {first_line(error)}") from None
 
 
-assert HIDDEN[:2] == ("_time", "_diff")
+assert HIDDEN_COLUMNS[:2] == ("_time", "_diff")
 
 
 def _times(part: Part, batch: pa.RecordBatch) -> np.ndarray:
     if part.first == part.last:
         return np.full(len(batch), part.first, np.int64)
-    # In the file a time may be later than the last: a repair took it back.
+    # A time in the file may be later than the last: a repair moved it back.
     times: np.ndarray = np.minimum(batch.column("_time").to_numpy(), part.last)
     return times
 
 
-def _whole(machine: Machine, part: Part) -> bytes:
-    data = machine.attempt(lambda: machine.blob.get(part.name))
-    if data is None:
-        raise missing(part.name)
-    return verify(part.name, data, part.digest)
+def _whole(objects: RetryingBlob, part: Part) -> bytes:
+    return verify(part.name, objects.get(part.name), part.digest)
 
 
-def _ranged(machine: Machine, part: Part) -> Any:
+def _ranged(objects: RetryingBlob, part: Part) -> Any:
     def fetch(start: int, length: int) -> bytes:
-        return machine.attempt(lambda: machine.blob.get_ranges(part.name, [(start, length)]))[0]
+        return objects.get_ranges(part.name, [(start, length)])[0]
 
     starts = range(0, part.size, PIECE)
     verify_pieces(part.name, (fetch(at, min(PIECE, part.size - at)) for at in starts), part.digest)
@@ -86,7 +87,7 @@ def _ranged(machine: Machine, part: Part) -> Any:
 
 
 class _Ranges(io.RawIOBase):
-    """A file of which only what is read is fetched."""
+    """A file that fetches only what is read."""
 
     def __init__(self, fetch: Callable[[int, int], bytes], size: int) -> None:
         self._fetch, self._size, self._at = fetch, size, 0

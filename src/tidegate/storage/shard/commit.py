@@ -1,28 +1,26 @@
-"""The end of a write: what all tasks gathered becomes part of the collection, by one entry of its log.
+"""Commits the parts that tasks built, by one entry of the log.
 
-    append(shard, gathered, Batch(token, schema))
+    commit_built_parts(shard, built, AppendOptions(token, schema))
 
-Rows that travelled inside of messages are written first, together. Then the parts of all tasks are appended at one time.
+Rows that were sent inside of messages are written first, together. Then the parts of all tasks are appended at one time.
 
-**Overwriting** retracts what is there and adds what is new in the same entry: a reader sees the old rows or the new ones, and
-AS OF before it the old ones for ever. What is there is read in stretches of a part's size and written with its diffs negated. The
-entry is only made if the collection's `upper` is still the one that was read. If others were faster, what they appended is
-retracted as well, and it is tried again:
+**Overwriting** retracts the existing rows and adds the new ones in the same entry: a reader sees the old rows or the new ones,
+and AS OF an earlier time always the old ones. The existing rows are read in blocks of a part's size, and written with negated
+diffs. The entry is made only if the `upper` of the collection is still the one that was read. If other writers were faster, what
+they appended is retracted as well, and the entry is tried again:
 
     read at upper 10           -a -b            written
-    somebody appends c at 10
+    another appends c at 10
     entry for 11               refused: read what came from 10 on, -c; entry for 12: +x +y -a -b -c
 
-If all of it is little (a stream in complete mode, a small dimension) old and new rows are added up first, and only what differs
-is written.
+If all of it is small (a stream in complete mode, a small dimension table), old and new rows are consolidated first, and only the
+difference is written.
 """
 
 from __future__ import annotations
 
 import itertools
-import random
 import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,27 +28,26 @@ from typing import Any
 import numpy as np
 
 from tidegate.errors import ConflictError, CorruptError, StoreError, TidegateError, TimeError
-from tidegate.shard.change import Part
-from tidegate.shard.gather import Gathered, size_of, unpacked
-from tidegate.shard.merge import Block, concat, summed
-from tidegate.shard.reader import Snapshot, snapshot, updates
-from tidegate.shard.schema import Schema
-from tidegate.shard.seal import digest
-from tidegate.shard.state import State
-from tidegate.shard.writer import INFLATION, Appended, PartSwept, Shard, schema_of
+from tidegate.storage.part.checksum import digest
+from tidegate.storage.part.merge import Block, concat, consolidate
+from tidegate.storage.part.part import Part
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.retry import CONTENTION
+from tidegate.storage.shard.part_builder import BuiltParts, block_bytes, unpack_block
+from tidegate.storage.shard.shard import INFLATION, Appended, PartSwept, Shard
+from tidegate.storage.shard.snapshot import Snapshot, open_changes, open_snapshot
+from tidegate.storage.shard.state import State
 
-ATTEMPTS = 100
-LONGEST_PAUSE_S = 0.25
-LITTLE = 64 << 20
-"""Bytes of rows that are added up with those that replace them."""
+MAX_CONSOLIDATED_BYTES = 64 << 20
+"""Bytes of rows that are consolidated with those that replace them."""
 
 
 def _anything(_: State) -> None:
-    """No objection."""
+    """Accepts every state."""
 
 
 @dataclass(frozen=True)
-class Batch:
+class AppendOptions:
     """How a batch is appended."""
 
     token: str
@@ -60,57 +57,57 @@ class Batch:
     overwrite: bool = False
     positions: Callable[[State], Mapping[str, Any]] | None = None
     check: Callable[[State], None] = _anything
-    """Is shown the state that the entry would follow, and may raise: `Done` if there is nothing to do."""
+    """Gets the state that the entry would follow, and may raise: `AlreadyCommitted` if there is nothing to do."""
 
 
-class Done(TidegateError):  # noqa: N818  # reads as what it is; never reaches a user
+class AlreadyCommitted(TidegateError):  # noqa: N818  # reads as what it is; never reaches a user
     """The batch was appended before."""
 
 
 class _Moved(TidegateError):  # noqa: N818  # reads as what it is; never leaves this module
-    """The collection is not as it was read."""
+    """The collection has changed since it was read."""
 
     def __init__(self, upper: int) -> None:
         super().__init__("the collection was changed meanwhile")
         self.upper = upper
 
 
-def append(shard: Shard, gathered: Sequence[Gathered], batch: Batch) -> None:
-    """Makes what tasks gathered part of the collection. With the same token again, nothing happens."""
+def commit_built_parts(shard: Shard, gathered: Sequence[BuiltParts], batch: AppendOptions) -> None:
+    """Appends what tasks built. A second call with the same token does nothing."""
     state = shard.machine.fetch()
     if batch.token in state.tokens:
         return
-    schema = next(found for found in map(Schema.from_json, state.schemas) if found.id == batch.schema)
-    few = [unpacked(one.inline, state.upper) for one in gathered if one.inline]
+    schema = state.schema_version(batch.schema)
+    few = [unpack_block(one.inline, state.upper) for one in gathered if one.inline]
     with shard.writing() as parts, shard.writing() as own:
         parts += [part for one in gathered for part in one.parts]
         try:
             if batch.overwrite:
                 done = _overwritten(shard, parts, own, _Fresh(schema, few), batch)
             else:
-                for block in heaps(shard, few):
+                for block in blocks_of_part_size(shard, few):
                     own += shard.write(state, schema, block)
-                done = committed(shard, parts, own, batch)
-        except Done:
-            # The parts of tasks stay: if this is the second try of a commit, they are in the collection.
+                done = commit_parts(shard, parts, own, batch)
+        except AlreadyCommitted:
+            # The parts of tasks stay: if this is the second attempt of a commit, they are in the collection.
             shard.discard(own)
             return
         if not done.parts:
-            shard.discard(own)  # another try with this token was faster
+            shard.discard(own)  # another attempt with this token was faster
 
 
-def abandoned(shard: Shard, gathered: Sequence[Gathered | None]) -> None:
-    """Deletes what the tasks of a failed write stored, where it is certain that nothing was appended.
+def discard_built_parts(shard: Shard, gathered: Sequence[BuiltParts | None]) -> None:
+    """Deletes the parts of a failed write, if it is certain that nothing was appended.
 
-    That is so where some task has failed: then no commit was tried. A commit that failed may have been made all the same, with its
-    answer lost; then what it left is found by `sweep`.
+    That is the case if a task has failed: then no commit was tried. A commit that failed may have been made nevertheless, with
+    its answer lost; then `sweep` finds what is left.
     """
     if any(one is None for one in gathered):
         shard.discard([part for one in gathered if one is not None for part in one.parts])
 
 
-def committed(shard: Shard, parts: list[Part], own: list[Part], batch: Batch) -> Appended:
-    """Appends parts, those among them that sweep is about to delete by a new copy."""
+def commit_parts(shard: Shard, parts: list[Part], own: list[Part], batch: AppendOptions) -> Appended:
+    """Appends parts; replaces those that sweep is about to delete by copies."""
     while True:
         try:
             return shard.commit(
@@ -131,29 +128,29 @@ def _rescued(shard: Shard, state: State, part: Part, garbage: set[str]) -> Part:
     """A part that sweep does not delete: itself, or a copy if sweep took it for an orphan."""
     if part.base >= state.fence:
         return part
-    data = shard.machine.attempt(lambda: shard.machine.blob.get(part.name))
+    data = shard.machine.objects.find(part.name)
     if data is None:
         raise StoreError(
             f"{part.name} was swept before it could be appended",
-            hint="the write took longer than sweep_grace_ms: nothing was changed; write less at once, or set it higher",
+            hint="the write took longer than sweep_grace_ms, and nothing was changed; write less at once, or raise it",
         )
     if part.name not in garbage:
         return part
     if digest(data) != part.digest:
         raise CorruptError(f"{part.name} is not what was written")
     name = f"{part.name.rpartition('/')[0]}/{secrets.token_hex(12)}"
-    shard.machine.attempt(lambda: shard.machine.blob.put(name, data))
+    shard.machine.objects.put(name, data)
     return replace(part, name=name, written=shard.clock.now(), base=state.number)
 
 
-def heaps(shard: Shard, blocks: Iterable[Block]) -> Iterator[Block]:
-    """Blocks put together until they fill a part."""
+def blocks_of_part_size(shard: Shard, blocks: Iterable[Block]) -> Iterator[Block]:
+    """Concatenates blocks until they fill a part."""
     gathered: list[Block] = []
     size = 0
     for block in blocks:
         if len(block):
             gathered.append(block)
-            size += size_of(block)
+            size += block_bytes(block)
         if size >= INFLATION * shard.config.part_bytes:
             yield concat(gathered)
             gathered, size = [], 0
@@ -172,33 +169,35 @@ class _Fresh:
     blocks: list[Block]
 
 
-def _overwritten(shard: Shard, parts: list[Part], own: list[Part], fresh: _Fresh, batch: Batch) -> Appended:
-    """Retracts all that is there, and appends `parts` and what is fresh. What is written here is noted in `own`."""
-    for attempt in range(ATTEMPTS):
+def _overwritten(
+    shard: Shard, parts: list[Part], own: list[Part], fresh: _Fresh, batch: AppendOptions
+) -> Appended:
+    """Retracts all rows, and appends `parts` and the fresh rows. `own` collects parts written here."""
+    for attempt in range(CONTENTION.times):
         shard.discard(own)
         own.clear()
-        with snapshot(shard) as found:
+        with open_snapshot(shard) as found:
             done = _tried(shard, parts, own, found, fresh, batch)
         if done is not None:
             return done
-        time.sleep(random.uniform(0, min(0.002 * 2 ** min(attempt, 10), LONGEST_PAUSE_S)))
+        CONTENTION.wait(attempt)
     shard.discard(own)
     raise ConflictError(
-        f"others changed the collection each of the {ATTEMPTS} times that it was about to be overwritten",
+        f"others changed the collection each of the {CONTENTION.times} times that it was about to be overwritten",
         hint="nothing was changed; try again, or with fewer writers at once",
     )
 
 
 def _tried(
-    shard: Shard, parts: list[Part], own: list[Part], found: Snapshot, fresh: _Fresh, batch: Batch
+    shard: Shard, parts: list[Part], own: list[Part], found: Snapshot, fresh: _Fresh, batch: AppendOptions
 ) -> Appended | None:
-    """One attempt, following what others append; None if all must be read again."""
+    """One attempt, which follows concurrent appends; None if everything must be read again."""
     upper = found.state.upper
     for schema, block in _exchanged(found, fresh, alone=not parts):
         own += shard.write(found.state, schema, block)
-    for _ in range(ATTEMPTS):
+    for _ in range(CONTENTION.times):
         try:
-            return committed(shard, parts, own, replace(batch, check=_unmoved(batch, upper, found)))
+            return commit_parts(shard, parts, own, replace(batch, check=_unmoved(batch, upper, found)))
         except _Moved as moved:
             if found.validity is not None or moved.upper == upper:
                 return None
@@ -210,53 +209,55 @@ def _tried(
     return None
 
 
-def _unmoved(batch: Batch, upper: int, found: Snapshot) -> Callable[[State], None]:
+def _unmoved(batch: AppendOptions, upper: int, found: Snapshot) -> Callable[[State], None]:
     """Raises if the collection is not the one that was read."""
 
     def check(state: State) -> None:
         batch.check(state)
         read = upper, found.schema.id, found.state.repaired
-        if (state.upper, schema_of(state).id, state.repaired) != read:
+        if (state.upper, state.schema.id, state.repaired) != read:
             raise _Moved(state.upper)
 
     return check
 
 
 def _exchanged(found: Snapshot, fresh: _Fresh, *, alone: bool) -> Iterator[tuple[Schema, Block]]:
-    """What is to be written: all that is there with its diffs negated, and what is fresh; if that is little, what differs."""
+    """The blocks to write: all existing rows negated, and the fresh ones; their difference if small."""
     ids = [column.id for column in found.schema.columns]
     stamp = found.state.upper
     gone = (Block(b.columns, np.full(len(b), stamp), -b.diffs) for b in found.rows(ids))
     if alone and fresh.schema.id == found.schema.id:
         little: list[Block] = list(fresh.blocks)
-        size = sum(map(size_of, little))
+        size = sum(map(block_bytes, little))
         for block in gone:
             little.append(block)
-            size += size_of(block)
-            if size > LITTLE:
+            size += block_bytes(block)
+            if size > MAX_CONSOLIDATED_BYTES:
                 break
         else:
-            left = summed(concat(little), by_time=False) if little else None
+            left = consolidate(concat(little), by_time=False) if little else None
             if left is not None and len(left):
                 yield found.schema, left
             return
         shown = little[len(fresh.blocks) :]
-        yield from ((found.schema, block) for block in heaps(found.shard, itertools.chain(shown, gone)))
+        yield from (
+            (found.schema, block) for block in blocks_of_part_size(found.shard, itertools.chain(shown, gone))
+        )
     else:
-        yield from ((found.schema, block) for block in heaps(found.shard, gone))
-    yield from ((fresh.schema, block) for block in heaps(found.shard, fresh.blocks))
+        yield from ((found.schema, block) for block in blocks_of_part_size(found.shard, gone))
+    yield from ((fresh.schema, block) for block in blocks_of_part_size(found.shard, fresh.blocks))
 
 
 def _negated_news(shard: Shard, found: Snapshot, lower: int, upper: int) -> list[Part] | None:
-    """What others appended at these times, retracted; None if it can no longer be told."""
+    """Retractions of what others appended at these times; None if that can no longer be read."""
     ids = [column.id for column in found.schema.columns]
     written: list[Part] = []
     try:
-        with updates(shard, lower, upper, repaired=found.state.repaired) as changes:
+        with open_changes(shard, lower, upper, repaired=found.state.repaired) as changes:
             if changes.schema.id != found.schema.id:
                 return None
             blocks = (Block(b.columns, np.full(len(b), upper), -b.diffs) for b in changes.rows(ids))
-            for block in heaps(shard, blocks):
+            for block in blocks_of_part_size(shard, blocks):
                 written += shard.write(found.state, found.schema, block)
     except TimeError:
         shard.discard(written)

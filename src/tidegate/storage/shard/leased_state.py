@@ -14,15 +14,14 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import StoreError, TimeError
-from tidegate.shard.change import Part
-from tidegate.shard.lease import Lease
-from tidegate.shard.merge import Block
-from tidegate.shard.parts import from_table
-from tidegate.shard.stream import blocks
-from tidegate.shard.validity import Validity, labels, shown
-from tidegate.shard.writer import Shard, schema_of
-from tidegate.store.blob import Missing
+from tidegate.errors import MissingObject, StoreError, TimeError
+from tidegate.storage.part.merge import Block
+from tidegate.storage.part.part import Part
+from tidegate.storage.part.updates import blocks
+from tidegate.storage.shard.leases.lease import Lease
+from tidegate.storage.shard.parts import parts_from_table
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.validity import Validity, visible_columns, visible_names
 
 POLL_S = 0.02
 BLOCK = 32 << 20
@@ -63,9 +62,9 @@ class LeasedState:
 
     def __init__(self, shard: Shard, lease: Lease) -> None:
         self.shard, self.lease, self.state = shard, lease, lease.state
-        self.schema = schema_of(self.state)
+        self.schema = self.state.schema
         self.validity = Validity.of(self.state.options)
-        self.labels = labels(self.schema, self.state.options)
+        self.labels = visible_names(self.schema, self.state.options)
 
     def close(self) -> None:
         """Nothing can be read from here on, and nothing is kept for it."""
@@ -81,7 +80,7 @@ class LeasedState:
 
     def _ids(self, columns: Sequence[str] | None) -> list[int]:
         if columns is None:
-            return [column.id for column in shown(self.schema, self.state.options)]
+            return [column.id for column in visible_columns(self.schema, self.state.options)]
         return [self.schema.find(name).id for name in columns]
 
     def _names(self, ids: Sequence[int]) -> list[str]:
@@ -92,7 +91,7 @@ class LeasedState:
         """The parts that pass, found among all of them without a loop."""
         tables = self.state.parts.tables(["first", "last", "expires"])
         places = [np.flatnonzero(keep(table).to_numpy()) for table in tables]
-        yield from from_table(self.state.parts.pick(places))
+        yield from parts_from_table(self.state.parts.pick(places))
 
     def _blocks(
         self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
@@ -101,10 +100,10 @@ class LeasedState:
         if self.lease.closed:
             raise StoreError("what is read was closed", hint="read inside of the `with`, or before `close()`")
         try:
-            for block in blocks(self.shard.machine, part, self.schema, ids, rows, ranged=ranged):
+            for block in blocks(self.shard.machine.objects, part, self.schema, ids, rows, ranged=ranged):
                 self.lease.keep()
                 yield block
-        except Missing as error:
+        except MissingObject as error:
             raise self.lease.vanished(error) from None
 
 

@@ -1,31 +1,33 @@
-"""All parts of a shard, as a persistent set of columns: adding one costs the same at a thousand and at a million.
+"""The parts of a shard as an immutable set: adding one costs the same at a thousand and a million.
 
-A million parts are never a million Python objects. They live in **segments**, immutable Arrow tables with a row for each part,
-each an object in the blob store; and only the newest, appended since the last rollup, are `fresh` Python values. Removing a part
-marks its row dead. Segments are merged by tiers of size when a rollup is written (`rollup.py`), so there are few, and each part is
-rewritten a logarithmic number of times.
+A million parts are never a million Python objects. They are stored in **segments**: immutable Arrow tables with a row for each
+part, each an object in the blob store. Only the newest parts, appended since the last rollup, are `fresh` Python values. Removing a
+part marks its row as dead. A rollup merges segments by tiers of size (`rollup.py`), so there are few, and each part is rewritten a
+logarithmic number of times.
 
     Parts
       segments   0: 884,736 rows   1: 98,304   2: 4,096   3: 128        in the blob store, shared by all states
       fresh      17 parts                                              in the log
 
-Part ids rise, within a segment too, so a part is found by binary search.
+Part ids rise, also within a segment, so a part is found by binary search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tidegate.cache import LruCache
 from tidegate.errors import CorruptError
-from tidegate.shard.change import Part
-from tidegate.stats.frame import Frame, Packed
+from tidegate.storage.part.part import Part
+from tidegate.storage.stats.frame import Frame, Packed
 
-SCHEMA = pa.schema(
+PARTS_SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
         ("name", pa.string()),
@@ -49,26 +51,30 @@ SCHEMA = pa.schema(
 """The columns of a segment."""
 
 
-def to_table(parts: Iterable[Part]) -> pa.Table:
+def parts_to_table(parts: Iterable[Part]) -> pa.Table:
     """Parts as rows."""
     rows = list(parts)
     return pa.table(
         {
-            name: pa.array([getattr(part, name) for part in rows], SCHEMA.field(name).type)
-            for name in SCHEMA.names
+            name: pa.array([getattr(part, name) for part in rows], PARTS_SCHEMA.field(name).type)
+            for name in PARTS_SCHEMA.names
         },
-        schema=SCHEMA,
+        schema=PARTS_SCHEMA,
     )
 
 
-KEPT = 8 << 20
-"""Bytes of a column that is kept unpacked in any case: the names of some 200,000 parts."""
+MAX_CACHED_COLUMN_BYTES = 8 << 20
+"""Bytes of a column that is always cached: the names of some 200,000 parts."""
+MAX_CACHED_PLANS = 32
+"""Results of planning that are cached for the parts of a state."""
+MAX_CACHED_ARRAYS = 2
+"""Cached arrays with an entry for each part, of which there may be a million."""
 BLOCK = 64
-"""Fresh parts whose statistics are decoded together, and kept so."""
+"""Fresh parts whose statistics are decoded and cached together."""
 
 
 def frame_of(table: pa.Table) -> Frame:
-    """The statistics that stand in a table part by part. A loop, for the few parts that are in no stored segment."""
+    """The statistics of parts in a table, decoded one by one: for parts that are in no stored segment."""
     return Frame.of_parts(table.column("rows").to_numpy(), table.column("stats").to_pylist())
 
 
@@ -77,21 +83,27 @@ def _block(parts: tuple[tuple[int, bytes], ...]) -> Frame:
     return Frame.of_parts(np.array([rows for rows, _ in parts]), [stats for _, stats in parts])
 
 
-def from_table(table: pa.Table) -> list[Part]:
+def without_stats(table: pa.Table) -> pa.Table:
+    """The same rows with empty statistics."""
+    empty = pa.repeat(pa.scalar(b"", pa.binary()), table.num_rows)
+    return table.set_column(PARTS_SCHEMA.get_field_index("stats"), PARTS_SCHEMA.field("stats"), empty)
+
+
+def parts_from_table(table: pa.Table) -> list[Part]:
     """Rows as parts: for the few that are about to be read or replaced, never for all."""
     return [Part(**{**row, "order": tuple(row["order"])}) for row in table.to_pylist()]
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Parts by the thousand: an immutable table, and which of its rows are dead by now.
+    """Thousands of parts: an immutable table, and which of its rows are dead.
 
     The name is that of its object, or empty while it is only in memory.
     """
 
     name: str
     given: pa.Table | Packed
-    """The rows: as a table, or packed as they were stored. Of a million parts a few columns are asked for, and those are kept."""
+    """The rows: as a table, or packed as they were stored. Columns that are read are cached."""
     dead: np.ndarray | None = None
     known: Frame | None = None
     """The statistics of all rows, dead ones included; None: they are in the rows, part by part, as `stats`."""
@@ -107,33 +119,37 @@ class Segment:
         """How many parts live."""
         return len(self.ids) - (0 if self.dead is None else int(self.dead.sum()))
 
-    def table(self, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:
+    def table(self, columns: Sequence[str] = tuple(PARTS_SCHEMA.names)) -> pa.Table:
         """These columns of all rows."""
         if isinstance(self.given, pa.Table):
             return self.given.select(columns)
         return pa.table({name: self._column(name) for name in columns})
 
     def take(self, rows: np.ndarray) -> pa.Table:
-        """All columns of a few rows, dead ones counted."""
+        """All columns of a few rows; dead rows count as rows."""
         at = pa.array(rows)
         if isinstance(self.given, pa.Table):
             return self.given.take(at)
         return pa.table(
-            {name: self._column(name, keep=False).take(at) for name in SCHEMA.names}, schema=SCHEMA
+            {name: self._column(name, keep=False).take(at) for name in PARTS_SCHEMA.names},
+            schema=PARTS_SCHEMA,
         )
 
     def _column(self, name: str, *, keep: bool = True) -> pa.Array:
-        """A column, which is kept for the next time; of a million parts, names and digests are too large for that."""
+        """A column, cached for the next call.
+
+        Names and digests of a million parts are too large to cache.
+        """
         assert isinstance(self.given, Packed)
         found = self._read.get(name)
         if found is None:
-            found = self.given.there(name)
-            if found.nbytes <= KEPT or (keep and not pa.types.is_string(found.type)):
+            found = self.given.required(name)
+            if found.nbytes <= MAX_CACHED_COLUMN_BYTES or (keep and not pa.types.is_string(found.type)):
                 self._read[name] = found
         return found
 
-    def living(self, columns: Sequence[str] = tuple(SCHEMA.names)) -> pa.Table:
-        """The rows of the parts that live."""
+    def living(self, columns: Sequence[str] = tuple(PARTS_SCHEMA.names)) -> pa.Table:
+        """The rows of the parts that are not dead."""
         table = self.table(columns)
         return table if self.dead is None else table.filter(pa.array(~self.dead))
 
@@ -142,15 +158,16 @@ class Segment:
         return self.take(places if self.dead is None else np.flatnonzero(~self.dead)[places])
 
     def frame(self) -> Frame:
-        """The statistics of the parts that live, in the order of `living`."""
-        return self._frame if self.dead is None else self._frame.filter(~self.dead)
+        """The statistics of the parts that are not dead, in the order of `living`."""
+        return self.whole_frame if self.dead is None else self.whole_frame.filter(~self.dead)
 
     @cached_property
-    def _frame(self) -> Frame:
+    def whole_frame(self) -> Frame:
+        """The statistics of all rows, dead ones included."""
         return frame_of(self.table(["rows", "stats"])) if self.known is None else self.known
 
     def positions(self, ids: np.ndarray) -> np.ndarray:
-        """Where those of the ids are that are in it and live."""
+        """The positions of those ids that are in this segment and not dead."""
         if not len(ids) or not len(self.ids):
             return np.zeros(0, np.int64)
         at = np.searchsorted(self.ids, ids)
@@ -159,7 +176,7 @@ class Segment:
         return at if self.dead is None else at[~self.dead[at]]
 
     def without(self, ids: np.ndarray) -> tuple[Segment, np.ndarray]:
-        """The segment without those ids that are in it, and the positions that died."""
+        """The segment without the parts with these ids, and the positions that were removed."""
         at = self.positions(ids)
         if not len(at):
             return self, at
@@ -170,7 +187,7 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The parts of one state. A value: `add` and `remove` give another, and share what did not change."""
+    """The parts of one state. A value: `add` and `remove` return another, which shares the rest."""
 
     segments: tuple[Segment, ...] = ()
     fresh: tuple[Part, ...] = ()
@@ -178,8 +195,18 @@ class Parts:
     rows: int = 0
     size: int = 0
 
+    @cached_property
+    def plans(self) -> LruCache[Hashable, Any]:
+        """Caches results of planning over these parts; a new state has new `Parts`, so nothing goes stale."""
+        return LruCache(MAX_CACHED_PLANS)
+
+    @cached_property
+    def arrays(self) -> LruCache[Hashable, Any]:
+        """The same for arrays with an entry for each part."""
+        return LruCache(MAX_CACHED_ARRAYS)
+
     def add(self, parts: Iterable[Part]) -> Parts:
-        """These parts too; their ids must be above all others."""
+        """With these parts; their ids must be above all others."""
         new = tuple(parts)
         return replace(
             self,
@@ -190,16 +217,19 @@ class Parts:
         )
 
     def find(self, ids: np.ndarray) -> list[Part]:
-        """Those of the ids that are there, found by binary search: nothing here looks at all parts."""
+        """The parts with these ids, found by binary search: no scan over all parts."""
         wanted = set(ids.tolist())
         found = [part for part in self.fresh if part.id in wanted]
         for segment in self.segments:
             at = segment.positions(ids)
-            found += from_table(segment.take(at)) if len(at) else []
+            found += parts_from_table(segment.take(at)) if len(at) else []
         return found
 
     def remove(self, ids: Iterable[int]) -> tuple[Parts, list[Part]]:
-        """Without these parts, and what they were. A part that is not there is an error: somebody else removed it."""
+        """Without these parts, and the parts that were removed.
+
+        A missing part is an error: another writer removed it.
+        """
         wanted = set(ids)
         gone = [part for part in self.fresh if part.id in wanted]
         fresh = tuple(part for part in self.fresh if part.id not in wanted)
@@ -207,7 +237,7 @@ class Parts:
         segments = []
         for segment in self.segments:
             smaller, at = segment.without(rest)
-            gone += from_table(segment.take(at)) if len(at) else []
+            gone += parts_from_table(segment.take(at)) if len(at) else []
             segments.append(smaller)
         if len(gone) != len(wanted):
             missing = sorted(wanted - {part.id for part in gone})
@@ -222,14 +252,17 @@ class Parts:
         )
         return left, gone
 
-    def settled(self) -> Parts:
-        """The same parts, the fresh ones as a segment that is not stored yet (its name is empty)."""
+    def with_fresh_as_segment(self) -> Parts:
+        """The same parts, with the fresh ones as a segment that is not stored yet (its name is empty)."""
         if not self.fresh:
             return self
         return replace(self, segments=(*self.segments, Segment("", self._fresh_table)), fresh=())
 
-    def tables(self, columns: Sequence[str] = tuple(SCHEMA.names)) -> Iterator[pa.Table]:
-        """The living parts as tables, segment by segment, the fresh ones last. Ask for few columns: they stay in memory."""
+    def tables(self, columns: Sequence[str] = tuple(PARTS_SCHEMA.names)) -> Iterator[pa.Table]:
+        """The living parts as tables, segment by segment, the fresh ones last.
+
+        Ask for few columns: they stay in memory.
+        """
         for segment in self.segments:
             yield segment.living(columns)
         if self.fresh:
@@ -237,7 +270,7 @@ class Parts:
 
     def pick(self, places: Sequence[np.ndarray]) -> pa.Table:
         """All columns of a few parts, given by their places in each of `tables`."""
-        found = [SCHEMA.empty_table()]
+        found = [PARTS_SCHEMA.empty_table()]
         for i, some in enumerate(places):
             if len(some):
                 fresh = i == len(self.segments)
@@ -253,20 +286,29 @@ class Parts:
 
     @cached_property
     def _fresh_table(self) -> pa.Table:
-        return to_table(self.fresh)
+        return parts_to_table(self.fresh)
 
     @cached_property
     def _fresh_frame(self) -> Frame:
-        """The fresh parts by blocks: those that are full were decoded before, when there were fewer parts."""
+        """The statistics of fresh parts by blocks; full blocks were decoded before, when there were fewer."""
+        return Frame.concat(self._fresh_blocks)
+
+    @cached_property
+    def _fresh_blocks(self) -> list[Frame]:
         blocks = [self.fresh[i : i + BLOCK] for i in range(0, len(self.fresh), BLOCK)]
-        return Frame.concat([_block(tuple((part.rows, part.stats) for part in block)) for block in blocks])
+        return [_block(tuple((part.rows, part.stats) for part in block)) for block in blocks]
+
+    def decoded_frames(self) -> Iterator[Frame]:
+        """The frames that were decoded part by part, in which statistics may be unreadable."""
+        yield from (segment.whole_frame for segment in self.segments if segment.known is None)
+        yield from self._fresh_blocks if self.fresh else ()
 
     def all(self) -> list[Part]:
         """Every living part as a value. For tests and small shards."""
-        return [part for table in self.tables() for part in from_table(table)]
+        return [part for table in self.tables() for part in parts_from_table(table)]
 
     def check(self, name: str) -> None:
-        """Raises if the counts do not agree with the parts: the state is damaged."""
+        """Raises if the counts do not agree with the parts, which means that the state is damaged."""
         count = sum(segment.alive for segment in self.segments) + len(self.fresh)
         if count != self.count:
             raise CorruptError(f"{name} says {self.count} parts, but holds {count}")

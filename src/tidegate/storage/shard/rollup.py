@@ -1,11 +1,11 @@
-"""The whole state as objects, so that opening a shard of a million parts is a few reads.
+"""Rollups: the whole state as a few objects, so that a shard of a million parts opens quickly.
 
     roll/<shard>/<number>-<random>     sealed JSON: everything but the parts, and the list of segments with their dead rows
     seg/<shard>/<random>               a segment, sealed: an Arrow table of parts, and the frame of their statistics
 
-A rollup writes the parts that are fresh as a new segment, and leaves the others where they are. When eight segments of about the
-same size stand at the end, they are merged into one: each part is rewritten about log₈(n) times in the life of a shard,
-whatever n. So a rollup costs what came since the last one, not what there is.
+A rollup writes the fresh parts as a new segment, and leaves the other segments in place. When eight segments of about the same size
+are at the end, they are merged into one: each part is rewritten about log₈(n) times in the life of a shard of n parts. So a rollup
+costs as much as what was added since the last one.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptError, TidegateError
-from tidegate.shard.parts import SCHEMA, Parts, Segment
-from tidegate.shard.seal import seal, unseal, unseal_view
-from tidegate.shard.state import FORMAT, Garbage, Lease, State
-from tidegate.stats.frame import Frame, Packed, pack
+from tidegate.storage.part.checksum import seal, unseal, unseal_view
+from tidegate.storage.part.schema import StoredSchema
+from tidegate.storage.shard.parts import Parts, Segment, without_stats
+from tidegate.storage.shard.state import FORMAT, Garbage, LeaseRecord, State
+from tidegate.storage.stats.frame import Frame, Packed, pack
 
 _LENGTH = 8
 FANOUT = 8
 """Segments of about the same size that are merged into one."""
 _PLAIN = ("shard", "since", "upper", "monotonic", "next_id", "positions", "options", "tokens", "dropped")
 _LATER = {"repaired": 0, "fence": -1}
-"""What rollups of earlier versions do not have, and what it is there."""
+"""Fields that rollups of earlier versions lack, and their values there."""
 
 
 def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, State, tuple[str, ...]]:
-    """Writes `state`; gives the rollup's name, the same state with its parts in stored segments, and those segments' names.
+    """Writes `state`; returns the rollup's name, the state with stored segments, and their names.
 
-    Segments of `state` that have a name must be among `state.segments`: others may have been swept (`Machine.roll` sees to it).
+    Segments of `state` that have a name must be among `state.segments`, because others may have been swept (`Machine.roll`
+    ensures it).
     """
     stored = _store(put, state)
     assert {s.name for s in state.parts.segments if s.name} <= set(state.segments)
@@ -46,7 +48,7 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
     body |= {
         "format": FORMAT,
         "number": stored.number,
-        "schemas": list(stored.schemas),
+        "schemas": [schema.json for schema in stored.schemas],
         "leases": {reader: asdict(lease) for reader, lease in stored.leases.items()},
         "garbage": [asdict(item) for item in stored.garbage],
         "rollup": stored.rollup,
@@ -62,19 +64,22 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
 def load_rollup(
     get: Callable[[str], bytes | None], name: str, known: Mapping[str, Segment] | None = None
 ) -> State:
-    """The state that `name` holds. `FileNotFoundError` if it, or a segment of it, is gone: a newer rollup took its place.
+    """The state that `name` holds.
 
-    Segments that are `known` by name are not read again: they never change.
+    `FileNotFoundError` if it, or a segment of it, does not exist: a newer rollup took its place. Segments in `known` are not read
+    again, because segments never change.
     """
     have = known or {}
-    body = json.loads(unseal(name, _there(get, name)))
+    body = json.loads(unseal(name, _get_existing(get, name)))
     if body["format"] > FORMAT:
         raise TidegateError(
             f"{name} has format {body['format']}, and this version of Tidegate knows {FORMAT}",
             hint="upgrade Tidegate; an older one cannot read what a newer one wrote",
         )
     segments = tuple(
-        replace(have[name] if name in have else _read_segment(name, _there(get, name)), dead=_unpack(dead))
+        replace(
+            have[name] if name in have else _read_segment(name, _get_existing(get, name)), dead=_unpack(dead)
+        )
         for name, dead in ((item["name"], item["dead"]) for item in body["segments"])
     )
     count, rows, size = body["count"]
@@ -82,8 +87,8 @@ def load_rollup(
     parts.check(name)
     return State(
         number=body["number"],
-        schemas=tuple(body["schemas"]),
-        leases={reader: Lease(**lease) for reader, lease in body["leases"].items()},
+        schemas=tuple(map(StoredSchema, body["schemas"])),
+        leases={reader: LeaseRecord(**lease) for reader, lease in body["leases"].items()},
         garbage=tuple(Garbage(**item) for item in body["garbage"]),
         rollup=None if body["rollup"] is None else (body["rollup"][0], body["rollup"][1]),
         segments=tuple(body["referred"]),
@@ -93,7 +98,7 @@ def load_rollup(
     )
 
 
-def _there(get: Callable[[str], bytes | None], name: str) -> bytes:
+def _get_existing(get: Callable[[str], bytes | None], name: str) -> bytes:
     data = get(name)
     if data is None:
         raise FileNotFoundError(name)
@@ -102,7 +107,7 @@ def _there(get: Callable[[str], bytes | None], name: str) -> bytes:
 
 def _store(put: Callable[[str, bytes], None], state: State) -> State:
     """The state with all parts in segments that are in the blob store, merged by tiers."""
-    parts = state.parts.settled()
+    parts = state.parts.with_fresh_as_segment()
     segments = list(parts.segments)
     while (many := _mergeable(segments)) > 1:
         merged = pa.concat_tables([segment.living() for segment in segments[-many:]])
@@ -120,8 +125,8 @@ def _store(put: Callable[[str, bytes], None], state: State) -> State:
 def _mergeable(segments: list[Segment]) -> int:
     """How many segments at the end should become one; 0 or 1: none.
 
-    At least `FANOUT` of which none is larger than all those behind it together; so a large segment is only rewritten when as
-    much again has gathered behind it. Half-dead segments at the end are merged too.
+    At least `FANOUT` segments, none of them larger than all those after it together. So a large segment is rewritten only when as
+    much again was added after it. Half-dead segments at the end are merged too.
     """
     gathered = 0
     for many, segment in enumerate(reversed(segments), start=1):
@@ -132,10 +137,8 @@ def _mergeable(segments: list[Segment]) -> int:
 
 
 def _segment_bytes(segment: Segment) -> bytes:
-    """The table without its statistics, and the statistics as a frame behind it."""
-    table = segment.living()
-    nothing = pa.repeat(pa.scalar(b"", pa.binary()), table.num_rows)
-    table = table.set_column(SCHEMA.get_field_index("stats"), SCHEMA.field("stats"), nothing)
+    """The table without its statistics, followed by the statistics as a frame."""
+    table = without_stats(segment.living())
     rows = pack(table)
     return seal(b"".join([len(rows).to_bytes(_LENGTH, "little"), rows, segment.frame().pack()]))
 
@@ -144,9 +147,9 @@ def _read_segment(name: str, data: bytes) -> Segment:
     body = unseal_view(name, data)
     size = _LENGTH + int.from_bytes(body[:_LENGTH], "little")
     try:
-        # Both stay packed in memory, until a column or a fact is asked for.
+        # Both stay packed in memory until a column or a fact is read.
         rows, facts = (Packed(pa.py_buffer(piece)) for piece in (body[_LENGTH:size], body[size:]))
-        known = Frame(rows.there("rows").to_numpy(), facts)
+        known = Frame(rows.required("rows").to_numpy(), facts)
     except (pa.ArrowException, OSError):
         raise CorruptError(f"{name} is not a segment") from None
     return Segment(name, rows, known=known)

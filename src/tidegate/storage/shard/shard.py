@@ -1,21 +1,21 @@
-"""A shard, and appending to it: parts first, then one entry of the log that makes all of them part of the collection.
+"""Appending to a shard: parts first, then one entry of the log that makes all of them visible.
 
     shard = Shard(Machine(consensus, blob, "shard/s1"))
-    shard.append(table)                            now, or as soon after `upper` as it must be
-    shard.append(table, at=5_000, token="batch 7")  at that time; again with the same token: nothing happens
-    shard.append(table, diff=-1)                   retracts these rows
+    shard.append(table)                             now, or as soon after `upper` as necessary
+    shard.append(table, at=5_000, token="batch 7")  at that time; a second call with the same token does nothing
+    shard.append(table, diff=-1)                    retracts these rows
 
-| what goes wrong | what is there afterwards |
+| what goes wrong | what exists afterwards |
 |---|---|
 | the rows do not fit the schema; `at` is below `upper` | nothing: no part is left |
 | another writer was faster | without `at`: the batch, at a later time; its parts are not written again |
-| the answer of the store is lost | all of the batch or nothing. With the same token it can be appended again: it is there once |
-| killed between the parts and the entry | nothing; the parts are orphans, which `sweep` deletes when their grace is over |
-| it slept so long that its parts were swept | the batch: its parts are written again |
+| the answer of the store is lost | all of the batch or nothing. It can be appended again with the same token, and exists once |
+| killed between the parts and the entry | nothing; the parts are orphans, which `sweep` deletes after their grace |
+| it paused for so long that its parts were swept | the batch: its parts are written again |
 
 **What may be deleted.** A part that was proposed to the log may be named by it from then on, whatever the store answered. So a
-writer deletes its parts only if it never proposed them, or if each number that it proposed them for is another's; and
-never one that the newest state names (`Shard.discard`). In all other cases they stay, for `sweep`.
+writer deletes its parts only if it never proposed them, or if every number that it proposed them for belongs to another entry; and
+never a part that the newest state names (`Shard.discard`). In all other cases they stay, for `sweep`.
 """
 
 from __future__ import annotations
@@ -31,94 +31,94 @@ import pyarrow as pa
 
 from tidegate.clock import Clock
 from tidegate.config import Config
-from tidegate.errors import IndeterminateError, StoreError, TidegateError, TimeError
-from tidegate.expr.types import Kind, Type
+from tidegate.errors import IndeterminateError, MissingObject, StoreError, TidegateError, TimeError
+from tidegate.expr.model import Kind, Type
 from tidegate.metrics import Metrics
-from tidegate.shard.batch import Rows, conform, conform_diffs
-from tidegate.shard.change import Append, Create, Part
-from tidegate.shard.known import Known
-from tidegate.shard.machine import Machine
-from tidegate.shard.merge import Block, in_order
-from tidegate.shard.pages import tail_size
-from tidegate.shard.part import encode_part, text_bounds
-from tidegate.shard.schema import Schema
-from tidegate.shard.seal import digest
-from tidegate.shard.state import FORMAT, Conflict, State, unnamed
-from tidegate.shard.times import check_time, check_upper, unit_of
-from tidegate.shard.validity import Validity
-from tidegate.stats.summary import NOTHING, Summary
-from tidegate.store.blob import Missing
+from tidegate.storage.part.checksum import digest
+from tidegate.storage.part.conform import TableLike, conform, conform_diffs
+from tidegate.storage.part.encode import encode_part, text_bounds
+from tidegate.storage.part.merge import Block, sort_block
+from tidegate.storage.part.page_table import tail_size
+from tidegate.storage.part.part import Part
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard import shard_options
+from tidegate.storage.shard.changes import Append, Create
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.state import FORMAT, Conflict, State, unreferenced
+from tidegate.storage.shard.statistics import Describe, describe_nothing, statistics_collector
+from tidegate.storage.shard.time_check import check_time, check_upper, unit_of
+from tidegate.storage.shard.validity import Validity
 
-CLUSTER = "cluster_by"
-"""The option that names the columns, by id, that parts are sorted by."""
 LAST_TIME = 2**63 - 2
 INFLATION = 4
-"""Bytes in memory that become about one byte of a part."""
+"""Bytes in memory that become about one byte in a part."""
 REWRITES = 5
-"""How often a batch whose parts grew too old is written again before the writer gives up."""
-
-Describe = Callable[[Schema, list[pa.Array]], Summary]
-
-
-def undescribed(_: Schema, __: list[pa.Array]) -> Summary:
-    """No statistics: nothing is known of the part, so it is always read."""
-    return NOTHING
+"""How often a batch whose parts were swept is written again before the writer gives up."""
 
 
 class PartSwept(TidegateError):  # noqa: N818  # reads as what it is
-    """A part waited so long for its entry that sweep took it for an orphan: it must be written again."""
+    """A part waited for its entry for so long that sweep took it for an orphan: it must be written again."""
 
 
 @dataclass(frozen=True)
 class Appended:
-    """What an append did."""
+    """The result of an append."""
 
     at: int
     """The time of its rows."""
     parts: tuple[Part, ...]
-    """Empty if the token was known: it had been done before."""
+    """Empty if a batch with this token was appended before."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Shard:
-    """One collection: what appends, reads, compacts and sweeps it share."""
+    """One collection, as a statement or task uses it: its open machine, and the settings to follow.
+
+    A value: a changed setting is another `Shard` over the same machine.
+    """
 
     machine: Machine
     config: Config = field(default_factory=Config)
-    describe: Describe = undescribed
-    """Gives the encoded statistics of a part's columns: some for the state, some for the file."""
+    """The settings of the database."""
+    describe: Describe = describe_nothing
+    """Computes the encoded statistics of a part's columns: some for the state, some for the file."""
     metrics: Metrics = field(default_factory=Metrics)
     """Where appends are counted."""
+
+    @staticmethod
+    def open(machine: Machine, config: Config, metrics: Metrics | None = None) -> Shard:
+        """The shard of a machine, whose new parts get statistics as the settings say."""
+        return Shard(machine, config, statistics_collector(machine, config), metrics or Metrics())
 
     @staticmethod
     def create(
         machine: Machine, schema: Schema, options: Mapping[str, Any] | None = None, **more: Any
     ) -> Shard:
-        """A new, empty collection; its name is the last word of the machine's key."""
+        """Creates an empty collection; its name is the last component of the machine's key."""
         name = machine.key.rpartition("/")[2]
         machine.create(Create(FORMAT, name, schema.to_json(), dict(options or {})))
         return Shard(machine, **more)
 
     @property
     def clock(self) -> Clock:
-        """Where the time comes from."""
+        """The clock that gives the time of appends."""
         return self.machine.clock
 
     def append(
         self,
-        rows: Rows,
+        rows: TableLike,
         *,
         at: int | None = None,
         diff: Any = 1,
         token: str | None = None,
         positions: Mapping[str, Any] | None = None,
     ) -> Appended:
-        """Appends rows as one batch: all of them, at one time, or none. See the module's docstring."""
+        """Appends rows as one batch: all of them, at one time, or none. See the module docstring."""
         token = token or secrets.token_hex(16)
         state = self.machine.fetch()
         if token in state.tokens:
             return Appended(state.tokens[token] - 1, ())
-        schema = schema_of(state)
+        schema = state.schema
         columns = conform(schema, rows)
         diffs = conform_diffs(diff, len(columns[0]))
         block = Block(columns, np.full(len(diffs), self.stamp(state, at), np.int64), diffs)
@@ -129,7 +129,9 @@ class Shard:
                         written.append(part)
                     done = self.commit(written, at=at, token=token, positions=positions)
                     if not done.parts:
-                        self.discard(written)  # another one with this token was faster, with parts of its own
+                        self.discard(
+                            written
+                        )  # a concurrent call with this token was faster, with its own parts
                     return done
             except PartSwept:
                 if attempt == REWRITES:
@@ -137,11 +139,11 @@ class Shard:
         raise AssertionError("the last attempt raises")
 
     def write(self, state: State, schema: Schema, block: Block) -> Iterator[Part]:
-        """Stores a batch as parts that nothing refers to yet, in the order that the shard wants."""
-        order = order_of(state, schema, retracts=bool((block.diffs < 0).any()))
+        """Stores a batch as parts that nothing refers to yet, sorted as the shard requires."""
+        order = sort_order(state, schema, retracts=bool((block.diffs < 0).any()))
         if order and len(block):
             positions = [column.id for column in schema.columns]
-            block = in_order(block, [positions.index(id_) for id_ in order])
+            block = sort_block(block, [positions.index(id_) for id_ in order])
         size = sum(column.nbytes for column in block.columns) + 16 * len(block)
         many = max(1, -(-size // (INFLATION * self.config.part_bytes)))
         step = -(-len(block) // many)
@@ -178,9 +180,9 @@ class Shard:
             stats=known.encoded(lambda: text_bounds(data)),
         )
         try:
-            self.machine.attempt(lambda: self.machine.blob.put(name, data))
+            self.machine.objects.put(name, data)
         except StoreError:
-            self.discard([part])  # it may be there all the same; it was never proposed
+            self.discard([part])  # it may exist nevertheless; it was never proposed
             raise
         return part
 
@@ -193,17 +195,17 @@ class Shard:
         positions: Mapping[str, Any] | Callable[[State], Mapping[str, Any]] | None = None,
         check: Callable[[State], None] = lambda _: None,
     ) -> Appended:
-        """Makes stored parts of one time part of the collection, by one entry of the log.
+        """Makes stored parts visible at one time, by one entry of the log.
 
-        `check` is shown the state that the entry would follow, and may raise: then nothing was appended. `positions` and `at`
-        may be made of that state too.
+        `check` gets the state that the entry would follow, and may raise: then nothing is appended. `positions` and `at` may be
+        functions of that state too.
 
-        With the same token this may be done again, with the same parts or others: it happens once. So parts that it did not
-        append are not deleted here: they may be those that it did append before.
+        A second call with the same token does nothing, with the same parts or with others. So parts that it did not append are
+        not deleted here: an earlier call may have appended them.
         """
         done: tuple[Part, ...] = ()
 
-        def think(state: State) -> Append | None:
+        def propose(state: State) -> Append | None:
             nonlocal done
             done = ()
             if token in state.tokens:
@@ -215,12 +217,12 @@ class Shard:
             reached = positions(state) if callable(positions) else positions
             return Append(state.upper, time + 1, done, token, dict(reached or {}))
 
-        state = self.machine.change(think)
+        state = self.machine.update(propose)
         self._count(done)
         return Appended(state.tokens[token] - 1, done)
 
     def _count(self, parts: Sequence[Part]) -> None:
-        """These parts were appended."""
+        """Counts appended parts in the metrics."""
         if parts:
             self.metrics.add("appends")
             self.metrics.add("appended_parts", len(parts))
@@ -230,9 +232,9 @@ class Shard:
     def check_parts(self, state: State, parts: Sequence[Part]) -> None:
         """Raises if sweep took one of these parts, which no state names yet, for an orphan.
 
-        Its fence is an entry of the log. A part that was written after the newest fence was not in question. Of others, one that is
-        to be deleted is among the garbage, until it is deleted: so what is neither garbage nor gone in a state that was read
-        before is safe, as the entry that follows this state is ours, or else this is asked again.
+        The fence of sweep is an entry of the log. A part that was written after the newest fence was not considered. Of the
+        others, a part that is to be deleted is among the garbage until it is deleted. So a part that is neither garbage nor gone,
+        in a state that was read before, is safe: the entry after this state is ours, or else this check is repeated.
         """
         doubtful = [part.name for part in parts if part.base < state.fence]
         swept = set(doubtful).intersection(item.name for item in state.garbage)
@@ -242,16 +244,16 @@ class Shard:
 
     def _exists(self, name: str) -> bool:
         try:
-            self.machine.attempt(lambda: self.machine.blob.get_ranges(name, [(0, 1)]))
-        except Missing:
+            self.machine.objects.get_ranges(name, [(0, 1)])
+        except MissingObject:
             return False
         return True
 
     @contextmanager
     def writing(self) -> Iterator[list[Part]]:
-        """A list for parts that are being written: on a failure they are deleted, unless they may have been appended.
+        """A list for parts that are being written: a failure deletes them, unless they may be appended.
 
-        Where the store does not say whether they were, they may: a proposal can arrive after its writer has given up.
+        If the store does not say whether they were, they may be: a proposal can arrive after its writer has given up.
         """
         parts: list[Part] = []
         try:
@@ -263,14 +265,14 @@ class Shard:
             raise
 
     def discard(self, parts: Sequence[Part]) -> None:
-        """Deletes parts that no proposal can bring into the state any more, and never one that the newest state names.
+        """Deletes parts that no proposal can append any more; never one that the newest state names.
 
-        What the store does not let us delete, or look at, is an orphan, which sweep finds.
+        What cannot be deleted or checked stays an orphan, which sweep finds.
         """
         if not parts:
             return
         try:
-            names = unnamed(self.machine.fetch(), [part.name for part in parts])
+            names = unreferenced(self.machine.fetch(), [part.name for part in parts])
         except TidegateError:
             return
         for name in names:
@@ -278,7 +280,7 @@ class Shard:
                 self.machine.blob.delete(name)
 
     def stamp(self, state: State, at: int | None) -> int:
-        """The time of a batch that comes next: `at`, or now; a `TimeError` if it cannot be that."""
+        """The time of the next batch: `at`, or now; a `TimeError` if that is not possible."""
         if state.dropped:
             raise Conflict("the collection was dropped")
         now = self.clock.now()
@@ -295,26 +297,14 @@ class Shard:
         return at
 
 
-def schema_of(state: State) -> Schema:
-    """The newest version of the schema."""
-    kept: tuple[Any, Schema] = _schemas.get(
-        id(state.schema), lambda: (state.schema, Schema.from_json(state.schema))
-    )
-    return kept[1]
-
-
-_schemas = Known(256)
-"""By the object that the state has, which is kept beside it and so stays the one of this number."""
-
-
-def order_of(state: State, schema: Schema, *, retracts: bool) -> tuple[int, ...]:
+def sort_order(state: State, schema: Schema, *, retracts: bool) -> tuple[int, ...]:
     """The columns, by id, that a part is sorted by.
 
-    Those of CLUSTER BY; and where rows must be found again to be retracted, all others behind them: those of a fixed width
-    first, so that what decides most often is also what is cheapest to read.
+    First those of CLUSTER BY. If rows must be found again to be retracted, all others follow, those of fixed width first: they
+    decide most often, and are cheapest to read.
     """
     there = [column.id for column in schema.columns]
-    cluster = [id_ for id_ in state.options.get(CLUSTER, ()) if id_ in there]
+    cluster = [id_ for id_ in state.options.get(shard_options.CLUSTER_BY, ()) if id_ in there]
     if state.monotonic and not retracts:
         return tuple(cluster)
     narrow = [column.id for column in schema.columns if is_narrow(column.type)]
@@ -322,5 +312,5 @@ def order_of(state: State, schema: Schema, *, retracts: bool) -> tuple[int, ...]
 
 
 def is_narrow(type_: Type) -> bool:
-    """Whether every value of the type has the same few bytes."""
+    """Whether all values of the type have the same small width."""
     return type_.kind not in (Kind.TEXT, Kind.JSONB, Kind.BYTEA, Kind.ARRAY, Kind.RECORD, Kind.UNKNOWN)

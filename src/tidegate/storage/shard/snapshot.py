@@ -1,38 +1,41 @@
-"""Reading a shard: what it holds at a time, and what changed between two.
+"""Reads a shard: its rows at a time, and its changes between two times.
 
-    with snapshot(shard, as_of=5_000) as found:
-        for batch in found.batches(["id", "price"]):     Arrow batches, each row as often as it is there
+    with open_snapshot(shard, as_of=5_000) as snapshot:
+        for batch in snapshot.batches(["id", "price"]):      Arrow batches, each row as often as it exists
             …
 
-    with updates(shard, 5_001, 6_000) as changes:         from_time ≤ time < to_time
-        for batch in changes.batches(["id"]):             the columns, `_time` and `_diff`
+    with open_changes(shard, 5_001, 6_000) as changes:       from_time ≤ time < to_time
+        for batch in changes.batches(["id"]):                the columns, `_time` and `_diff`
             …
 
-`since ≤ as_of < upper` is exact and repeatable. Before `since` is an error that names both times; at `upper` or after it the read
-waits, up to a time-out. A lease, which all readers of a process share, keeps what is read from being deleted; it is renewed as
-batches are read (`lease.py`).
+A read at `since ≤ as_of < upper` is exact and repeatable. A time before `since` is an error that names both times; at `upper` or
+later the read waits, up to a time-out. A lease, which all readers of a process share, keeps the files from being deleted; it is
+renewed as batches are read (`leases/lease.py`).
 
-Of a collection whose rows come and go by themselves (`validity.py`) a snapshot gives those that have not ended by `as_of`; that
-they have begun, and not ended by the time that is asked for, is for the plan above it. Changes tell both, each at its time.
+If rows have a limited life (`validity.py`), a snapshot returns those that have not ended by `as_of`. The plan above it checks that
+they have begun, and not ended by the time that was asked for. Changes include both, each at its time.
 
-A shard without retractions is read part by part, and nothing is compared. With retractions, rows must meet what retracts them:
+A shard without retractions is read part by part, without comparing rows. With retractions, rows must meet their retractions:
 
 | | memory | reads |
 |---|---|---|
 | `_beside`: few retractions | their keys, the rows with these keys | narrow columns of the parts that retract, then every part |
 | `_merged`: many, all parts sorted | a block of each part | every part, and once more to verify it |
 
-Blocks have `batch_rows` rows, and fewer where rows are wide. What retracts is held, and so are the rows that it may retract: memory
-grows with the retractions that compaction has not made one yet, up to `retractions_in_memory`, and never with the rows.
+Blocks have `batch_rows` rows, and fewer if rows are wide. Retractions are held in memory, and so are the rows that they may
+retract. Memory grows with the retractions that compaction has not consolidated yet, up to `retractions_in_memory`, and never with
+the rows.
 
-`_beside` rests on this: a row of which no equal one was ever retracted is there as often as its diffs say. A key is a row's narrow
-columns (those of a fixed width): rows of equal keys may differ elsewhere, so they are only *suspects*, and added up in full.
+`_beside` rests on this: if no row equal to a given row was ever retracted, that row exists as often as its diffs say. A key
+consists of the narrow columns of a row (those of fixed width). Rows with equal keys may differ in other columns, so they are only
+*suspects*, and are consolidated by all columns.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TypeAlias
 
@@ -41,94 +44,115 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import TimeError
-from tidegate.shard.change import Part
-from tidegate.shard.known import of_each
-from tidegate.shard.lease import Lease, share
-from tidegate.shard.leased import LeasedState, record_batch, wait_for
-from tidegate.shard.merge import Block, common_prefix, concat, growing, merge, repeated, settled, summed
-from tidegate.shard.part import ROW_GROUP_ROWS
-from tidegate.shard.parts import SCHEMA, from_table
-from tidegate.shard.rowkey import row_keys
-from tidegate.shard.state import State
-from tidegate.shard.times import check_time
-from tidegate.shard.validity import lives, still_valid
-from tidegate.shard.writer import Shard, is_narrow
-from tidegate.stats.frame import Frame
+from tidegate.storage.part.encode import ROW_GROUP_ROWS
+from tidegate.storage.part.merge import (
+    Block,
+    common_prefix,
+    concat,
+    consolidate,
+    consolidate_rows,
+    growing,
+    merge,
+    repeat_rows,
+)
+from tidegate.storage.part.part import Part
+from tidegate.storage.part.row_keys import row_keys
+from tidegate.storage.shard.leased_state import LeasedState, record_batch, wait_for
+from tidegate.storage.shard.leases.lease import Lease, share_lease
+from tidegate.storage.shard.parts import PARTS_SCHEMA, Parts, parts_from_table, without_stats
+from tidegate.storage.shard.shard import Shard, is_narrow
+from tidegate.storage.shard.state import State
+from tidegate.storage.shard.time_check import check_time
+from tidegate.storage.shard.validity import still_valid, with_validity_changes
+from tidegate.storage.stats.frame import Frame
 
-Where: TypeAlias = Callable[[list[pa.Array], int], np.ndarray]
-"""Of columns and a number of rows, the places of those that are wanted."""
+RowFilter: TypeAlias = Callable[[list[pa.Array], int], np.ndarray]
+"""From columns and a number of rows, the places of the rows that are selected."""
 
 
-def snapshot(
+def open_snapshot(
     shard: Shard,
     as_of: int | None = None,
     timeout_ms: int | None = None,
     check: Callable[[], None] | None = None,
 ) -> Snapshot:
-    """What the shard holds at time `as_of`; None: everything that is committed.
+    """The rows of the shard at time `as_of`; None: everything that is committed.
 
-    While it waits for a time that is not complete, `check` is called again and again, and may raise.
+    While it waits for a time that is not complete, it calls `check` repeatedly, which may raise.
     """
     if as_of is None:
-        lease = share(shard, lambda state: max(state.upper - 1, state.since))
+        lease = share_lease(shard, lambda state: max(state.upper - 1, state.since))
         return Snapshot(shard, lease, lease.since)
-    lease = share(shard, lambda state: _checked(shard, state, as_of))
+    lease = share_lease(shard, lambda state: _checked(shard, state, as_of))
     wait_for(shard, lease, as_of + 1, timeout_ms, check)
     return Snapshot(shard, lease, as_of)
 
 
+def offline_snapshot(shard: Shard, state: State, parts: pa.Table, as_of: int) -> Snapshot:
+    """A snapshot in a task; the driver holds the lease.
+
+    `parts` are rows of `Snapshot.rows_of` of the snapshot that the driver has open.
+    """
+    whole = replace(state, parts=Parts().add(parts_from_table(parts)))
+    return Snapshot(shard, Lease(shard, None, as_of, whole), as_of)
+
+
 def _checked(shard: Shard, state: State, as_of: int) -> int:
-    """A time to read at. One that is not complete yet is waited for, but not if it is far ahead of the clock."""
+    """A time to read at.
+
+    A time that is not complete yet is waited for, unless it is far ahead of the clock.
+    """
     if as_of >= state.upper:
         check_time(as_of, shard.clock.now(), shard.config, "read")
     return as_of
 
 
-def updates(
+def open_changes(
     shard: Shard,
     from_time: int,
     to_time: int | None = None,
     timeout_ms: int | None = None,
     repaired: int | None = None,
-) -> Changes:
-    """What changed at times `from_time ≤ t < to_time`; None: up to what is committed.
+) -> ChangeFeed:
+    """The changes at times `from_time ≤ t < to_time`; None: up to what is committed.
 
-    Who goes on from a state that it read before says when that was last `repaired`: times that were taken back tell nothing.
+    A caller that continues from an earlier state passes the `repaired` of that state: after a repair, times were moved back, and
+    the changes since then are unknown.
     """
 
     def pick(state: State) -> int:
         if repaired not in (None, state.repaired) or (state.repaired and from_time > state.upper):
             raise TimeError(
-                f"cannot tell changes from time {from_time} on: the collection is complete up to {state.upper}",
-                hint="later times were taken back by a repair: read a snapshot, and changes from there on",
+                f"cannot read changes from time {from_time} on: the collection is complete up to {state.upper}",
+                hint="a repair moved later times back: read a snapshot, and changes from there on",
             )
-        # Times up to `since` have been made one, so the first that can be told apart is the one behind it.
+        # Times up to `since` are merged into one, so the first that can be distinguished is the one after it.
         if from_time <= state.since and state.since > 0:
             raise TimeError(
-                f"cannot tell changes from time {from_time} on: the collection is kept from {state.since} on",
+                f"cannot read changes from time {from_time} on: the collection is kept from {state.since} on",
                 hint=f"read a snapshot at {state.since}, and changes from {state.since + 1}",
             )
         return max(from_time - 1, 0)
 
-    lease = share(shard, pick)
+    lease = share_lease(shard, pick)
     if to_time is not None:
         wait_for(shard, lease, to_time, timeout_ms)
-    return Changes(shard, lease, from_time, lease.state.upper if to_time is None else to_time)
+    return ChangeFeed(shard, lease, from_time, lease.state.upper if to_time is None else to_time)
 
 
 class Snapshot(LeasedState):
-    """What a shard holds at one time."""
+    """The rows of a shard at one time."""
 
     def __init__(self, shard: Shard, lease: Lease, as_of: int) -> None:
         super().__init__(shard, lease)
         self.as_of = as_of
 
     @cached_property
-    def _there(self) -> list[np.ndarray]:
+    def _visible_parts(self) -> list[np.ndarray]:
         """The places, in each table of the state, of the parts that have begun and have not ended."""
-        return of_each(self.state.parts).get(("there", self.as_of), self._find_there)
+        return self.state.parts.arrays.get_or_compute(("there", self.as_of), self._find_visible_parts)
 
-    def _find_there(self) -> list[np.ndarray]:
+    def _find_visible_parts(self) -> list[np.ndarray]:
         places = []
         for table in self.state.parts.tables(["first", "expires"]):
             begun = pc.less_equal(table.column("first"), self.as_of)
@@ -137,17 +161,18 @@ class Snapshot(LeasedState):
         return places
 
     def table(self, columns: Sequence[str]) -> pa.Table:
-        """Columns of `parts.SCHEMA` for the parts that may hold rows at this time, told from the state alone."""
+        """Columns of `parts.PARTS_SCHEMA` for the parts that may hold rows at this time, by the state alone."""
         found = []
-        for table, places in zip(self.state.parts.tables(columns), self._there, strict=True):
+        for table, places in zip(self.state.parts.tables(columns), self._visible_parts, strict=True):
             found.append(table if len(places) == table.num_rows else table.take(pa.array(places)))
         if not found:
-            return SCHEMA.empty_table().select(columns)
+            return PARTS_SCHEMA.empty_table().select(columns)
         return found[0] if len(found) == 1 else pa.concat_tables(found)
 
     def frames(self) -> Iterator[Frame]:
-        """The statistics of these parts, in the same order, in stretches that fit the cache."""
-        for whole, places in zip(self.state.parts.frames(), self._there, strict=True):
+        """The statistics of these parts, in the same order, in blocks that fit the cache."""
+        self.shard.machine.files.counters.count_frames(self.state.parts.decoded_frames())
+        for whole, places in zip(self.state.parts.frames(), self._visible_parts, strict=True):
             if len(places) == len(whole):
                 yield from (frame for _, frame in whole.blocks())
                 continue
@@ -156,53 +181,60 @@ class Snapshot(LeasedState):
             for begin, frame in whole.blocks():
                 yield frame.filter(mask[begin : begin + len(frame)])
 
-    def rows_of(self, kept: np.ndarray | None) -> pa.Table:
-        """All columns of `parts.SCHEMA` for some of these parts, by their places in `table`, which must rise; None: for all."""
+    def rows_of(self, kept: np.ndarray | None, *, statistics: bool = True) -> pa.Table:
+        """All columns of `parts.PARTS_SCHEMA` for some of these parts; None: for all.
+
+        `kept` has their places in `table`, in rising order.
+        """
+        if not statistics:
+            return without_stats(self.rows_of(kept))
         if kept is None:
-            return self.state.parts.pick(self._there)
-        ends = np.cumsum([0, *(len(places) for places in self._there)])
+            return self.state.parts.pick(self._visible_parts)
+        ends = np.cumsum([0, *(len(places) for places in self._visible_parts)])
         cuts = np.searchsorted(kept, ends)
         some = [
             places[kept[begin:end] - start]
-            for places, begin, end, start in zip(self._there, cuts[:-1], cuts[1:], ends[:-1], strict=True)
+            for places, begin, end, start in zip(
+                self._visible_parts, cuts[:-1], cuts[1:], ends[:-1], strict=True
+            )
         ]
         return self.state.parts.pick(some)
 
     def pick(self, kept: np.ndarray) -> list[Part]:
-        """Some of these parts as values, by their places in `table`, which must rise."""
-        return from_table(self.rows_of(kept))
+        """Some of these parts as values, by their places in `table`, in rising order."""
+        return parts_from_table(self.rows_of(kept))
 
     def parts(self) -> list[Part]:
-        """All of them as values."""
-        return from_table(self.rows_of(None))
+        """All of these parts as values."""
+        return parts_from_table(self.rows_of(None))
 
     def batches(
         self,
         columns: Sequence[str] | None = None,
         parts: Sequence[Part] | None = None,
-        where: Where | None = None,
+        where: RowFilter | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows, each as often as it is there, in batches of these columns; of these `parts` alone, if given.
+        """The rows, each as often as it exists, in batches of these columns; only of `parts` if given.
 
-        Parts may only be left out if none of the snapshot retracts, as a row must meet what retracts it; or if they hold
-        nothing that is wanted by `where`, which is asked before rows meet: of equal rows it must want all or none.
+        Parts may be left out only if none of the snapshot retracts, because a row must meet its retraction; or if they hold no
+        row that `where` selects. `where` runs before rows meet, so of equal rows it must select all or none.
         """
         ids = self._ids(columns)
         fields = pa.schema([pa.field(name, self.schema.find(name).type.arrow) for name in self._names(ids)])
         for block in self.rows(ids, parts, where):
             if len(block):
-                yield record_batch(repeated(block), fields, int(block.diffs.sum()))
+                yield record_batch(repeat_rows(block), fields, int(block.diffs.sum()))
 
     def rows(
-        self, ids: Sequence[int], parts: Sequence[Part] | None = None, where: Where | None = None
+        self, ids: Sequence[int], parts: Sequence[Part] | None = None, where: RowFilter | None = None
     ) -> Iterator[Block]:
-        """The rows with the columns of these ids, the diff saying how often each is there; see `batches` for `where`."""
+        """The rows with the columns of these ids; the diff says how often each exists. See `batches`."""
         parts = self.parts() if parts is None else parts
         retracting = [part for part in parts if part.retracts]
         if not retracting:
             for part in parts:
                 for block in self.visible(part, ids):
-                    yield _wanted(block, ids, where)
+                    yield _select_rows(block, ids, where)
             return
         there = [column.id for column in self.schema.columns]
         prefix = common_prefix([part.order for part in parts])
@@ -215,7 +247,7 @@ class Snapshot(LeasedState):
     def visible(
         self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
     ) -> Iterator[Block]:
-        """The part's updates that have happened and have not ended."""
+        """The updates of a part that have happened and have not ended."""
         validity = self.validity
         extra = [validity.upper] if validity is not None and validity.upper not in ids else []
         for block in self._blocks(part, [*ids, *extra], rows, ranged=ranged):
@@ -225,8 +257,8 @@ class Snapshot(LeasedState):
             wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
             yield wanted if keep.all() else wanted.take(keep)
 
-    def _beside(self, parts: Sequence[Part], ids: Sequence[int], where: Where | None) -> Iterator[Block]:
-        """Rows that nothing retracts as they come, and at last what is left of the others."""
+    def _beside(self, parts: Sequence[Part], ids: Sequence[int], where: RowFilter | None) -> Iterator[Block]:
+        """Yields rows that nothing retracts as they are read, and at the end what is left of the others."""
         narrow = [column.id for column in self.schema.columns if is_narrow(column.type)]
         narrow = narrow or [column.id for column in self.schema.columns]
         retracted = self._retracted([part for part in parts if part.retracts], narrow)
@@ -234,11 +266,11 @@ class Snapshot(LeasedState):
         at = [both.index(id_) for id_ in narrow]
         suspects: list[Block] = []
         enough = batch = self.shard.config.batch_rows
-        # `is_in` makes its table of the retracted keys for each block: blocks as large as the table make up for it, so the blocks
-        # of small parts are put together.
+        # `is_in` builds its table of the retracted keys for each block. Blocks as large as the table make up for it, so the blocks
+        # of small parts are concatenated.
         rows = max(batch, min(len(retracted), ROW_GROUP_ROWS))
         waiting = 0
-        seen = (_wanted(block, ids, where) for part in parts for block in self.visible(part, both, rows))
+        seen = (_select_rows(block, ids, where) for part in parts for block in self.visible(part, both, rows))
         for block in growing(seen, rows):
             keys = row_keys([block.columns[i] for i in at], len(block))
             suspect = pc.is_in(keys, value_set=retracted).to_numpy(zero_copy_only=False)
@@ -248,11 +280,11 @@ class Snapshot(LeasedState):
             plain = wanted.take(~suspect)
             yield from (plain.slice(i, min(i + batch, len(plain))) for i in range(0, len(plain), batch))
             if waiting > enough:
-                suspects = [summed(concat(suspects), by_time=False)]
+                suspects = [consolidate(concat(suspects), by_time=False)]
                 waiting = len(suspects[0])
                 enough = 2 * waiting + batch
         if suspects:
-            left = settled(concat(suspects), self._names(ids))
+            left = consolidate_rows(concat(suspects), self._names(ids))
             yield from (left.slice(i, min(i + batch, len(left))) for i in range(0, len(left), batch))
 
     def _retracted(self, parts: Sequence[Part], narrow: Sequence[int]) -> pa.Array:
@@ -265,29 +297,29 @@ class Snapshot(LeasedState):
         return pa.concat_arrays(found).unique()
 
     def _merged(
-        self, parts: Sequence[Part], ids: Sequence[int], prefix: Sequence[int], where: Where | None
+        self, parts: Sequence[Part], ids: Sequence[int], prefix: Sequence[int], where: RowFilter | None
     ) -> Iterator[Block]:
-        """All parts as sorted runs, merged; equal rows are in the same window and added up there."""
+        """Merges all parts as sorted runs; equal rows are in the same window and consolidated there."""
         both = [*ids, *(id_ for id_ in prefix if id_ not in ids)]
         rows = max(1024, self.shard.config.batch_rows * 8 // len(parts))
         runs = [
-            map(partial(_wanted, ids=ids, where=where), self.visible(part, both, rows, ranged=True))
+            map(partial(_select_rows, ids=ids, where=where), self.visible(part, both, rows, ranged=True))
             for part in parts
         ]
         for window in merge(runs, [both.index(id_) for id_ in prefix]):
-            block = settled(window, self._names(both))
+            block = consolidate_rows(window, self._names(both))
             yield Block(block.columns[: len(ids)], block.times, block.diffs)
 
 
-class Changes(LeasedState):
-    """What changed in a shard between two times."""
+class ChangeFeed(LeasedState):
+    """The changes of a shard between two times."""
 
     def __init__(self, shard: Shard, lease: Lease, from_time: int, to_time: int) -> None:
         super().__init__(shard, lease)
         self.from_time, self.to_time = from_time, to_time
 
     def parts(self) -> Iterator[Part]:
-        """The parts that may hold, or by the end of their rows cause, changes in this time."""
+        """The parts that may hold changes in this time, or cause them by the end of their rows."""
 
         def keep(table: pa.Table) -> pa.Array:
             begun = pc.less(table.column("first"), self.to_time)
@@ -311,17 +343,17 @@ class Changes(LeasedState):
                 )
 
     def rows(self, ids: Sequence[int]) -> Iterator[Block]:
-        """The changes with the columns of these ids. A row that ends by itself is retracted at its time."""
+        """The changes with the columns of these ids. A row that ends by itself is retracted at its end."""
         bounds = [] if self.validity is None else [self.validity.lower, self.validity.upper]
         for part in self.parts():
             for block in self._blocks(part, [*ids, *bounds]):
                 wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
                 if bounds:
-                    wanted = lives(wanted, *block.columns[-2:])
+                    wanted = with_validity_changes(wanted, *block.columns[-2:])
                 inside = (wanted.times >= self.from_time) & (wanted.times < self.to_time)
                 yield wanted if inside.all() else wanted.take(inside)
 
 
-def _wanted(block: Block, ids: Sequence[int], where: Where | None) -> Block:
-    """The rows of a block, whose first columns are those of `ids`, that are wanted."""
+def _select_rows(block: Block, ids: Sequence[int], where: RowFilter | None) -> Block:
+    """The rows of a block that `where` selects by its first columns, those of `ids`."""
     return block if where is None else block.take(where(block.columns[: len(ids)], len(block)))

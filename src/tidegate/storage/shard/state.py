@@ -1,11 +1,11 @@
-"""The state of a shard, and how each change makes the next one: pure functions, nothing is read or written here.
+"""The state of a shard, and how each change leads to the next: pure functions, without I/O.
 
-    state' = apply(state, entry)
+    state' = apply_entry(state, entry)
 
-A state that a change does not fit raises: `UpperMismatch` for an append that is not next, `Conflict` for a replacement of
-parts that are no longer there. Whoever proposed the change then looks at the newer state and thinks again (`machine.py`).
+A change that does not fit the state raises: `UpperMismatch` for an append that is not next, `Conflict` for a replacement of parts
+that no longer exist. The writer that proposed the change then decides again with the newer state (`machine.py`).
 
-Invariants: `since ≤ upper`; both only rise, but for a `Repair`; a part's times are below `upper`; part ids rise; a token is
+Invariants: `since ≤ upper`; both only rise, except by a `Repair`; the times of a part are below `upper`; part ids rise; a token is
 appended once.
 """
 
@@ -19,44 +19,42 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import TidegateError
-from tidegate.shard.change import (
+from tidegate.storage.part.part import Part
+from tidegate.storage.part.schema import Schema, StoredSchema
+from tidegate.storage.shard import shard_options
+from tidegate.storage.shard.changes import (
+    AddStatistics,
     Advance,
     Append,
     Configure,
     Create,
-    Describe,
-    Drop,
-    Entry,
+    DropShard,
     Evolve,
     Forget,
     Hold,
-    Part,
+    LogEntry,
     Release,
     Repair,
     Replace,
     Roll,
-)  # fmt: skip
-from tidegate.shard.parts import Parts
+)
+from tidegate.storage.shard.parts import Parts
 
 FORMAT = 1
 """The newest format that this version reads and writes."""
-RETENTION = "retention_ms"
-"""The option that says how long past times can be asked for."""
-VALIDITY = "validity"
-"""The option by which rows come and go by themselves: `validity.py` says how."""
 ENDED_MS = 3_600_000
-"""How long past times can be asked for where rows end by themselves and nothing is said: what has ended is to go, but a reader that
-is a little late, or follows changes, is to find what it looks for."""
+"""How long past times can be read if rows have a limited life and no retention is set: rows that ended are to be removed, but a
+reader that is a little late, or follows changes, still finds what it needs."""
 TOKENS = 4096
-"""Appends that are remembered by their token; a retry comes within seconds, not thousands of appends later."""
+"""Appends whose tokens are remembered. A retry comes within seconds, not thousands of appends later."""
 
 
 class Conflict(TidegateError):  # noqa: N818  # reads as what it is
-    """The state changed meanwhile, so that the change does not fit any more; look again."""
+    """The state has changed, so that the change no longer fits; look at it again."""
 
 
 class UpperMismatch(Conflict):
-    """An append for other times than the next ones; `upper` is what comes next."""
+    """An append for times that are not next; `upper` is the next time."""
 
     def __init__(self, message: str, *, upper: int) -> None:
         super().__init__(message, hint=f"times from {upper} on can be appended")
@@ -64,8 +62,8 @@ class UpperMismatch(Conflict):
 
 
 @dataclass(frozen=True)
-class Lease:
-    """What a reader holds: nothing that the state had at entry `number` is deleted, and `since` stays at or below."""
+class LeaseRecord:
+    """A lease: keeps what the state had at entry `number`, and the times from `since` on."""
 
     since: int
     number: int
@@ -74,7 +72,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Garbage:
-    """An object that left the state at entry `number`; it is deleted when no reader can still want it."""
+    """An object that left the state at entry `number`. It is deleted when no reader can need it."""
 
     name: str
     number: int
@@ -88,48 +86,64 @@ class State:
     number: int
     """The entry that made it."""
     shard: str
-    schemas: tuple[dict[str, Any], ...]
+    schemas: tuple[StoredSchema, ...]
+    """All versions of the schema, the newest last."""
     since: int = 0
     upper: int = 0
     monotonic: bool = True
-    """No part ever had a negative diff: rows need no consolidation."""
+    """No part has ever had a negative diff, so rows need no consolidation."""
     parts: Parts = field(default_factory=Parts)
     next_id: int = 0
-    leases: dict[str, Lease] = field(default_factory=dict)
+    leases: dict[str, LeaseRecord] = field(default_factory=dict)
     positions: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
-    """Token of an append → the upper that it made; the oldest first."""
+    """Token of an append → the `upper` after it; the oldest first."""
     garbage: tuple[Garbage, ...] = ()
     rollup: tuple[str, int] | None = None
-    """The newest rollup, and the entry that it holds the state of."""
+    """The newest rollup, and the entry whose state it holds."""
     fence: int = -1
-    """The newest entry by which sweep made garbage of orphans: a part that was written before it may be one of them."""
+    """The newest entry by which sweep declared orphans garbage: a part that was written before it may be one of them."""
     segments: tuple[str, ...] = ()
-    """The segments that the newest rollup refers to. Those in `parts` may be others: each process has its own."""
+    """The segments that the newest rollup refers to. Those in `parts` may differ, because each process has its own."""
     dropped: bool = False
     repaired: int = 0
-    """The entry of the last repair, which took times back; 0: there was none."""
+    """The entry of the last repair, which moved times back; 0: there was none."""
 
     @property
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Schema:
         """The newest version of the schema."""
-        return self.schemas[-1]
+        return self.schemas[-1].parsed
+
+    def schema_version(self, id_: int) -> Schema:
+        """The version of the schema with this id."""
+        return next(stored.parsed for stored in self.schemas if stored.json["id"] == id_)
+
+    def without_parts(self) -> State:
+        """What a task needs: everything that does not grow with the collection, without source positions."""
+        return replace(
+            self, parts=Parts(), leases={}, tokens={}, garbage=(), rollup=None, segments=(), positions={}
+        )
 
 
-def kept_from(state: State, now: int) -> int:
-    """The first time that is to be kept, whether or not the collection has come so far."""
-    retention = state.options.get(RETENTION, ENDED_MS if VALIDITY in state.options else None)
+def retention_start(state: State, now: int) -> int:
+    """The first time that retention keeps, even if the collection is not complete up to it."""
+    retention = state.options.get(
+        shard_options.RETENTION_MS, ENDED_MS if shard_options.VALIDITY in state.options else None
+    )
     return state.since if retention is None else max(state.since, now - retention)
 
 
-def retained(state: State, now: int) -> int:
-    """The first time that is to be kept: where `since` goes if no lease is in its way."""
-    return max(state.since, min(kept_from(state, now), state.upper - 1))
+def retained_since(state: State, now: int) -> int:
+    """The first time that is kept: where `since` moves if no lease prevents it."""
+    return max(state.since, min(retention_start(state, now), state.upper - 1))
 
 
-def unnamed(state: State, names: Sequence[str], *, garbage: bool = True) -> list[str]:
-    """Those of the objects that nothing in the state names: no part, rollup or segment, and no garbage unless that is let out."""
+def unreferenced(state: State, names: Sequence[str], *, garbage: bool = True) -> list[str]:
+    """The objects among `names` that the state does not refer to as part, rollup or segment.
+
+    Nor as garbage, unless `garbage` is False.
+    """
     rolled = [] if state.rollup is None else [state.rollup[0]]
     waste = [item.name for item in state.garbage] if garbage else []
     held = pa.array([*rolled, *state.segments, *waste], pa.string())
@@ -140,7 +154,7 @@ def unnamed(state: State, names: Sequence[str], *, garbage: bool = True) -> list
     return rest
 
 
-def create(entry: Entry) -> State:
+def create_state(entry: LogEntry) -> State:
     """The first state."""
     first = entry.change
     assert isinstance(first, Create)
@@ -149,10 +163,10 @@ def create(entry: Entry) -> State:
             f"the database has format {first.format}, and this version of Tidegate knows {FORMAT}",
             hint="upgrade Tidegate; an older one cannot read what a newer one wrote",
         )
-    return State(number=0, shard=first.shard, schemas=(first.schema,), options=first.options)
+    return State(number=0, shard=first.shard, schemas=(StoredSchema(first.schema),), options=first.options)
 
 
-def apply(state: State, entry: Entry) -> State:
+def apply_entry(state: State, entry: LogEntry) -> State:
     """The state after `entry`."""
     change, state = entry.change, replace(state, number=state.number + 1)
     if state.dropped and not isinstance(change, Forget | Roll | Release):
@@ -162,7 +176,7 @@ def apply(state: State, entry: Entry) -> State:
             return _append(state, change)
         case Replace():
             return _replace(state, change, entry.at)
-        case Describe():
+        case AddStatistics():
             return _describe(state, change)
         case Advance(since):
             return replace(state, since=max(state.since, min(since, state.upper, *_held(state))))
@@ -173,7 +187,7 @@ def apply(state: State, entry: Entry) -> State:
         case Release(readers):
             return replace(state, leases={k: v for k, v in state.leases.items() if k not in readers})
         case Evolve(schema):
-            return replace(state, schemas=(*state.schemas, schema))
+            return replace(state, schemas=(*state.schemas, StoredSchema(schema)))
         case Configure(options):
             merged = {**state.options, **options}
             return replace(state, options={k: v for k, v in merged.items() if v is not None})
@@ -181,7 +195,7 @@ def apply(state: State, entry: Entry) -> State:
             return _roll(state, change, entry.at)
         case Forget():
             return _forget(state, change, entry.at)
-        case Drop():
+        case DropShard():
             return _drop(state, entry.at)
         case Create():
             raise Conflict("the collection exists already")
@@ -195,7 +209,7 @@ def _held(state: State) -> list[int]:
 
 def _append(state: State, change: Append) -> State:
     if change.token in state.tokens:
-        return state  # a retry of what was done: nothing changes
+        return state  # a retry of an append that was made: nothing changes
     if change.lower != state.upper or change.upper <= change.lower:
         raise UpperMismatch(
             f"cannot append times {change.lower} to {change.upper}: the collection is complete up to {state.upper}",
@@ -246,7 +260,7 @@ def _replace(state: State, change: Replace, at: int) -> State:
     )
 
 
-def _describe(state: State, change: Describe) -> State:
+def _describe(state: State, change: AddStatistics) -> State:
     if len(change.ids) != len(change.stats):
         raise Conflict(f"cannot describe {len(change.ids)} parts by {len(change.stats)} statistics")
     try:
@@ -260,7 +274,10 @@ def _describe(state: State, change: Describe) -> State:
 
 
 def _repair(state: State, to: int) -> State:
-    """All that is behind `to` moves to `to`. Parts that move get new numbers, so that who is about to replace one is refused."""
+    """Moves all updates after `to` to `to`.
+
+    Parts that move get new numbers, so that a concurrent replacement of one is refused.
+    """
     if to + 1 >= state.upper:
         raise Conflict(f"the collection is complete up to {state.upper}: there is nothing behind {to}")
     ids: list[int] = []
@@ -299,7 +316,7 @@ def _forget(state: State, change: Forget, at: int) -> State:
 
 
 def _hold(state: State, change: Hold) -> State:
-    """A new lease is of the state as it is; a renewed one may move up to a later one. None may reach back before `since`."""
+    """A new lease protects the present state; a renewal may move up. No lease may begin before `since`."""
     if change.since < state.since:
         raise Conflict(
             f"time {change.since} can no longer be read: the collection is kept from {state.since} on"
@@ -307,7 +324,7 @@ def _hold(state: State, change: Hold) -> State:
     number, known = state.number, state.leases.get(change.reader)
     if known is not None:
         number = min(number, max(known.number, change.number or 0))
-    lease = Lease(change.since, number, change.until)
+    lease = LeaseRecord(change.since, number, change.until)
     return replace(state, leases={**state.leases, change.reader: lease})
 
 

@@ -1,15 +1,15 @@
-"""Times against the clock: a time that is far ahead of it is refused, with a guess at what went wrong.
+"""Checks times against the clock: a time far ahead is refused, with a guess at the cause.
 
-    check_time(at, now, config, "append")      a time that somebody gave: years ahead, it is probably in another unit
-    check_upper(upper, now, config, "append")  a collection that is complete up to a time that is far ahead
-    present(wall, states, config, temporal)    what `mz_now()` is
+    check_time(at, now, config, "append")      a time that a caller passes: if it is years ahead, it is probably in another unit
+    check_upper(upper, now, config, "append")  a collection that is complete up to a time far ahead
+    resolve_now(wall, states, config, temporal)    the value of `mz_now()`
 
-A collection's `upper` only rises. Were rows accepted at a time a year ahead, everything later would have to be written after it,
-and `mz_now()`, which is never below `upper - 1`, would be a year ahead for every temporal filter: they would find nothing. So a
-time may be at most `max_ahead_ms` ahead of the clock of the machine that writes it. Where one got in all the same (by an older
-version, or by a machine whose clock was wrong) `repair.py` gives those rows a time of now.
+The `upper` of a collection only rises. If rows were accepted at a time a year ahead, everything later would have to be written
+after it, and `mz_now()`, which is never below `upper - 1`, would be a year ahead for every temporal filter, which then finds
+nothing. So a time may be at most `max_ahead_ms` ahead of the clock of the machine that writes it. If such a time was written
+nevertheless (by an older version, or by a machine whose clock was wrong), `repair.py` gives those rows a time of now.
 
-| the time is | times a power of 1000 it is near the clock | the guess |
+| the time | multiplied by a power of 1000 it is near the clock | the guess |
 |---|---|---|
 | 1_794_954_215_000_000 | / 1000 | microseconds |
 | 1_794_954_215_000_000_000 | / 1000000 | nanoseconds |
@@ -23,15 +23,15 @@ from datetime import UTC, datetime, timedelta
 
 from tidegate.config import Config
 from tidegate.errors import TimeError
-from tidegate.shard.state import State
+from tidegate.storage.shard.state import State
 
 _UNITS = (("microseconds", 1_000), ("nanoseconds", 1_000_000))
 _NEAR = 2
-"""A time within this factor of the clock, in some unit, was probably meant in that unit: 1998 to 2082, in 2026."""
+"""A time within this factor of the clock in some unit is probably in that unit: 1998 to 2082, in 2026."""
 
 
 def check_time(at: int, now: int, config: Config, verb: str) -> None:
-    """Raises if a time that was given is too far ahead of the clock."""
+    """Raises if a time is too far ahead of the clock."""
     if not _is_ahead(at, now, config.max_ahead_ms):
         return
     hint = unit_of(at, now) or "set max_ahead_ms higher, if such times are meant"
@@ -39,8 +39,8 @@ def check_time(at: int, now: int, config: Config, verb: str) -> None:
 
 
 def check_upper(upper: int, now: int, config: Config, verb: str) -> None:
-    """Raises if a collection is complete up to a time that is so far ahead that the clock must be wrong, or that time."""
-    # Twice as far as a time may be that is given: who writes after one that is just allowed must not be refused.
+    """Raises if a collection is complete up to a time so far ahead that it, or the clock, must be wrong."""
+    # Twice the bound for a given time: a write after a time that was just allowed must not be refused.
     if not _is_ahead(upper, now, 2 * config.max_ahead_ms):
         return
     raise TimeError(
@@ -50,16 +50,19 @@ def check_upper(upper: int, now: int, config: Config, verb: str) -> None:
     )
 
 
-def present(wall: int, states: Iterable[State], config: Config, *, temporal: bool) -> int:
-    """What `mz_now()` is for a read of everything committed; if the query is `temporal`, it must not be far from the clock."""
+def resolve_now(wall: int, states: Iterable[State], config: Config, *, temporal: bool) -> int:
+    """The value of `mz_now()` for a read of everything committed.
+
+    For a `temporal` query it must not be far from the clock.
+    """
     newest = max((state.upper - 1 for state in states), default=wall)
     if temporal:
-        check_upper(newest, wall, config, "tell mz_now()")
+        check_upper(newest, wall, config, "evaluate mz_now()")
     return max(wall, newest)
 
 
 def unit_of(at: int, now: int) -> str | None:
-    """What a time that is far from the clock was probably meant as."""
+    """A guess at the unit of a time that is far from the clock; None: no guess."""
     for unit, by in _UNITS:
         if _is_near(at // by, now):
             return f"it looks like {unit}, and times are milliseconds since 1970: divide it by {by}"

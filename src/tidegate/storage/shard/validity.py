@@ -1,17 +1,19 @@
-"""Rows that come and go by themselves: the two hidden columns that a temporal transform adds (`plan/temporal.py`).
+"""Rows with a limited life, bounded by two hidden columns.
 
+A temporal transform adds the columns (`plan/temporal.py`).
 The option `validity` of a shard names them by column id, `[lower, upper]`. A row is valid at times `lower ≤ t < upper`; NULL is no
-bound. Nobody sees these columns, nor those that the option `hidden` names (the key of an upsert): `shown` gives the others.
+bound. Readers do not see these columns, nor those that the option `hidden` names (the key of an upsert): `visible_columns` returns
+the others.
 
-**Who applies the bounds.** Whoever reads the collection at time t puts two conditions over the hidden columns into its plan,
-`lower IS NULL OR lower <= mz_now()` and `upper IS NULL OR mz_now() < upper`, with `mz_now()` = t: they prune parts and pages,
-are proven of parts, are shown by EXPLAIN, like any others. t is AS OF, or the wall clock, which may be long after what was
-committed last. So expiry needs no writer: a row is gone at its time, to the millisecond, for every reader.
+**Who applies the bounds.** A reader of the collection at time t adds two conditions over the hidden columns to its plan,
+`lower IS NULL OR lower <= mz_now()` and `upper IS NULL OR mz_now() < upper`, with `mz_now()` = t. Like any other condition they
+prune parts and pages, are proven for parts, and appear in EXPLAIN. t is AS OF, or the wall clock, which may be long after the last
+commit. So expiry needs no writer: a row disappears at its time, to the millisecond, for every reader.
 
-Where rows are added up with what retracts them *before* a plan is asked, those that have ended must be left out first, here:
+If rows are consolidated with their retractions *before* a plan runs, rows that have ended must be left out first, here:
 
     part 1   +r, valid to 90                 dropped from the state at 100 without being read (`expire.py`)
-    part 2   -r, valid to 90;  +s            its retraction is still there, and would make r be there -1 times
+    part 2   -r, valid to 90;  +s            its retraction still exists, and would make r exist -1 times
 """
 
 from __future__ import annotations
@@ -25,38 +27,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.build import call, disjunction
-from tidegate.expr.outcome import to_numpy
-from tidegate.expr.tree import Column, Expr, Now
-from tidegate.shard.merge import Block, concat
-from tidegate.shard.schema import ColumnDef, Schema
-from tidegate.shard.state import VALIDITY
+from tidegate.expr.model import Column, Expr, Now, build, to_numpy
+from tidegate.storage.part.merge import Block, concat
+from tidegate.storage.part.schema import Schema, SchemaColumn
+from tidegate.storage.shard import shard_options
 
-OPTION = VALIDITY
-HIDDEN = "hidden"
-"""The option that names, by id, the columns that no reader sees; those of `validity` need not be among them."""
 FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
 class Validity:
-    """The ids of the columns that bound a row's validity."""
+    """The ids of the columns that bound the life of a row."""
 
     lower: int
     upper: int
 
     @staticmethod
     def of(options: Mapping[str, Any]) -> Validity | None:
-        """What a shard's options say; None: its rows stay."""
-        found = options.get(OPTION)
+        """The validity that the options of a shard define; None: its rows stay."""
+        found = options.get(shard_options.VALIDITY)
         return None if found is None else Validity(*found)
 
     def conditions(self, schema: Schema) -> tuple[Expr, Expr]:
-        """What holds of a row that is valid at `mz_now()`, over the schema's columns by their places."""
+        """The conditions of a row that is valid at `mz_now()`, over the columns of the schema by position."""
         return _conditions(_column(schema, self.lower), _column(schema, self.upper))
 
     def expires(self, schema: Schema, columns: Sequence[pa.Array]) -> int | None:
-        """From when on none of the rows is valid; None: not known."""
+        """The time from which none of the rows is valid; None: unknown."""
         upper = columns[[column.id for column in schema.columns].index(self.upper)]
         if upper.null_count or not len(upper):
             return None
@@ -66,9 +63,9 @@ class Validity:
 
 @lru_cache(256)
 def _conditions(lower: Column, upper: Column) -> tuple[Expr, Expr]:
-    """Every statement asks for them, and there are few such columns."""
-    begun = disjunction([call("is null", lower), call("<=", lower, Now())])
-    lasting = disjunction([call("is null", upper), call("<", Now(), upper)])
+    """Cached, because every statement needs them, and there are few such columns."""
+    begun = build.disjunction([build.call("is null", lower), build.call("<=", lower, Now())])
+    lasting = build.disjunction([build.call("is null", upper), build.call("<", Now(), upper)])
     return begun, lasting
 
 
@@ -77,37 +74,40 @@ def _column(schema: Schema, id_: int) -> Column:
     return Column(place, found.type, found.name)
 
 
-def hidden(options: Mapping[str, Any]) -> frozenset[int]:
-    """The columns, by id, that nobody sees."""
-    return frozenset((*options.get(HIDDEN, ()), *options.get(OPTION, ())))
+def hidden_columns(options: Mapping[str, Any]) -> frozenset[int]:
+    """The ids of the columns that readers do not see."""
+    return frozenset((*options.get(shard_options.HIDDEN, ()), *options.get(shard_options.VALIDITY, ())))
 
 
-def shown(schema: Schema, options: Mapping[str, Any]) -> tuple[ColumnDef, ...]:
+def visible_columns(schema: Schema, options: Mapping[str, Any]) -> tuple[SchemaColumn, ...]:
     """The columns that readers see."""
-    out = hidden(options)
+    out = hidden_columns(options)
     return tuple(column for column in schema.columns if column.id not in out) if out else schema.columns
 
 
-def labels(schema: Schema, options: Mapping[str, Any]) -> list[str | None]:
-    """The names of the columns as readers know them; None: hidden."""
-    out = hidden(options)
+def visible_names(schema: Schema, options: Mapping[str, Any]) -> list[str | None]:
+    """The names of the columns for readers; None: hidden."""
+    out = hidden_columns(options)
     return [None if column.id in out else column.name for column in schema.columns]
 
 
 def still_valid(upper: pa.Array, at: int) -> np.ndarray:
     """Which rows have not ended at time `at`."""
-    return ends(upper) > at
+    return end_times(upper) > at
 
 
-def ends(upper: pa.Array) -> np.ndarray:
-    """When each row ends; `FOREVER` where it does not."""
+def end_times(upper: pa.Array) -> np.ndarray:
+    """When each row ends; `FOREVER` if it does not."""
     return to_numpy(upper, fill=FOREVER)
 
 
-def lives(block: Block, lower: pa.Array, upper: pa.Array) -> Block:
-    """The updates of rows as their validity makes them: each appears at its lower bound, and is retracted at its upper one."""
+def with_validity_changes(block: Block, lower: pa.Array, upper: pa.Array) -> Block:
+    """The updates of rows as their validity implies them.
+
+    Each row appears at its lower bound, and is retracted at its upper one.
+    """
     starts = np.maximum(block.times, to_numpy(lower, fill=np.iinfo(np.int64).min))
-    stops = ends(upper)
+    stops = end_times(upper)
     there = np.flatnonzero(starts < stops)
     ending = there[stops[there] != FOREVER]
     on = Block([column.take(pa.array(there)) for column in block.columns], starts[there], block.diffs[there])

@@ -1,8 +1,8 @@
-"""What was counted in each of n stretches of rows, before anything is cut: statistics on their way to be kept.
+"""Statistics of n stretches of rows while they are collected, before bounds are shortened.
 
 `collect.py` fills a `Tally` with a stretch for each page; `merged` makes one of row groups or of the whole
 part from it, with the same kernels. A bound is null only where there is nothing to bound: text is cut, and
-numbers beyond numeric(38, 18) are given up, when the tally becomes facts of a frame (`facts.py`) or a
+numbers beyond numeric(38, 18) are given up, when the tally becomes facts of a frame (`columns.py`) or a
 part's `ColumnStats` (`stats_of`).
 """
 
@@ -15,18 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import order
-from tidegate.expr.specs import to_bools
-from tidegate.stats import cut
-from tidegate.stats import json as lane
-from tidegate.stats.column import MAX_TEXT, ColumnStats, Form, Stored
-from tidegate.stats.extremes import Bounds, count, extremes, reduced
-from tidegate.stats.json import JsonStats
+from tidegate.expr.model import order, to_bools
+from tidegate.storage.stats import shorten as cut
+from tidegate.storage.stats.extremes import Bounds, count, extremes, reduced
+from tidegate.storage.stats.json import model as lane
+from tidegate.storage.stats.json.model import JsonStats
+from tidegate.storage.stats.model import MAX_TEXT, ColumnStats, Form, Stored
 
 
 @dataclass(frozen=True, eq=False)
 class JsonTally:
-    """JSON values: how many of each lane in each stretch, the bounds of numbers and strings, and the keys of maps."""
+    """JSON values of each stretch: counts by lane, bounds of numbers and strings, and keys of maps."""
 
     counts: np.ndarray
     """7 × n."""
@@ -91,7 +90,7 @@ class Tally:
     element: Tally | None = None
 
     def merged(self, starts: np.ndarray) -> Tally:
-        """The same for stretches made of several of these: pages `starts[i]` to `starts[i + 1]` become stretch i."""
+        """The same for larger stretches: pages `starts[i]` to `starts[i + 1]` become stretch i."""
         return Tally(
             self.form,
             reduced(np.add, self.rows, starts),

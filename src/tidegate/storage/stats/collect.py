@@ -1,6 +1,6 @@
-"""Statistics of the rows of a part, collected while it is written, by kernels that look at whole columns.
+"""Collects the statistics of a part while it is written, with vectorised kernels.
 
-    collected = collect([Column(0, "id", INT8, ids), Column(1, "payload", JSONB, documents)], rows)
+    collected = collect([ColumnValues(0, "id", INT8, ids), ColumnValues(1, "payload", JSONB, documents)], rows)
     collected.part()      the statistics of the part, by column id
     collected.pages()     the facts of a frame with a container for each page of 8,192 rows
 
@@ -24,16 +24,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import order
-from tidegate.expr.specs import to_bools
-from tidegate.expr.types import Type
-from tidegate.stats import cut, histogram
-from tidegate.stats.column import ColumnStats, Form, form_of
-from tidegate.stats.documents import tally_documents
-from tidegate.stats.extremes import count, extremes, float_extremes, valid_counts
-from tidegate.stats.facts import Facts, facts_of
-from tidegate.stats.names import Place
-from tidegate.stats.tally import Tally, cut_pair
+from tidegate.expr.model import Type, order, to_bools
+from tidegate.storage.stats import histogram
+from tidegate.storage.stats import shorten as cut
+from tidegate.storage.stats.accumulate import Tally, cut_pair
+from tidegate.storage.stats.columns import Facts, facts_of
+from tidegate.storage.stats.extremes import count, extremes, float_extremes, valid_counts
+from tidegate.storage.stats.json.collect import tally_documents
+from tidegate.storage.stats.model import ColumnStats, Form, form_of
+from tidegate.storage.stats.time_like import Place
 
 PAGE_ROWS = 8192
 NESTED = (Form.JSON, Form.RECORD, Form.ARRAY)
@@ -45,7 +44,7 @@ Footer: TypeAlias = Mapping[int, tuple[str | bytes | None, str | bytes | None]]
 """The bounds of columns, by id, as the footer of the written file tells them."""
 
 
-class Column(NamedTuple):
+class ColumnValues(NamedTuple):
     """A column of the rows that are written."""
 
     id: int
@@ -58,16 +57,16 @@ class Column(NamedTuple):
 class Collected:
     """What was counted in a part, page by page."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnValues, ...]
     tallies: dict[int, Tally]
     starts: np.ndarray
     """Where each page starts, and where the last one ends."""
 
     def part(self, footer: Footer | None = None) -> dict[int, ColumnStats]:
-        """The statistics of the whole part, by column id; `footer` tells the bounds of text that were left out."""
+        """The statistics of the whole part, by column id; `footer` has the bounds of text columns."""
         return {c.id: _with_guesses(c, self._whole(c, footer or {})) for c in self.columns}
 
-    def _whole(self, column: Column, footer: Footer) -> ColumnStats:
+    def _whole(self, column: ColumnValues, footer: Footer) -> ColumnStats:
         pages = self.tallies[column.id]
         whole = np.array([0, len(self.starts) - 1])
         stats = pages.merged(whole).row(0)
@@ -88,7 +87,7 @@ class Collected:
 
 
 def collect(
-    columns: Sequence[Column],
+    columns: Sequence[ColumnValues],
     rows: int,
     keep: frozenset[Place] = frozenset(),
     page_rows: int = PAGE_ROWS,
@@ -120,7 +119,7 @@ def _is_text(values: pa.Array) -> bool:
 
 
 def _clustered(values: pa.Array, starts: np.ndarray) -> bool:
-    """Whether pages differ in their text, told by a few rows of some pages: do they rank close to each other?"""
+    """Whether text differs between pages: a few rows of some pages rank close to each other."""
     pages = np.linspace(0, len(starts) - 2, min(len(starts) - 1, SAMPLE_PAGES)).astype(np.int64)
     if len(pages) < 2:
         return False
@@ -185,7 +184,7 @@ def _elements(
     return tally(values.flatten(), type_.element, ends[starts], place, keep)
 
 
-def _with_guesses(column: Column, stats: ColumnStats) -> ColumnStats:
+def _with_guesses(column: ColumnValues, stats: ColumnStats) -> ColumnStats:
     """With a histogram and an estimate of the distinct values, from a sample."""
     if stats.form in NESTED or stats.nulls == stats.rows:
         return stats

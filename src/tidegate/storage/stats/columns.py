@@ -1,4 +1,4 @@
-"""Statistics as facts: one Arrow array for each, with an entry for each container, null where it is not known.
+"""Statistics as columns of facts: an Arrow array for each fact, with an entry for each container.
 
 A fact is named by what it says and of what, as JSON: `["low",3]` is the lower bound of the column with id
 3, and further steps lead into it: a number to a field of a record, null to the elements of an array, a text
@@ -27,20 +27,20 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tidegate.expr import order
-from tidegate.stats import json as lane
-from tidegate.stats.column import ColumnStats, Form
-from tidegate.stats.extremes import STORED_DECIMAL, decimals
-from tidegate.stats.histogram import HISTOGRAM
-from tidegate.stats.json import JsonStats
-from tidegate.stats.tally import JsonTally, Tally, cut_bounds
+from tidegate.expr.model import order
+from tidegate.storage.stats.accumulate import JsonTally, Tally, cut_bounds
+from tidegate.storage.stats.extremes import STORED_DECIMAL, decimals
+from tidegate.storage.stats.histogram import HISTOGRAM
+from tidegate.storage.stats.json import model as lane
+from tidegate.storage.stats.json.model import JsonStats
+from tidegate.storage.stats.model import ColumnStats, Form
 
 Facts: TypeAlias = dict[str, pa.Array]
 Step: TypeAlias = int | str | None
-Node: TypeAlias = tuple[Step, ...]
+FactPath: TypeAlias = tuple[Step, ...]
 """A column's id, and the steps into it."""
 
-WHOLE, CLOSED = len(lane.LANES), len(lane.LANES) + 1
+WHOLE_BIT, CLOSED_BIT = len(lane.LANES), len(lane.LANES) + 1
 """Bits of `lanes` beyond those of the lanes themselves."""
 ANY_LANE = 2 ** len(lane.LANES) - 1
 
@@ -56,12 +56,12 @@ _TYPES: dict[str, pa.DataType] = {
 
 
 @lru_cache(65_536)
-def name_of(fact: str, node: Node) -> str:
+def fact_name(fact: str, node: FactPath) -> str:
     """The name of a fact about a node."""
     return json.dumps([fact, *node], separators=(",", ":"), ensure_ascii=False)
 
 
-def read_name(name: str) -> tuple[str, Node]:
+def parse_fact_name(name: str) -> tuple[str, FactPath]:
     """The fact and the node that a name says."""
     fact, *node = json.loads(name)
     return fact, tuple(node)
@@ -78,16 +78,16 @@ def facts_of(tallies: Mapping[int, Tally]) -> Facts:
     return facts
 
 
-def _add_tally(facts: Facts, node: Node, tally: Tally) -> None:
-    facts[name_of("nulls", node)] = pa.array(tally.nulls, pa.int64())
+def _add_tally(facts: Facts, node: FactPath, tally: Tally) -> None:
+    facts[fact_name("nulls", node)] = pa.array(tally.nulls, pa.int64())
     if len(node) > 1:
-        facts[name_of("rows", node)] = pa.array(tally.rows, pa.int64())
+        facts[fact_name("rows", node)] = pa.array(tally.rows, pa.int64())
     if tally.bounds is not None:
         for fact, bound in zip(("low", "high"), cut_bounds(tally.bounds), strict=True):
-            facts[name_of(fact, node)] = bound
+            facts[fact_name(fact, node)] = bound
     for fact, flags in (("nan", tally.nan), ("months", tally.months)):
         if flags is not None:
-            facts[name_of(fact, node)] = pa.array(flags)
+            facts[fact_name(fact, node)] = pa.array(flags)
     if tally.json is not None:
         _add_json(facts, node, tally.json)
     for i, inner in enumerate(tally.fields):
@@ -96,21 +96,21 @@ def _add_tally(facts: Facts, node: Node, tally: Tally) -> None:
         _add_tally(facts, (*node, None), tally.element)
 
 
-def _add_json(facts: Facts, node: Node, tally: JsonTally) -> None:
+def _add_json(facts: Facts, node: FactPath, tally: JsonTally) -> None:
     bits = sum((count > 0).astype(np.uint16) << kind for kind, count in enumerate(tally.counts))
-    for flag, bit in ((tally.whole, WHOLE), (tally.closed, CLOSED)):
+    for flag, bit in ((tally.whole, WHOLE_BIT), (tally.closed, CLOSED_BIT)):
         if flag is not None:
             bits = bits | (flag.astype(np.uint16) << bit)
-    facts[name_of("lanes", node)] = pa.array(np.asarray(bits, np.uint16), mask=~tally.known)
+    facts[fact_name("lanes", node)] = pa.array(np.asarray(bits, np.uint16), mask=~tally.known)
     if tally.number is not None:
         for fact, bound in zip(("number_low", "number_high"), tally.number, strict=True):
-            facts[name_of(fact, node)] = bound
+            facts[fact_name(fact, node)] = bound
     if tally.text is not None:
         for fact, bound in zip(("text_low", "text_high"), cut_bounds(tally.text), strict=True):
-            facts[name_of(fact, node)] = bound
+            facts[fact_name(fact, node)] = bound
     for name, inner in tally.keys.items():
         lacking = tally.counts[lane.MAP] - inner.counts.sum(axis=0)
-        facts[name_of("nulls", (*node, name))] = pa.array(
+        facts[fact_name("nulls", (*node, name))] = pa.array(
             lacking, pa.int64(), mask=~(tally.known & inner.known)
         )
         _add_json(facts, (*node, name), inner)
@@ -120,7 +120,7 @@ def _add_json(facts: Facts, node: Node, tally: JsonTally) -> None:
 
 
 @dataclass
-class _Given:
+class _FactValues:
     """A fact as it is gathered: its type, and the rows and values known so far."""
 
     type: pa.DataType
@@ -132,21 +132,21 @@ class _Gathered:
     """Facts of n parts on their way to be arrays."""
 
     def __init__(self) -> None:
-        self.facts: dict[tuple[str, Node], _Given] = {}
+        self.facts: dict[tuple[str, FactPath], _FactValues] = {}
 
-    def say(self, row: int, node: Node, fact: str, value: Any, type_: pa.DataType | None = None) -> None:
+    def say(self, row: int, node: FactPath, fact: str, value: Any, type_: pa.DataType | None = None) -> None:
         if value is None:
             return
         given = self.facts.get((fact, node))
         if given is None:
-            given = self.facts[fact, node] = _Given(type_ or _TYPES[fact])
+            given = self.facts[fact, node] = _FactValues(type_ or _TYPES[fact])
         if (
             type_ is None or given.type == type_
         ):  # a column never changes its type; if it seems to, it is unknown
             given.rows.append(row)
             given.values.append(value)
 
-    def column(self, row: int, node: Node, stats: ColumnStats) -> None:
+    def column(self, row: int, node: FactPath, stats: ColumnStats) -> None:
         self.say(row, node, "nulls", stats.nulls)
         if len(node) > 1:
             self.say(row, node, "rows", stats.rows)
@@ -167,12 +167,12 @@ class _Gathered:
         if stats.element is not None:
             self.column(row, (*node, None), stats.element)
 
-    def json(self, row: int, node: Node, stats: JsonStats) -> None:
+    def json(self, row: int, node: FactPath, stats: JsonStats) -> None:
         if stats.counts is not None:
             bits = sum(1 << kind for kind, many in enumerate(stats.counts) if many)
             # Of a key without counts nothing may be concluded, not even from closed maps.
             closed = stats.closed and all(inner.counts is not None for inner in stats.keys.values())
-            self.say(row, node, "lanes", bits | stats.whole << WHOLE | closed << CLOSED)
+            self.say(row, node, "lanes", bits | stats.whole << WHOLE_BIT | closed << CLOSED_BIT)
         for fact in ("number_low", "number_high", "text_low", "text_high"):
             self.say(row, node, fact, getattr(stats, fact))
         for name, inner in stats.keys.items():
@@ -187,10 +187,10 @@ def facts_of_parts(parts: Sequence[Mapping[int, ColumnStats] | None]) -> Facts:
     for row, columns in enumerate(parts):
         for id_, stats in (columns or {}).items():
             gathered.column(row, (id_,), stats)
-    return {name_of(*key): _array(given, len(parts)) for key, given in gathered.facts.items()}
+    return {fact_name(*key): _array(given, len(parts)) for key, given in gathered.facts.items()}
 
 
-def _array(given: _Given, n: int) -> pa.Array:
+def _array(given: _FactValues, n: int) -> pa.Array:
     """The values at their rows, null elsewhere."""
     if pa.types.is_interval(given.type):
         months, days, micros = np.array(given.values, np.int64).T

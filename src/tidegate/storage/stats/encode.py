@@ -15,23 +15,21 @@ it is read. That costs time and must not go unseen: it is logged once for each k
 
 from __future__ import annotations
 
-import logging
 import struct
 import zlib
 from collections import Counter
 from collections.abc import Mapping
 
-from tidegate.stats.column import ColumnStats, Form, Stored
-from tidegate.stats.cut import shared_bytes
-from tidegate.stats.json import LANES, JsonStats
+from tidegate.storage.stats.json.model import LANES, JsonStats
+from tidegate.storage.stats.model import ColumnStats, Form, Stored
+from tidegate.storage.stats.shorten import shared_bytes
 
 VERSION = 1
-_LOG = logging.getLogger(__name__)
-unreadable: Counter[str] = Counter()
-"""How often statistics could not be read, by why."""
 
 _LOW, _HIGH, _NAN, _MONTHS, _DISTINCT, _HISTOGRAM, _FIELDS, _ELEMENT = (1 << i for i in range(8))
-_COUNTS, _NUMBER_LOW, _NUMBER_HIGH, _WHOLE, _TEXT_LOW, _TEXT_HIGH, _KEYS, _CLOSED = (1 << i for i in range(8))
+_COUNTS, _NUMBER_LOW, _NUMBER_HIGH, _WHOLE, _TEXT_LOW, _TEXT_HIGH, _KEYS, _CLOSED_MAPS = (
+    1 << i for i in range(8)
+)
 _CRC = 4
 
 
@@ -57,15 +55,16 @@ OVERHEAD = 1 + _CRC
 """Bytes around the columns."""
 
 
-def decode(data: bytes) -> dict[int, ColumnStats] | None:
-    """The statistics, or None where nothing is known."""
+def decode(data: bytes, unreadable: Counter[str] | None = None) -> dict[int, ColumnStats] | None:
+    """The statistics, or None where nothing is known; counts the reason in `unreadable`."""
     if not data:
         return None
+    unreadable = Counter() if unreadable is None else unreadable
     if len(data) <= OVERHEAD or zlib.crc32(data[:-_CRC]) != int.from_bytes(data[-_CRC:], "little"):
-        _unreadable("damaged")
+        unreadable["damaged"] += 1
         return None
     if data[0] != VERSION:
-        _unreadable(f"of version {data[0]}")
+        unreadable[f"of version {data[0]}"] += 1
         return None
     reader = _Reader(data[:-_CRC], 1)
     columns = {}
@@ -74,15 +73,9 @@ def decode(data: bytes) -> dict[int, ColumnStats] | None:
             id_ = reader.uint()
             columns[id_] = reader.column()
     except (IndexError, ValueError, struct.error):
-        _unreadable("malformed")
+        unreadable["malformed"] += 1
         return None
     return columns
-
-
-def _unreadable(why: str) -> None:
-    unreadable[why] += 1
-    if unreadable[why] == 1:
-        _LOG.warning("statistics of a part are %s: such parts are always read", why)
 
 
 # ---------------------------------------------------------------- writing
@@ -163,7 +156,7 @@ def _json(out: bytearray, stats: JsonStats) -> None:
         (_COUNTS if stats.counts is not None else 0) | (_NUMBER_LOW if stats.number_low is not None else 0)
         | (_NUMBER_HIGH if stats.number_high is not None else 0) | (_WHOLE if stats.whole else 0)
         | (_TEXT_LOW if stats.text_low is not None else 0) | (_TEXT_HIGH if stats.text_high is not None else 0)
-        | (_KEYS if stats.keys else 0) | (_CLOSED if stats.closed else 0)
+        | (_KEYS if stats.keys else 0) | (_CLOSED_MAPS if stats.closed else 0)
     )  # fmt: skip
     out.append(flags)
     if stats.counts is not None:
@@ -279,7 +272,7 @@ class _Reader:
         for _ in range(self.uint() if flags & _KEYS else 0):
             name = self.raw().decode()
             keys[name] = self.json()
-        whole, closed = bool(flags & _WHOLE), bool(flags & _CLOSED)
+        whole, closed = bool(flags & _WHOLE), bool(flags & _CLOSED_MAPS)
         return JsonStats(counts, number_low, number_high, whole, text_low, text_high, keys, closed)  # type: ignore[arg-type]  # texts
 
     def number(self) -> int:

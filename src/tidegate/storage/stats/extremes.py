@@ -1,4 +1,4 @@
-"""The least and the greatest value of each of many stretches of rows, in the one order (`expr/order.py`).
+"""The least and greatest value of each stretch of rows, in the order of `expr/model/order.py`.
 
 A column's rows are cut into stretches (pages of 8,192 rows; the whole part; the elements of the arrays of a
 page), given by where each starts and, last, where all end. All stretches are looked at in one pass of a
@@ -7,7 +7,7 @@ numpy kernel for what is a number inside:
     values   3  1  2 | 9  7 |      | 5        starts  0 3 5 5 6
     low         1    |   7  |  –   | 5        a stretch without values has no bounds
 
-Results are arrays in the stored form (`column.py`). Order needs care for
+Results are arrays in the stored form (`model.py`). Order needs care for
 
 - floats: NaN is passed over, and kept apart;
 - decimals: nearly always they fit 64 bits, and are compared so; else Arrow compares them;
@@ -25,9 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import order
-from tidegate.expr.outcome import integers
-from tidegate.expr.specs import to_bools
+from tidegate.expr.model import order, outcome, to_bools
 
 Bounds: TypeAlias = tuple[pa.Array, pa.Array]
 
@@ -78,7 +76,7 @@ def valid_counts(values: pa.Array, starts: np.ndarray) -> np.ndarray:
 
 def _of_integers(values: pa.Array, starts: np.ndarray) -> Bounds:
     is_bool = pa.types.is_boolean(values.type)
-    plain = values.cast(pa.int8()) if is_bool else integers(values)
+    plain = values.cast(pa.int8()) if is_bool else outcome.integers(values)
     raw = _raw(plain)
     info = np.iinfo(raw.dtype)
     low, high = _both(raw, values, starts, np.minimum, np.maximum, info.max, info.min)

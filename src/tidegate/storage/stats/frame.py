@@ -1,10 +1,10 @@
 """The statistics of all parts as columns: what planning reads, with no loop over parts.
 
     frame = Frame(rows, facts)                      n containers: parts, row groups or pages
-    frame.specs([(0, INT8), (4, JSONB)])            what each column may be in each of them: `expr/specs.py`
+    frame.specs([(0, INT8), (4, JSONB)])            what each column may be in each of them: `expr/domain/specs.py`
     frame.nulls(0)                                  how many rows are NULL, for count(x) from metadata
 
-A frame of a million parts comes out of a segment (`shard/rollup.py`) as one compressed buffer. Facts are
+A frame of a million parts comes out of a segment (`storage/shard/rollup.py`) as one compressed buffer. Facts are
 read from it when they are first asked for, so a filter on two columns of a hundred unpacks two. What a part
 does not know is null in the facts, and *anything* in the Specs; a column that the part's schema did not
 have yet is NULL in all its rows (`absent`).
@@ -12,6 +12,7 @@ have yet is NULL in all its rows (`absent`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,17 +22,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.specs import Specs
-from tidegate.expr.types import Type
-from tidegate.stats import codec, histogram
-from tidegate.stats.describe import describe
-from tidegate.stats.facts import Facts, Node, facts_of_parts, name_of, read_name
+from tidegate.expr.domain import Specs
+from tidegate.expr.model import Type
+from tidegate.storage.stats import encode as codec
+from tidegate.storage.stats import histogram
+from tidegate.storage.stats.columns import FactPath, Facts, fact_name, facts_of_parts, parse_fact_name
+from tidegate.storage.stats.to_specs import describe
 
 BLOCK = 1 << 17
 """Containers that are looked at together."""
 
 
-class Source(Protocol):
+class FactSource(Protocol):
     """Where facts come from."""
 
     @property
@@ -45,16 +47,19 @@ class Source(Protocol):
 class Frame:
     """Facts about n containers. A fact is read from its source once, when it is first asked for."""
 
-    def __init__(self, rows: np.ndarray, source: Facts | Source) -> None:
-        """`rows`: how many rows each container has."""
-        self.rows = rows
-        self._source: Source = Plain(source) if isinstance(source, dict) else source
+    def __init__(
+        self, rows: np.ndarray, source: Facts | FactSource, unreadable: Mapping[str, int] | None = None
+    ) -> None:
+        """`rows`: rows of each container. `unreadable`: undecodable statistics, by reason."""
+        self.rows, self.unreadable = rows, unreadable or {}
+        self._source: FactSource = Plain(source) if isinstance(source, dict) else source
         self._known: Facts = {}
 
     @staticmethod
     def of_parts(rows: np.ndarray, stats: Sequence[bytes]) -> Frame:
         """From the encoded statistics of a few parts; a loop, for what is not in a segment yet."""
-        return Frame(rows, facts_of_parts([codec.decode(data) for data in stats]))
+        unreadable: Counter[str] = Counter()
+        return Frame(rows, facts_of_parts([codec.decode(data, unreadable) for data in stats]), unreadable)
 
     @staticmethod
     def concat(frames: Sequence[Frame]) -> Frame:
@@ -74,7 +79,7 @@ class Frame:
         return self if whole else Frame(self.rows[begin:end], Sliced(self, begin, end - begin))
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[int, Frame]]:
-        """Stretches of at most `size` containers, with where each begins: a million at once would not fit the cache."""
+        """Slices of at most `size` containers, with their starts: a million would not fit the CPU cache."""
         for begin in range(0, len(self), size):
             yield begin, self.slice(begin, min(begin + size, len(self)))
 
@@ -87,12 +92,12 @@ class Frame:
         return tuple(self._source.names)
 
     @cached_property
-    def _nodes(self) -> frozenset[Node]:
-        return frozenset(read_name(name)[1] for name in self.names)
+    def _nodes(self) -> frozenset[FactPath]:
+        return frozenset(parse_fact_name(name)[1] for name in self.names)
 
-    def fact(self, fact: str, node: Node) -> pa.Array | None:
+    def fact(self, fact: str, node: FactPath) -> pa.Array | None:
         """A fact of a node in all containers, null where it is not known; None if none knows it."""
-        return self.named(name_of(fact, node))
+        return self.named(fact_name(fact, node))
 
     def named(self, name: str) -> pa.Array | None:
         """A fact by its name."""
@@ -103,7 +108,7 @@ class Frame:
                 self._known[name] = found
         return found
 
-    def keys(self, node: Node) -> list[str]:
+    def keys(self, node: FactPath) -> list[str]:
         """The JSON keys below a node that some container knows something of."""
         size = len(node)
         steps = {inner[size] for inner in self._nodes if len(inner) > size and inner[:size] == node}
@@ -132,7 +137,7 @@ class Frame:
         """
         return self.places(id_, specs).below(value)
 
-    def places(self, id_: int | None, specs: Specs) -> histogram.Places:
+    def places(self, id_: int | None, specs: Specs) -> histogram.Histograms:
         """Where values lie between the bounds of `specs`, by the histogram of a column; None: evenly."""
         n = len(self)
         low, high = (
@@ -140,7 +145,7 @@ class Frame:
             for bound in specs.bounds()
         )
         made = None if id_ is None else self.fact("histogram", (id_,))
-        return histogram.Places(low, high, pa.nulls(n, histogram.HISTOGRAM) if made is None else made)
+        return histogram.Histograms(low, high, pa.nulls(n, histogram.HISTOGRAM) if made is None else made)
 
     def pack(self) -> bytes:
         """All facts as bytes, from which `Packed` reads them one by one."""
@@ -161,7 +166,7 @@ def pack(table: pa.Table) -> bytes:
 
 
 def _is_count(name: str) -> bool:
-    return read_name(name)[0] in ("nulls", "rows", "distinct")
+    return parse_fact_name(name)[0] in ("nulls", "rows", "distinct")
 
 
 def _narrow(name: str, fact: pa.Array) -> pa.Array:
@@ -201,7 +206,7 @@ class Packed:
         chunks = [reader.get_batch(i).column(0) for i in self._batches]
         return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
 
-    def there(self, name: str) -> pa.Array:
+    def required(self, name: str) -> pa.Array:
         """One fact that must be there."""
         found = self.read(name)
         if found is None:

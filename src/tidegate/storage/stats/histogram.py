@@ -1,4 +1,4 @@
-"""Where the rows of a column lie between its bounds, and about how many values differ: for guesses, never for pruning.
+"""Equi-depth histograms and distinct counts of columns: for estimates, never for pruning.
 
 A histogram has 16 buckets with as many rows each. What is kept are the 15 values between them, each as its
 place between the bounds (0 is the low one, 1 the high one) in two bytes, the upper half of a float32: an
@@ -21,12 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import order
-from tidegate.expr.letters import slice_bytes
-from tidegate.expr.outcome import integers, spread
-from tidegate.expr.prefix import common_prefix
-from tidegate.expr.specs import to_bools
-from tidegate.stats.cut import shared_bytes
+from tidegate.expr.domain import common_prefix
+from tidegate.expr.model import order, outcome, to_bools
+from tidegate.expr.primitives import slice_bytes
+from tidegate.storage.stats.shorten import shared_bytes
 
 BUCKETS = 16
 INNER = BUCKETS - 1
@@ -43,7 +41,7 @@ def sample(values: pa.Array) -> pa.Array:
 
 
 def keys(values: pa.Array, skip: np.ndarray | int = 0) -> np.ndarray:
-    """Numbers that rise with the values (not strictly), NaN where null; `skip` bytes of text are passed over."""
+    """Numbers that never fall as values rise, NaN where null; the first `skip` bytes of text are ignored."""
     kind = values.type
     if pa.types.is_interval(kind):
         values = order.interval_key(values)
@@ -52,7 +50,7 @@ def keys(values: pa.Array, skip: np.ndarray | int = 0) -> np.ndarray:
     elif pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return _text_keys(values.cast(pa.binary()), skip)
     elif pa.types.is_temporal(kind):
-        values = integers(values)
+        values = outcome.integers(values)
     elif pa.types.is_nested(kind):  # no number stands for an array or a record: all lie at the same place
         return np.where(to_bools(values.is_valid()), 0.0, np.nan)
     result: np.ndarray = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -84,7 +82,7 @@ def shared(low: pa.Array, high: pa.Array) -> np.ndarray | int:
 
 
 def histogram(given: np.ndarray, low: float, high: float) -> bytes:
-    """The histogram of a sample's keys between the keys of the bounds; empty where nothing can be told."""
+    """The histogram of a sample's keys between the keys of the bounds; empty if there are too few."""
     given = given[~np.isnan(given)]
     width = high - low
     if len(given) < BUCKETS or not np.isfinite(width) or width <= 0:
@@ -96,7 +94,7 @@ def histogram(given: np.ndarray, low: float, high: float) -> bytes:
 
 
 def distinct(given: pa.Array, numbers: np.ndarray, rows: int) -> int:
-    """About how many different values there are among `rows`, of which `given` is a sample and `numbers` its keys.
+    """Estimates the distinct values among `rows` from a sample and its keys.
 
     What came once in the sample stands for many others, what came twice or more is taken to be all there is of its kind: the
     estimate of Charikar et al. (PODS 2000), off by at most the root of what one row of the sample stands for.
@@ -112,7 +110,7 @@ def distinct(given: pa.Array, numbers: np.ndarray, rows: int) -> int:
     return int(min(max(round(float(guess)), len(times)), rows))
 
 
-def most_distinct(rows: np.ndarray) -> np.ndarray:
+def max_distinct(rows: np.ndarray) -> np.ndarray:
     """What `distinct` says where all values of the sample differ; it cannot tell such columns apart."""
     rows = np.maximum(rows, 1).astype(np.float64)
     most: np.ndarray = np.sqrt(rows * np.minimum(rows, SAMPLE))
@@ -120,7 +118,7 @@ def most_distinct(rows: np.ndarray) -> np.ndarray:
 
 
 def fraction_below(value: np.ndarray, histograms: pa.Array, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """About which share of the values of each container is less than `value`; all but the histograms are keys.
+    """The estimated share of each container's values below `value`; arguments are keys.
 
     Where a bound is not known (NaN) the guess is a half; where a histogram is null the rows are taken to lie evenly.
     """
@@ -129,11 +127,11 @@ def fraction_below(value: np.ndarray, histograms: pa.Array, low: np.ndarray, hig
     return np.where(np.isnan(place), 0.5, np.clip(share, 0, 1))
 
 
-class Places:
+class Histograms:
     """The bounds and histograms of n containers, ready to be asked about one value after the other.
 
     >>> low, high = pa.array([1, 5]), pa.array([3, 9])
-    >>> Places(low, high, pa.nulls(2, HISTOGRAM)).below(pa.scalar(7)).tolist()
+    >>> Histograms(low, high, pa.nulls(2, HISTOGRAM)).below(pa.scalar(7)).tolist()
     [1.0, 0.5]
     """
 
@@ -169,7 +167,7 @@ class Places:
     def _key(self, value: pa.Scalar) -> np.ndarray:
         n = len(self._low)
         if isinstance(self._skip, int):
-            return np.broadcast_to(keys(spread(value, 1)), n)
+            return np.broadcast_to(keys(outcome.spread(value, 1)), n)
         raw = value.as_py().encode() if pa.types.is_string(value.type) else value.as_py()
         skips, at = np.unique(self._skip, return_inverse=True)
         found = [float(int.from_bytes(raw[i : i + _WORD].ljust(_WORD, b"\0"), "big")) for i in skips.tolist()]

@@ -4,7 +4,7 @@
 
 Bounds are values as they are stored, so that collecting, encoding and the frame need no conversion:
 integers for dates and times, unscaled integers for numerics (12.50 of scale 2 is 1250), `(months, days,
-microseconds)` for intervals. The `Form` says which. They follow the one order (`expr/order.py`), ends
+microseconds)` for intervals. The `Form` says which. They follow the one order (`expr/model/order.py`), ends
 included:
 
 - text and bytea are cut to 100 bytes; the upper bound is then rounded up, and is missing where nothing is
@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from tidegate.expr.types import Kind, Type
-from tidegate.stats.json import JsonStats
+from tidegate.expr.model import Kind, Type
+from tidegate.storage.stats.json.model import JsonStats
 
 MAX_TEXT = 100
 """Bytes of a text or bytea bound."""

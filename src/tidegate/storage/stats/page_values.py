@@ -1,4 +1,4 @@
-"""Which values stand on which pages, of columns whose values repeat: finer than bounds, and good for any filter of one column.
+"""Which values occur on which pages, for columns with few distinct values.
 
     browser     122 pages      Chrome   on all of them
                                Safari   on all of them
@@ -32,16 +32,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.stats import codec
-from tidegate.stats.collect import PAGE_ROWS, Column
+from tidegate.storage.stats.collect import PAGE_ROWS, ColumnValues
+from tidegate.storage.stats.counters import StatsCounters
 
 ROSTERS_KEY = b"tidegate.rosters"
 """The name of the rosters among the metadata of a file."""
 SAMPLE = 8192
 """Rows that are looked at to see whether a column repeats itself."""
-MANY = 2048
+MAX_VALUES = 2048
 """Values above which a column has no roster."""
-LARGE = 16 << 10
+MAX_VALUE_BYTES = 16 << 10
 """Bytes of a column's values above which it has none."""
 PAGES = 4
 """Pages up to which a part has none: there is little to be passed over."""
@@ -49,7 +49,7 @@ _SCHEMA = pa.schema([("id", pa.int32()), ("values", pa.binary()), ("there", pa.b
 
 
 @dataclass(frozen=True, eq=False)
-class Roster:
+class ValuePages:
     """The values of a column, each once, and where they are."""
 
     values: pa.Array
@@ -62,16 +62,16 @@ class Roster:
         return found
 
 
-class Rosters:
+class PageValues:
     """The rosters of a part's columns."""
 
-    def __init__(self, table: pa.Table, pages: int) -> None:
+    def __init__(self, table: pa.Table, pages: int, counters: StatsCounters) -> None:
         """Use `read`."""
-        self._table, self._pages = table, pages
-        self._made: dict[int, Roster | None] = {}
+        self._table, self._pages, self._counters = table, pages, counters
+        self._made: dict[int, ValuePages | None] = {}
 
     @staticmethod
-    def read(data: bytes, pages: int) -> Rosters:
+    def read(data: bytes, pages: int, counters: StatsCounters) -> PageValues:
         """What `rosters` wrote for a part of so many pages; without any if it cannot be read."""
         try:
             packed = base64.b85decode(data)
@@ -79,15 +79,15 @@ class Rosters:
             if table.schema != _SCHEMA:
                 raise ValueError("these are no rosters")
         except (ValueError, pa.ArrowException, OSError):
-            codec.unreadable["rosters"] += 1
+            counters.count_unreadable("rosters")
             table = _SCHEMA.empty_table()
-        return Rosters(table, pages)
+        return PageValues(table, pages, counters)
 
     @cached_property
     def _places(self) -> dict[int, int]:
         return {id_: i for i, id_ in enumerate(self._table.column("id").to_pylist())}
 
-    def of(self, id_: int) -> Roster | None:
+    def of(self, id_: int) -> ValuePages | None:
         """That of a column, if it has one."""
         if id_ not in self._places:
             return None
@@ -95,18 +95,18 @@ class Rosters:
             self._made[id_] = self._read(self._places[id_])
         return self._made[id_]
 
-    def _read(self, row: int) -> Roster | None:
+    def _read(self, row: int) -> ValuePages | None:
         try:
             values = pa.ipc.open_stream(self._table.column("values")[row].as_py()).read_all().column(0)
             bits = np.frombuffer(self._table.column("there")[row].as_py(), np.uint8)
             there = np.unpackbits(bits)[: len(values) * self._pages].reshape(len(values), self._pages)
         except (ValueError, pa.ArrowException, OSError):
-            codec.unreadable["rosters"] += 1
+            self._counters.count_unreadable("rosters")
             return None
-        return Roster(values.combine_chunks(), there.astype(bool))
+        return ValuePages(values.combine_chunks(), there.astype(bool))
 
 
-def rosters(columns: Iterable[Column], rows: int) -> bytes:
+def rosters(columns: Iterable[ColumnValues], rows: int) -> bytes:
     """Those of all columns that have one; empty if none has."""
     if rows <= PAGES * PAGE_ROWS:
         return b""
@@ -120,20 +120,20 @@ def rosters(columns: Iterable[Column], rows: int) -> bytes:
     return base64.b85encode(_stream(pa.Table.from_pylist(lines, _SCHEMA)))
 
 
-def roster(values: pa.Array, page_rows: int = PAGE_ROWS) -> Roster | None:
+def roster(values: pa.Array, page_rows: int = PAGE_ROWS) -> ValuePages | None:
     """The roster of a column; None if it would tell nothing, or too much."""
     if pa.types.is_floating(values.type) or not repeats(values):
         return None
     coded = values.dictionary_encode(null_encoding="encode")
     each = coded.dictionary
-    if len(each) < 2 or len(each) > MANY or each.nbytes > LARGE:
+    if len(each) < 2 or len(each) > MAX_VALUES or each.nbytes > MAX_VALUE_BYTES:
         return None
     pages = -(-len(values) // page_rows)
     there = np.zeros((len(each), pages), bool)
     there[coded.indices.to_numpy(), np.arange(len(values)) // page_rows] = True
     rare = there.sum(axis=1) <= pages // 2
     there[~rare] = True
-    return Roster(each, there) if rare.any() else None
+    return ValuePages(each, there) if rare.any() else None
 
 
 def repeats(array: pa.Array) -> bool:

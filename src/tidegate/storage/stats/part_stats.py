@@ -1,6 +1,6 @@
-"""All statistics of a part, as a writer wants them: a few hundred bytes for the state, and a page map for the file.
+"""PartStats: all statistics that a writer stores with a part: in the state, and in the file by page.
 
-    summary = summarise([Column(0, "id", INT8, ids), …], rows)
+    summary = summarise([ColumnValues(0, "id", INT8, ids), …], rows)
     summary.pages             text for the file's own metadata: statistics of each page of 8,192 rows
     summary.rosters           likewise: which values are on which of them
     summary.encoded(footer)   goes into the state with the part's name; within the budget
@@ -18,19 +18,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tidegate.stats import codec
-from tidegate.stats.collect import PAGE_ROWS, Column, Footer, collect
-from tidegate.stats.frame import Frame
-from tidegate.stats.names import Place
-from tidegate.stats.roster import rosters
-from tidegate.stats.trim import BUDGET, named, trim
+from tidegate.storage.stats import encode as codec
+from tidegate.storage.stats.collect import PAGE_ROWS, ColumnValues, Footer, collect
+from tidegate.storage.stats.counters import StatsCounters
+from tidegate.storage.stats.frame import Frame
+from tidegate.storage.stats.page_values import rosters
+from tidegate.storage.stats.time_like import Place
+from tidegate.storage.stats.trim import BUDGET, named, trim
 
 PAGES_KEY = b"tidegate.pages"
 """The name of the page map among the metadata of a file."""
 
 
 @dataclass(frozen=True)
-class Summary:
+class PartStats:
     """The statistics of a part."""
 
     part: bytes
@@ -44,28 +45,32 @@ class Summary:
         return self.part if self.later is None else self.later(footer())
 
 
-NOTHING = Summary(b"", b"")
+NO_STATS = PartStats(b"", b"")
 """Of a part whose statistics are not wanted."""
 
 
 def summarise(
-    columns: Sequence[Column], rows: int, keep: frozenset[Place] = frozenset(), budget: int = BUDGET
-) -> Summary:
-    """Collects; and, when the file is written, trims and encodes. `keep` names what the user marked KEEP STATISTICS."""
+    columns: Sequence[ColumnValues],
+    rows: int,
+    keep: frozenset[Place] = frozenset(),
+    budget: int = BUDGET,
+    counters: StatsCounters | None = None,
+) -> PartStats:
+    """Collects now; trims and encodes when the file is written. `keep`: columns of KEEP STATISTICS."""
     collected = collect(columns, rows, keep, footed=True)
     names = {column.id: named(column.name, column.type) for column in columns}
 
     def later(footer: Footer) -> bytes:
-        return codec.encode(trim(collected.part(footer), names, budget, keep))
+        return codec.encode(trim(collected.part(footer), names, budget, keep, counters))
 
     if rows <= PAGE_ROWS:
-        return Summary(b"", b"", later)  # of one page there is no more to say than of the part
+        return PartStats(b"", b"", later)  # of one page there is no more to say than of the part
     pages = Frame(collected.page_rows(), collected.pages())
-    return Summary(b"", base64.b85encode(pages.pack()), later, rosters(columns, rows))
+    return PartStats(b"", base64.b85encode(pages.pack()), later, rosters(columns, rows))
 
 
-def read_pages(data: bytes, rows: int) -> Frame | None:
-    """The frame of a file's pages, given its page map and its number of rows; None where there is none to be read."""
+def read_pages(data: bytes, rows: int, counters: StatsCounters) -> Frame | None:
+    """The frame of a file's pages from its page map; None if it has none that can be read."""
     if not data:
         return None
     starts = np.minimum(np.arange(0, rows + PAGE_ROWS, PAGE_ROWS), rows)
@@ -74,6 +79,6 @@ def read_pages(data: bytes, rows: int) -> Frame | None:
         if packed.size != len(starts) - 1:
             return None
     except (ValueError, pa.ArrowException, OSError):
-        codec.unreadable["page map"] += 1
+        counters.count_unreadable("page map")
         return None
     return Frame(np.diff(starts), packed)

@@ -2,7 +2,7 @@ r"""Bounds of text and bytea made short, so that they still are bounds.
 
 A lower bound is cut at the end of a letter: what is cut off only made it greater. An upper bound that is
 cut must grow again: it becomes the least text greater than all that begin with what is left
-(`expr/prefix.py`), or none where there is no such text.
+(`expr/domain/text_prefix.py`), or none where there is no such text.
 
 >>> low_text("customer/0017", 10), high_text("customer/0017", 10)
 ('customer/0', 'customer/1')
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-from tidegate.expr.prefix import successor
+from tidegate.expr.domain import successor
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
 """The form in which text sorts as time does: cut, it could no longer be read as a time at all."""

@@ -1,4 +1,4 @@
-"""Names that mean a time: filters ask for these columns and JSON keys most, so their statistics are never trimmed.
+"""Names of times: most filters use these columns and keys, so their statistics are never trimmed.
 
 >>> time_like("created_at"), time_like("ts"), time_like("eventTime"), time_like("last_seen"), time_like("amount")
 (True, True, True, True, False)
@@ -24,5 +24,5 @@ def time_like(name: str) -> bool:
 
 
 def is_forced(place: Place, keep: frozenset[Place]) -> bool:
-    """Whether a place is kept whatever it costs: the user said so, of it or of what it is in, or it is named as times are."""
+    """Whether a path is never trimmed: KEEP STATISTICS names it or a parent, or its name means a time."""
     return time_like(place[-1]) or any(place[:size] in keep for size in range(1, len(place) + 1))

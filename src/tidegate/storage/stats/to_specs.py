@@ -13,30 +13,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.lanes import Lanes, Range
-from tidegate.expr.letters import opened
-from tidegate.expr.specs import NO, YES, Specs, to_bools
-from tidegate.expr.types import JSONB, NUMERIC, Kind, Type
-from tidegate.stats import json as lane
-from tidegate.stats.column import Form, form_of
-from tidegate.stats.facts import ANY_LANE, CLOSED, STORED, WHOLE, Node
+from tidegate.expr.domain import NO, YES, JsonDomain, JsonRange, Specs
+from tidegate.expr.model import Kind, Type, to_bools, types
+from tidegate.expr.primitives import bytes_and_offsets
+from tidegate.storage.stats.columns import ANY_LANE, CLOSED_BIT, STORED, WHOLE_BIT, FactPath
+from tidegate.storage.stats.json import model as lane
+from tidegate.storage.stats.model import Form, form_of
 
 
-class Source(Protocol):
+class FactReader(Protocol):
     """A frame, as it is read here."""
 
     @property
     def rows(self) -> np.ndarray:
         """How many rows each container has."""
 
-    def fact(self, fact: str, node: Node) -> pa.Array | None:
+    def fact(self, fact: str, node: FactPath) -> pa.Array | None:
         """A fact of a node, null where it is not known; None if no container knows it."""
 
-    def keys(self, node: Node) -> list[str]:
+    def keys(self, node: FactPath) -> list[str]:
         """The JSON keys below a node."""
 
 
-def describe(source: Source, id_: int, type_: Type, absent: np.ndarray | None = None) -> Specs:
+def describe(source: FactReader, id_: int, type_: Type, absent: np.ndarray | None = None) -> Specs:
     """The Specs of a column. `absent`: where the rows lack the column, and so are NULL."""
     nulls = source.fact("nulls", (id_,))
     known, count = _counts(nulls, len(source.rows))
@@ -51,11 +50,11 @@ def _short(flags: np.ndarray) -> np.ndarray:
     return flags[:1] if len(flags) and (flags == flags[0]).all() else flags
 
 
-def _node(source: Source, node: Node, type_: Type, null: np.ndarray, empty: np.ndarray) -> Specs:
+def _node(source: FactReader, node: FactPath, type_: Type, null: np.ndarray, empty: np.ndarray) -> Specs:
     match form_of(type_):
         case Form.JSON:
             lanes = _lanes(source, node, len(source.rows))
-            return Specs.ranged(JSONB, None, None, null=null, empty=empty, lanes=lanes)
+            return Specs.ranged(types.JSONB, None, None, null=null, empty=empty, json=lanes)
         case Form.RECORD:
             fields = tuple(_inside(source, (*node, i), inner) for i, (_, inner) in enumerate(type_.fields))
             return Specs.ranged(type_, None, None, null=null, empty=empty, fields=fields)
@@ -67,14 +66,14 @@ def _node(source: Source, node: Node, type_: Type, null: np.ndarray, empty: np.n
             return _plain(source, node, type_, null, empty)
 
 
-def _plain(source: Source, node: Node, type_: Type, null: np.ndarray, empty: np.ndarray) -> Specs:
+def _plain(source: FactReader, node: FactPath, type_: Type, null: np.ndarray, empty: np.ndarray) -> Specs:
     low, high = (_bound(source, fact, node, type_) for fact in ("low", "high"))
     nan = _flag(source, "nan", node) if type_.is_float else None
     months = _flag(source, "months", node) if type_.kind is Kind.INTERVAL else None
     return Specs.ranged(type_, low, high, null=null, empty=empty, nan=nan, months=months)
 
 
-def _inside(source: Source, node: Node, type_: Type) -> Specs:
+def _inside(source: FactReader, node: FactPath, type_: Type) -> Specs:
     """A field of records, or the elements of arrays: they have row counts of their own."""
     n = len(source.rows)
     known, count = _counts(source.fact("nulls", node), n)
@@ -91,13 +90,13 @@ def _counts(fact: pa.Array | None, n: int) -> tuple[np.ndarray, np.ndarray]:
     return to_bools(fact.is_valid()), pc.fill_null(fact, 0).to_numpy()
 
 
-def _flag(source: Source, fact: str, node: Node) -> np.ndarray:
+def _flag(source: FactReader, fact: str, node: FactPath) -> np.ndarray:
     found = source.fact(fact, node)
     return YES if found is None else to_bools(pc.fill_null(found, True))
 
 
-def _bound(source: Source, fact: str, node: Node, type_: Type) -> pa.Array | None:
-    """A bound in the column's own type; None where no container has it, or it is of another form than the type's."""
+def _bound(source: FactReader, fact: str, node: FactPath, type_: Type) -> pa.Array | None:
+    """A bound in the column's type; None if no container has it, or its form differs from the type's."""
     found = source.fact(fact, node)
     if found is None or found.type != STORED[form_of(type_)]:
         return None
@@ -112,8 +111,8 @@ def _bound(source: Source, fact: str, node: Node, type_: Type) -> pa.Array | Non
 
 
 def _padded(bound: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Bounds of uuids, of which trimming may have left the beginning: zeros behind it make a bound of either side."""
-    data, offsets = opened(bound)
+    """Bounds of uuids, padded with zeros where trimming has shortened them."""
+    data, offsets = bytes_and_offsets(bound)
     sizes = np.diff(offsets)
     raw = np.zeros((len(bound), arrow.byte_width), np.uint8)
     for i in range(arrow.byte_width):
@@ -130,25 +129,26 @@ def _as_decimal(unscaled: pa.Array, arrow: pa.DataType) -> pa.Array:
     )
 
 
-def _lanes(source: Source, node: Node, n: int) -> Lanes:
+def _lanes(source: FactReader, node: FactPath, n: int) -> JsonDomain:
     found = source.fact("lanes", node)
     if found is None:
         bits = np.full(min(n, 1), ANY_LANE, np.uint16)
     else:
         bits = _short((pc.fill_null(found, ANY_LANE) if found.null_count else found).to_numpy())
-    flags = [(bits >> np.uint16(kind)) & np.uint16(1) == 1 for kind in range(CLOSED + 1)]
-    closed = flags[CLOSED]
+    flags = [(bits >> np.uint16(kind)) & np.uint16(1) == 1 for kind in range(CLOSED_BIT + 1)]
+    closed = flags[CLOSED_BIT]
     number_low, number_high = (source.fact(f"number_{side}", node) for side in ("low", "high"))
     text_low, text_high = (source.fact(f"text_{side}", node) for side in ("low", "high"))
     numbers = [
-        None if bound is None else _as_decimal(bound, NUMERIC.arrow) for bound in (number_low, number_high)
+        None if bound is None else _as_decimal(bound, types.NUMERIC.arrow)
+        for bound in (number_low, number_high)
     ]
-    return Lanes(
+    return JsonDomain(
         null=flags[lane.NULL],
         true=flags[lane.TRUE],
         false=flags[lane.FALSE],
-        number=Range(flags[lane.NUMBER], numbers[0], numbers[1], whole=flags[WHOLE]),
-        text=Range(flags[lane.TEXT], text_low, text_high),
+        number=JsonRange(flags[lane.NUMBER], numbers[0], numbers[1], whole=flags[WHOLE_BIT]),
+        text=JsonRange(flags[lane.TEXT], text_low, text_high),
         list=flags[lane.LIST],
         map=flags[lane.MAP],
         keys={name: _key(source, (*node, name), closed) for name in source.keys(node)},
@@ -156,8 +156,8 @@ def _lanes(source: Source, node: Node, n: int) -> Lanes:
     )
 
 
-def _key(source: Source, node: Node, closed: np.ndarray) -> Specs:
-    """What maps hold under a key. Where a container says nothing of it, it is absent if the maps are closed, else anything."""
+def _key(source: FactReader, node: FactPath, closed: np.ndarray) -> Specs:
+    """The Specs of a key. Without facts it is absent if maps are closed, otherwise anything."""
     n = len(source.rows)
     known, lacking = _counts(source.fact("nulls", node), n)
     lanes = source.fact("lanes", node)
@@ -168,4 +168,4 @@ def _key(source: Source, node: Node, closed: np.ndarray) -> Specs:
         else to_bools(pc.equal(pc.bit_wise_and(lanes, pa.scalar(ANY_LANE, lanes.type)), 0))
     )
     null, empty = _short(~known | (lacking > 0)), _short(np.where(listed, nothing, closed))
-    return Specs.ranged(JSONB, None, None, null=null, empty=empty, lanes=_lanes(source, node, n))
+    return Specs.ranged(types.JSONB, None, None, null=null, empty=empty, json=_lanes(source, node, n))

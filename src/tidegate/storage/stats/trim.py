@@ -7,29 +7,27 @@ What goes, in this order, until the rest fits:
    customer/00:`. Timestamps in ISO form are never cut, as no time could be read from what is left;
 3. the dearest columns, fields and JSON paths, by their bytes.
 
-Never what the user marked KEEP STATISTICS, nor what is named as times are (`names.py`), nor what leads
+Never what the user marked KEEP STATISTICS, nor what is named as times are (`time_like.py`), nor what leads
 there. So the result fits unless these alone do not. What is dropped is *unknown*: a map that lost a key is
 no longer closed, and a column that lost everything is not mentioned.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tidegate.expr.types import Type
-from tidegate.stats import json as lane
-from tidegate.stats.codec import OVERHEAD, encode_column
-from tidegate.stats.column import ColumnStats, Form
-from tidegate.stats.cut import shorter_bytes, shorter_texts
-from tidegate.stats.json import JsonStats
-from tidegate.stats.names import Place, is_forced
+from tidegate.expr.model import Type
+from tidegate.storage.stats.counters import StatsCounters
+from tidegate.storage.stats.encode import OVERHEAD, encode_column
+from tidegate.storage.stats.json import model as lane
+from tidegate.storage.stats.json.model import JsonStats
+from tidegate.storage.stats.model import ColumnStats, Form
+from tidegate.storage.stats.shorten import shorter_bytes, shorter_texts
+from tidegate.storage.stats.time_like import Place, is_forced
 
 BUDGET = 1024
 """Bytes a part, unless told otherwise."""
-trimmed: Counter[str] = Counter()
-"""In this process: of how many parts statistics were trimmed, and how many bytes went."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +50,15 @@ def trim(
     names: Mapping[int, Named],
     budget: int = BUDGET,
     keep: frozenset[Place] = frozenset(),
+    counters: StatsCounters | None = None,
 ) -> dict[int, ColumnStats]:
     """The statistics in at most `budget` bytes, or as few as what must be kept allows."""
     whole = size(columns)
     if whole <= budget:
         return dict(columns)
     left = _fitted(columns, names, budget, keep)
-    trimmed["parts"] += 1
-    trimmed["bytes"] += whole - size(left)
+    if counters is not None:
+        counters.count_trimmed(whole - size(left))
     return left
 
 
@@ -194,7 +193,7 @@ Steps = tuple[int | str | None, ...]
 def _droppable(
     columns: Mapping[int, ColumnStats], names: Mapping[int, Named], keep: frozenset[Place]
 ) -> Iterator[tuple[int, int, Steps]]:
-    """What may go: bytes, column, and the steps to it. Each is a leaf, or all of a column that holds nothing that must stay."""
+    """What may be dropped, as bytes, column and path: leaves, or columns without anything to keep."""
     for id_, stats in columns.items():
         for steps, bytes_, forced in _leaves(stats, names[id_], (names[id_].name,), keep):
             if not forced:

@@ -6,14 +6,28 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr import build, exact_json
-from tidegate.expr.evaluate import Evaluation, evaluate
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.lanes import Lanes, specs_of_documents
-from tidegate.expr.specs import Specs, Verdict
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import BOOL, FLOAT4, FLOAT8, INT2, INT4, INT8, JSONB, NUMERIC, TEXT, array, numeric
+from tests.laws.admits import admits, json_admits
+from tests.laws.json_oracle import domain_of_documents, specs_of_documents
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.json_domain import JsonDomain
+from tidegate.expr.domain.specs import Specs, Verdict
+from tidegate.expr.evaluate.evaluator import Evaluation, evaluate
+from tidegate.expr.model import build
+from tidegate.expr.model.tree import Column, Expr
+from tidegate.expr.model.types import (
+    BOOL,
+    FLOAT4,
+    FLOAT8,
+    INT2,
+    INT4,
+    INT8,
+    JSONB,
+    NUMERIC,
+    TEXT,
+    array,
+    numeric,
+)
+from tidegate.expr.primitives.json import exact as exact_json
 
 LEAVES = [
     "null",
@@ -140,7 +154,7 @@ def test_every_operator_covers_what_rows_give(seed: int) -> None:
     interpretation = Interpretation([specs])
     exprs = [e for inner in INNER for e in over(inner)]
     for expr, (values, errors) in zip(exprs, Evaluation([documents], len(documents)).of(*exprs), strict=True):
-        covered = interpretation.of(expr).admits(values, errors)
+        covered = admits(interpretation.of(expr), values, errors)
         row = int(np.argmin(covered))
         assert covered.all(), (expr, documents[row], values[row])
 
@@ -155,9 +169,9 @@ def test_union_covers_both_sides(seed: int) -> None:
     for containers in sides:
         for k in range(5):
             column = pa.array([documents[k % len(documents)] for documents in containers], pa.string())
-            assert both.admits(column).all()
+            assert admits(both, column).all()
             outcome = evaluate(text("a", key("b")), [column])
-            assert picked.admits(outcome.values, outcome.errors).all()
+            assert admits(picked, outcome.values, outcome.errors).all()
 
 
 def test_union_with_one_for_all() -> None:
@@ -172,21 +186,21 @@ def test_union_with_one_for_all() -> None:
 
 def test_a_key_of_one_side_only() -> None:
     """Unknown where the other side has open maps, nullable where closed, untouched where it has none."""
-    known = specs_of_documents([['{"a":1}']] * 3).lanes
+    known = specs_of_documents([['{"a":1}']] * 3).json
     assert known is not None
-    other = Lanes(
+    other = JsonDomain(
         map=np.array([True, True, False]),
-        number=Lanes.anything().number,
+        number=JsonDomain.anything().number,
         closed=np.array([False, True, True]),
     )
     a = known.union(other, np.zeros(1, bool), np.zeros(1, bool)).key("a")
     assert a.null.tolist() == [True, True, False]
-    assert a.lanes is not None
-    assert np.broadcast_to(a.lanes.text.some, 3).tolist() == [True, False, False]
+    assert a.json is not None
+    assert np.broadcast_to(a.json.text.present, 3).tolist() == [True, False, False]
 
 
 def test_lanes_do_not_admit_what_they_exclude() -> None:
-    lanes = Lanes.of_documents([['{"a":1,"b":"x"}', '{"a":3}'], ["7", '"q"']])
+    lanes = domain_of_documents([['{"a":1,"b":"x"}', '{"a":3}'], ["7", '"q"']])
     for document, first, second in [
         ('{"a":2}', True, False),
         ('{"a":4}', False, False),
@@ -198,8 +212,8 @@ def test_lanes_do_not_admit_what_they_exclude() -> None:
         ('"r"', False, False),
         ("null", False, False),
     ]:
-        assert lanes.admits(pa.array([document, document]), JSONB).tolist() == [first, second], document
-    assert lanes.admits(pa.array(["7", "7"]), TEXT).tolist() == [False, True]
+        assert json_admits(lanes, pa.array([document, document]), JSONB).tolist() == [first, second], document
+    assert json_admits(lanes, pa.array(["7", "7"]), TEXT).tolist() == [False, True]
 
 
 def verdict(condition: Expr, *containers: list[str | None]) -> list[Verdict]:

@@ -5,12 +5,12 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from tidegate.expr.document import document
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.reasons import obstacle, reasons
-from tidegate.expr.specs import NO, YES, Specs
-from tidegate.expr.types import BOOL, FLOAT8, INT8, JSONB, TEXT, TIMESTAMPTZ, Type
-from tidegate.sql.bind import expression
+from docs.reference import document
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.reasons import explain_verdict, pruning_obstacle
+from tidegate.expr.domain.specs import NO, YES, Specs
+from tidegate.expr.model.types import BOOL, FLOAT8, INT8, JSONB, TEXT, TIMESTAMPTZ, Type
+from tidegate.sql.bind.query import bind_expression
 
 COLUMNS: list[tuple[str, Type]] = [
     ("a", INT8), ("name", TEXT), ("created_at", TIMESTAMPTZ), ("payload", JSONB), ("unseen", INT8), ("f", FLOAT8), ("p", BOOL),
@@ -34,7 +34,9 @@ MARCH = 1_709_251_200_000  # 2024-03-01
 
 
 def why(sql: str, part: int = 0) -> list[str]:
-    return reasons(expression(sql, COLUMNS), Interpretation(SPECS, now=(MARCH, MARCH + 1_500)), part)
+    return explain_verdict(
+        bind_expression(sql, COLUMNS), Interpretation(SPECS, now=(MARCH, MARCH + 1_500)), part
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,12 +89,12 @@ def test_each_conjunct_and_each_part() -> None:
     ],
 )
 def test_obstacles(sql: str, found: str | None) -> None:
-    assert obstacle(expression(sql, COLUMNS)) == found
+    assert pruning_obstacle(bind_expression(sql, COLUMNS)) == found
 
 
 def test_missing_statistics_are_an_obstacle() -> None:
-    assert obstacle(expression("unseen = 1", COLUMNS), SPECS) == "no statistics of unseen"
-    assert obstacle(expression("a = 1", COLUMNS), SPECS) is None
+    assert pruning_obstacle(bind_expression("unseen = 1", COLUMNS), SPECS) == "no statistics of unseen"
+    assert pruning_obstacle(bind_expression("a = 1", COLUMNS), SPECS) is None
 
 
 def test_the_reference_is_printed_from_the_registry() -> None:

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.expr.build import call, case, cast, literal, null
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.function import Function
-from tidegate.expr.outcome import Outcome, failing, with_errors
-from tidegate.expr.show import show
-from tidegate.expr.simplify import simplified
-from tidegate.expr.tree import FALSE, TRUE, Call, Column, Expr
-from tidegate.expr.types import BOOL, FLOAT8, INT4, INT8, TEXT, Type, array, numeric
-from tidegate.sql.bind import expression
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.evaluate.simplify import simplify_expression
+from tidegate.expr.model.build import call, case, cast, literal, null
+from tidegate.expr.model.function import Function
+from tidegate.expr.model.outcome import Outcome, failing, with_errors
+from tidegate.expr.model.printer import show
+from tidegate.expr.model.tree import FALSE, TRUE, Call, Column, Expr
+from tidegate.expr.model.types import BOOL, FLOAT8, INT4, INT8, TEXT, Type, array, numeric
+from tidegate.sql.bind.query import bind_expression
 
 T = TypeVar("T")
 
@@ -89,24 +89,24 @@ RULES = [
 
 @pytest.mark.parametrize(("before", "after"), RULES)
 def test_rules(before: str, after: str) -> None:
-    simple = simplified(expression(before, COLUMNS))
+    simple = simplify_expression(bind_expression(before, COLUMNS))
     shown = show(simple)
     if "n IN" in after:
         shown = shown.replace("1.50", "1.5").replace("3.00", "3")
     assert shown == after
-    assert simplified(simple) == simple
+    assert simplify_expression(simple) == simple
 
 
 def test_types_stay() -> None:
     for before, _ in RULES:
-        expr = expression(before, COLUMNS)
-        assert simplified(expr).type == expr.type
+        expr = bind_expression(before, COLUMNS)
+        assert simplify_expression(expr).type == expr.type
 
 
 def test_a_list_of_ten_thousand() -> None:
     column = Column(0, INT8, "a")
     many = call("or", *(call("=", column, literal(k, INT8)) for k in range(10_000)))
-    simple = simplified(many)
+    simple = simplify_expression(many)
     assert isinstance(simple, Call)
     assert simple.function.name == "in"
     assert evaluate(simple, [pa.array([5, 10_000])]).values.to_pylist() == [True, False]
@@ -114,8 +114,10 @@ def test_a_list_of_ten_thousand() -> None:
 
 def test_one_element_is_an_equation() -> None:
     column = Column(0, INT8, "a")
-    assert simplified(call("in", column, literal([7], array(INT8)))) == call("=", column, literal(7, INT8))
-    assert simplified(call("in", column, literal([], array(INT8)))) == call(
+    assert simplify_expression(call("in", column, literal([7], array(INT8)))) == call(
+        "=", column, literal(7, INT8)
+    )
+    assert simplify_expression(call("in", column, literal([], array(INT8)))) == call(
         "in", column, literal([], array(INT8))
     )
 
@@ -205,10 +207,12 @@ def test_outcomes_never_change(seed: int) -> None:
     grower = Grower(seed)
     for _ in range(4):
         expr = grower.condition(5)
-        assert outcomes(simplified(expr), columns) == outcomes(expr, columns), show(expr, whole=True)
+        assert outcomes(simplify_expression(expr), columns) == outcomes(expr, columns), show(expr, whole=True)
 
 
 def test_int4_constants_join_as_what_they_are() -> None:
     column = Column(0, INT4, "b")
-    simple = simplified(call("or", call("=", column, literal(1, INT4)), call("=", column, literal(2, INT4))))
+    simple = simplify_expression(
+        call("or", call("=", column, literal(1, INT4)), call("=", column, literal(2, INT4)))
+    )
     assert show(simple) == "b IN (1, 2)"

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr.build import call, cast
-from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Call, Column, Expr, Literal
-from tidegate.expr.types import BYTEA, INT4, TEXT, Type
+from tests.laws.admits import admits
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.evaluate.evaluator import Evaluation
+from tidegate.expr.model.build import call, cast
+from tidegate.expr.model.tree import Call, Column, Expr, Literal
+from tidegate.expr.model.types import BYTEA, INT4, TEXT, Type
 
 POISON = [
     "",
@@ -114,7 +114,7 @@ def assert_sound(expr: Expr, values: pa.Array, specs: Specs) -> Specs:
     """The outcome of each row is covered by the description of its box; `expr` reads column 0."""
     described = Interpretation([specs]).of(expr)
     got, errors = Evaluation([values], len(values)).of(expr)[0]
-    covered = described.admits(got, errors)
+    covered = admits(described, got, errors)
     wrong = np.flatnonzero(~covered)[:3]
     assert covered.all(), [(values[i], specs.low[i], specs.high[i], got[i]) for i in map(int, wrong)]  # type: ignore[index]  # Arrow arrays
     return described

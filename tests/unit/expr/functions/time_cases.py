@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
+from tests.laws.admits import admits
 from tidegate.errors import TidegateError
-from tidegate.expr import order
-from tidegate.expr.build import call, cast, text
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Column, Expr, Literal, walk
-from tidegate.expr.types import TEXT, Type, parse_type
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.model import order
+from tidegate.expr.model.build import call, cast, text
+from tidegate.expr.model.tree import Column, Expr, Literal, walk
+from tidegate.expr.model.types import TEXT, Type, parse_type
 
 
 def literal(written: str) -> Literal:
@@ -71,7 +71,7 @@ def assert_sound(expr: Expr, pools: list[pa.Array], rng: np.random.Generator, n:
         columns.append(Specs.ranged(type_, low, high, months=months, exact=places[0] == places[2]))
         rows.append(row)
     values, errors = evaluate(expr, rows)
-    admitted = Interpretation(columns).of(expr).admits(values, errors)
+    admitted = admits(Interpretation(columns).of(expr), values, errors)
     first = int(np.argmin(admitted))
     assert admitted.all(), [r[first] for r in rows]
 

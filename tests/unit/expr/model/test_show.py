@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
-from tidegate.expr.build import call, cast, literal, null, text
-from tidegate.expr.show import LIMIT, identifier, show, show_value
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import (
+from tidegate.expr.model.build import call, cast, literal, null, text
+from tidegate.expr.model.printer import MAX_LENGTH, identifier, show, show_value
+from tidegate.expr.model.tree import Column, Expr
+from tidegate.expr.model.types import (
     BOOL,
     DATE,
     FLOAT8,
@@ -21,7 +21,7 @@ from tidegate.expr.types import (
     numeric,
     record,
 )  # fmt: skip
-from tidegate.sql.bind import expression
+from tidegate.sql.bind.query import bind_expression
 
 COLUMNS: list[tuple[str, Type]] = [
     ("a", INT8), ("b", INT4), ("t", TEXT), ("Price", numeric(10, 2)), ("at", TIMESTAMPTZ),
@@ -109,7 +109,7 @@ SHOWN = [
 
 
 def bound(sql: str) -> Expr:
-    return expression(sql, COLUMNS, now_ms=0)
+    return bind_expression(sql, COLUMNS, now_ms=0)
 
 
 @pytest.mark.parametrize("sql", SHOWN)
@@ -164,7 +164,7 @@ def test_a_shared_subexpression_does_not_explode() -> None:
     expr: Expr = Column(0, TEXT, "t")
     for _ in range(60):
         expr = call("||", expr, expr)
-    assert len(show(expr)) <= LIMIT
+    assert len(show(expr)) <= MAX_LENGTH
 
 
 def test_values() -> None:

@@ -7,16 +7,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tests.unit.boxes import outcomes
-from tidegate.expr import limbs
-from tidegate.expr.build import call, cast, literal
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.functions.float_digits import decimal_to_float
-from tidegate.expr.tree import Column
-from tidegate.expr.types import FLOAT8, NUMERIC, numeric
-from tidegate.expr.whole import floors
-from tidegate.sql.bind import expression
+from tests.unit.expr.boxes import outcomes
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.model.build import call, cast, literal
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import FLOAT8, NUMERIC, numeric
+from tidegate.expr.primitives import bigint as limbs
+from tidegate.expr.primitives.bigint import floor_to_int64
+from tidegate.expr.primitives.float_digits import decimal_to_float
+from tidegate.sql.bind.query import bind_expression
 
 EXACT = Context(prec=400)
 ROWS = 400
@@ -54,18 +53,18 @@ def test_arithmetic(x_bits: int, y_bits: int) -> None:
     # Just below a multiple: a digit of the quotient is guessed one too great.
     x[::3] = [min(max(b * number(rng, 32) - rng.randint(0, 1), 0), 2**x_bits - 1) for b in y[::3]]
     a, b = split(x, x_bits), split(y, y_bits)
-    quotient, rest = limbs.divided(a, b)
+    quotient, rest = limbs.divide(a, b)
     assert (whole(quotient), whole(rest)) == (
         [p // q for p, q in zip(x, y, strict=True)],
         [p % q for p, q in zip(x, y, strict=True)],
     )
-    assert whole(limbs.times(a, b)) == [p * q for p, q in zip(x, y, strict=True)]
-    assert whole(limbs.plus(a, b)) == [p + q for p, q in zip(x, y, strict=True)]
+    assert whole(limbs.multiply(a, b)) == [p * q for p, q in zip(x, y, strict=True)]
+    assert whole(limbs.add(a, b)) == [p + q for p, q in zip(x, y, strict=True)]
     assert limbs.not_less(a, b).tolist() == [p >= q for p, q in zip(x, y, strict=True)]
     assert limbs.bit_length(a).tolist() == [p.bit_length() for p in x]
     for digits in (0, 1, 9, 10, 19, 38):
-        assert whole(limbs.over_power(a, digits)) == [p // 10**digits for p in x]
-        assert whole(limbs.times_power(a, digits)) == [p * 10**digits for p in x]
+        assert whole(limbs.divide_by_power(a, digits)) == [p // 10**digits for p in x]
+        assert whole(limbs.multiply_by_power(a, digits)) == [p * 10**digits for p in x]
 
 
 HARD = "9223372036854775807.999999999999999999"
@@ -103,7 +102,7 @@ ROUNDED = [
 
 @pytest.mark.parametrize(("sql", "result"), ROUNDED)
 def test_what_arrow_divides_wrongly(sql: str, result: str) -> None:
-    values, errors = evaluate(expression(sql, [("a", NUMERIC)]), [pa.nulls(2, NUMERIC.arrow)])
+    values, errors = evaluate(bind_expression(sql, [("a", NUMERIC)]), [pa.nulls(2, NUMERIC.arrow)])
     got = values[0].as_py() if errors is None else errors[0].as_py()
     assert got == (Decimal(result) if isinstance(got, (Decimal, int)) else result)
 
@@ -122,8 +121,8 @@ def test_powers_by_row() -> None:
 
 def test_floors() -> None:
     a = pa.array([Decimal(HARD), -Decimal("0.5"), Decimal(3), None], NUMERIC.arrow)[0:3]
-    assert floors(a)[0].tolist() == [2**63 - 1, -1, 3]
-    assert (floors(a, minus=1)[0] + 1).tolist()[1:] == [0, 3]
+    assert floor_to_int64(a)[0].tolist() == [2**63 - 1, -1, 3]
+    assert (floor_to_int64(a, minus=1)[0] + 1).tolist()[1:] == [0, 3]
 
 
 @pytest.mark.parametrize("scale", [0, 2, 18, 30, 38])
@@ -159,4 +158,4 @@ def test_floats_to_decimals(precision: int, scale: int) -> None:
 
 
 def test_literal_is_negated_exactly() -> None:
-    assert expression(f"-{HARD}", []) == literal(Decimal(HARD).copy_negate(), numeric(37, 18))
+    assert bind_expression(f"-{HARD}", []) == literal(Decimal(HARD).copy_negate(), numeric(37, 18))

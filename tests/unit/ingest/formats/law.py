@@ -10,13 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr.types import INT8, Type
-from tidegate.ingest.source import Chunk, Columns, Decoded, Format
+from tidegate.expr.model.types import INT8, Type
+from tidegate.ingest.protocol import Columns, DecodedBatch, RecordChunk, RecordFormat
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.safe import Rows, SafePlan
-from tidegate.sql import bind
-from tidegate.sql.catalog import Names, Relation
+from tidegate.plan.run.safe_plan import PlanOutput, SafePlan
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.catalog import DictCatalog, Relation
 
 NOW = 1_700_000_000_000
 Fates = dict[int, tuple[Any, ...] | str]
@@ -26,12 +25,15 @@ INCLUDED: Columns = (("number", INT8),)
 
 def planned(sql: str, columns: Columns) -> MapFilterProject:
     """The plan of a query over `s`, whose columns are the format's and behind them `number`."""
-    found = bind.query(sql, Names({"s": Relation("s", (*columns, *INCLUDED))}), NOW)
+    found = bind.bind_query(sql, DictCatalog({"s": Relation("s", (*columns, *INCLUDED))}), NOW)
     return found.mfp
 
 
 def taken(
-    format_: Format, plan: MapFilterProject, batches: Iterable[Decoded] | pa.Array | bytes, name: str = "x"
+    format_: RecordFormat,
+    plan: MapFilterProject,
+    batches: Iterable[DecodedBatch] | pa.Array | bytes,
+    name: str = "x",
 ) -> Fates:
     """By the format: of an array of records, or of the bytes of a file."""
     decode, left = format_.take(plan)
@@ -46,7 +48,7 @@ def taken(
     for decoded in found:
         check(decoded, decode.columns)
         numbers = pa.array(range(base, base + decoded.count), pa.int64())
-        chunk = Chunk(decoded, [numbers], lambda i: {"line": i})
+        chunk = RecordChunk(decoded, [numbers], lambda i: {"line": i})
         rows = SafePlan(left).evaluate(chunk.rows(), len(decoded.selection))
         fates |= {base + number: message for number, message in decoded.failures}
         fates |= by_number(rows, base + decoded.selection)
@@ -54,8 +56,8 @@ def taken(
     return fates
 
 
-def check(decoded: Decoded, columns: Columns) -> None:
-    """What `Decoded` promises of itself."""
+def check(decoded: DecodedBatch, columns: Columns) -> None:
+    """What `DecodedBatch` promises of itself."""
     assert [column.type for column in decoded.columns] == [type_.arrow for _, type_ in columns]
     assert all(len(column) == len(decoded.selection) for column in decoded.columns)
     numbers = decoded.selection.tolist()
@@ -66,7 +68,7 @@ def check(decoded: Decoded, columns: Columns) -> None:
     assert all(0 <= number < decoded.count for number in (*bad, *numbers))
 
 
-def by_number(rows: Rows, numbers: Sequence[int]) -> Fates:
+def by_number(rows: PlanOutput, numbers: Sequence[int]) -> Fates:
     columns = [column.to_pylist() for column in rows.columns]
     fates: Fates = {
         int(numbers[at]): tuple(column[i] for column in columns) for i, at in enumerate(rows.selection)

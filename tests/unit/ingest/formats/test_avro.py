@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.decode_law import planned, taken, whole
+from tests.unit.ingest.formats.law import planned, taken, whole
 from tidegate.errors import CorruptError, StoreError, UnsupportedError
-from tidegate.ingest.decode import avro, registry
-from tidegate.ingest.decode.avro import Avro
-from tidegate.ingest.decode.avro_types import in_list
-from tidegate.ingest.decode.registry import Registry
+from tidegate.ingest.formats.avro import format as avro
+from tidegate.ingest.formats.avro import schema_registry as registry
+from tidegate.ingest.formats.avro.format import AvroFormat
+from tidegate.ingest.formats.avro.schema_registry import SchemaRegistry
+from tidegate.ingest.formats.avro.types import in_list
 
 POINT = {
     "type": "record",
@@ -53,7 +54,7 @@ FIELDS: list[dict[str, Any]] = [
 ]
 DAY = datetime.fromisoformat("2020-01-01")
 SCHEMA = {"type": "record", "name": "r", "fields": FIELDS}
-FORMAT = Avro(json.dumps(SCHEMA))
+FORMAT = AvroFormat(json.dumps(SCHEMA))
 TEXTS = st.sampled_from(["", "a", "é", "x" * 70])
 RECORDS = st.fixed_dictionaries(
     {
@@ -162,12 +163,12 @@ def test_records_of_plain_fields_are_walked_together(
     records: list[dict[str, Any]], sql: str, interval: int
 ) -> None:
     # "any" is a union of several types: it can be walked over, and is not asked for.
-    format_ = Avro(json.dumps({**FLAT, "fields": [f for f in FLAT["fields"] if f["name"] != "any"]}))
+    format_ = AvroFormat(json.dumps({**FLAT, "fields": [f for f in FLAT["fields"] if f["name"] != "any"]}))
     opened = io.BytesIO()
     fastavro.writer(opened, FLAT, [{**r, "ms": ours(r)["ms"]} for r in records], sync_interval=interval)
     plan = planned(sql, format_.columns)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(avro, "_all", None)  # fastavro is not asked
+        patch.setattr(avro, "_block_records", None)  # fastavro is not asked
         patch.setattr(avro, "_datum", None)
         got = taken(format_, plan, opened.getvalue())
         values = [single({**r, "ms": ours(r)["ms"]}, json.loads(format_.schema)) for r in records]
@@ -192,10 +193,10 @@ def test_damaged_bytes_are_walked_as_fastavro_reads_them_or_not_at_all(
     data = bytes(raw[: len(raw) - cut])
     names = ("b", "i", "l", "d", "raw", "s", "e", "fx", "us")
     writer, reader = avro._plain(json.dumps(FLAT)), avro._plain(json.dumps(FLAT), names)
-    found = avro._walked([data], np.array([len(records)]), writer, reader)
+    found = avro._walk_columns([data], np.array([len(records)]), writer, reader)
     if found is None:
         return
-    expected = avro._all(data, len(records), writer, reader, "x")
+    expected = avro._block_records(data, len(records), writer, reader, "x")
     for name in names:
         assert repr(in_list(found[name])) == repr([one[name] for one in expected])
 
@@ -232,7 +233,7 @@ def test_bad_records() -> None:
 
 def test_containers_that_are_damaged_and_the_bytes_of_a_record() -> None:
     data = container([EXAMPLE, {**EXAMPLE, "l": 0}, EXAMPLE])
-    assert Avro.of_file(io.BytesIO(data), "x.avro").columns == FORMAT.columns
+    assert AvroFormat.of_file(io.BytesIO(data), "x.avro").columns == FORMAT.columns
     plan = planned("SELECT 1 / l FROM s", FORMAT.columns)
     decode, _ = FORMAT.take(plan)
     (decoded,) = decode.file(io.BytesIO(data), "x.avro")
@@ -244,7 +245,7 @@ def test_containers_that_are_damaged_and_the_bytes_of_a_record() -> None:
 
 def test_a_writer_without_a_field_gives_its_default() -> None:
     newer = {**SCHEMA, "fields": [*FIELDS, {"name": "more", "type": "string", "default": "none"}]}
-    format_ = Avro(json.dumps(newer))
+    format_ = AvroFormat(json.dumps(newer))
     assert taken(format_, planned("SELECT more, l FROM s", format_.columns), container([EXAMPLE])) == {
         0: ("none", 2)
     }
@@ -253,7 +254,7 @@ def test_a_writer_without_a_field_gives_its_default() -> None:
 def test_schemas_that_have_no_columns() -> None:
     for schema in ('"string"', "{", '{"type": "nosuch"}'):
         with pytest.raises(UnsupportedError):
-            _ = Avro(schema).columns
+            _ = AvroFormat(schema).columns
 
 
 # ---------------------------------------------------------------- a registry
@@ -289,21 +290,21 @@ class Answers(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def registered() -> Iterator[Registry]:
+def registered() -> Iterator[SchemaRegistry]:
     older = {**SCHEMA, "fields": [f for f in FIELDS if f["name"] != "i"]}
     Answers.schemas, Answers.asked, Answers.broken = {7: SCHEMA, 8: older}, [], 0
     with HTTPServer(("127.0.0.1", 0), Answers) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield Registry(f"http://127.0.0.1:{server.server_port}", "me", "secret")
+        yield SchemaRegistry(f"http://127.0.0.1:{server.server_port}", "me", "secret")
         server.shutdown()
         thread.join()
 
 
-def test_framed_records(registered: Registry) -> None:
+def test_framed_records(registered: SchemaRegistry) -> None:
     Answers.broken = 1
     assert registered.latest("t-value")[0] == 7
-    format_ = Avro(json.dumps(SCHEMA), registered)
+    format_ = AvroFormat(json.dumps(SCHEMA), registered)
     plan = planned("SELECT l, i FROM s", format_.columns)
     good = single(EXAMPLE)
     framed = [
@@ -327,6 +328,6 @@ def test_framed_records(registered: Registry) -> None:
 def test_a_registry_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry.time, "sleep", lambda _: None)
     with pytest.raises(StoreError, match="cannot be reached"):
-        Registry("http://127.0.0.1:9").schema(1)
-    with pytest.raises(StoreError, match="no address"):
-        Registry("file:///etc/passwd").schema(1)
+        SchemaRegistry("http://127.0.0.1:9").schema(1)
+    with pytest.raises(StoreError, match="not the address"):
+        SchemaRegistry("file:///etc/passwd").schema(1)

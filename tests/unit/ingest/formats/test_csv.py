@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.decode_law import Fates, planned, taken, whole
+from tests.unit.ingest.formats.law import Fates, planned, taken, whole
 from tidegate.config import Config
 from tidegate.errors import CorruptError
-from tidegate.expr.types import TEXT
-from tidegate.ingest.decode import lines
-from tidegate.ingest.decode.csv import Csv
-from tidegate.ingest.decode.plain import Plain
-from tidegate.ingest.limits import limited, limits
+from tidegate.expr.model.types import TEXT
+from tidegate.ingest.formats import lines
+from tidegate.ingest.formats.csv.format import CsvFormat
+from tidegate.ingest.formats.limits import apply_limits, current_limits
+from tidegate.ingest.formats.plain import PlainFormat
 
-FORMAT = Csv.numbered(3)
+FORMAT = CsvFormat.numbered(3)
 PLANS = [
     "SELECT * FROM s",
     "SELECT column2 FROM s WHERE column1 = 'a'",
@@ -157,7 +157,7 @@ def test_values_are_records(records: list[list[str] | None], sql: str) -> None:
 
 
 def test_header_names_columns_in_any_order() -> None:
-    format_ = Csv(("id", "kind"), header=True, delimiter=";")
+    format_ = CsvFormat(("id", "kind"), header=True, delimiter=";")
     plan = planned("SELECT kind, id FROM s WHERE id > '1'", format_.columns)
     data = b"kind;more;id\npay;x;1\npay;y;2\n\nfree;3\n"
     assert taken(format_, plan, data) == {
@@ -166,7 +166,7 @@ def test_header_names_columns_in_any_order() -> None:
     }
     with pytest.raises(CorruptError, match='no column "id" in its header'):
         taken(format_, plan, b"kind;idd\na;b\n", "day.csv")
-    assert Csv.named_by(io.BytesIO(b'\xef\xbb\xbfa,"b c"\n1,2\n'), "x.csv").names == ("a", "b c")
+    assert CsvFormat.named_by(io.BytesIO(b'\xef\xbb\xbfa,"b c"\n1,2\n'), "x.csv").names == ("a", "b c")
 
 
 def test_lines_are_told_of_records_that_span_them() -> None:
@@ -182,12 +182,12 @@ def test_lines_are_told_of_records_that_span_them() -> None:
 def test_a_quote_too_many_does_not_swallow_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BLOCK", 16)
     plan = planned("SELECT column1 FROM s", FORMAT.columns)
-    with limited(Config(ingest_record_bytes=64)):
+    with apply_limits(Config(ingest_record_bytes=64)):
         got = taken(FORMAT, plan, b'a,"b,c\n' + b"d,e,f\n" * 50)
         assert got == {0: "a quoted field is not closed", **dict.fromkeys(range(1, 51), ("d",))}
         for endless in (b'a,"' + 500 * b"x", 500 * b"x"):
             got = taken(FORMAT, plan, b"1,2,3\n" + endless + b"\n" + b"d,e,f\n" * 50)
-            expected = {0: ("1",), 1: limits().too_long(), **dict.fromkeys(range(2, 52), ("d",))}
+            expected = {0: ("1",), 1: current_limits().too_long(), **dict.fromkeys(range(2, 52), ("d",))}
             assert got == expected
 
 
@@ -207,13 +207,15 @@ def test_which_records_are_too_long_does_not_depend_on_blocks(
     if not ended and sizes and sizes[-1]:
         data = data.removesuffix(b"\n")
     bare = 0 if ended or not sizes or not sizes[-1] else 1
-    with pytest.MonkeyPatch.context() as patch, limited(Config(ingest_record_bytes=most)):
+    with pytest.MonkeyPatch.context() as patch, apply_limits(Config(ingest_record_bytes=most)):
         patch.setattr(lines, "BLOCK", block)
-        patch.setattr(lines, "MANY", many)
+        patch.setattr(lines, "MAX_LINES", many)
         long = {i for i in wanted if len(wanted[i]) + (i < len(sizes) - bare) > most}
-        texts = taken(Plain(True), planned("SELECT text FROM s", Plain(True).columns), data)
-        assert texts == {i: limits().too_long() if i in long else (text,) for i, text in wanted.items()}
-        one = Csv.numbered(1)
+        texts = taken(PlainFormat(True), planned("SELECT text FROM s", PlainFormat(True).columns), data)
+        assert texts == {
+            i: current_limits().too_long() if i in long else (text,) for i, text in wanted.items()
+        }
+        one = CsvFormat.numbered(1)
         found = taken(one, planned("SELECT column1 FROM s", one.columns), data)
         assert found == {i: one for i, one in texts.items() if wanted[i]}
 

@@ -16,18 +16,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.decode_law import planned, taken, whole
-from tidegate.expr import exact_json, find
-from tidegate.expr.exact_json import BadJson
-from tidegate.expr.json_path import Key, Wanted
-from tidegate.expr.outcome import Outcome
-from tidegate.expr.spelling import from_utf8
-from tidegate.expr.types import JSONB
-from tidegate.ingest.decode import json_text, lines
-from tidegate.ingest.decode.json import Json
-from tidegate.ingest.decode.plain import Plain
+from tests.unit.ingest.formats.law import planned, taken, whole
+from tidegate.expr.model.outcome import Outcome
+from tidegate.expr.model.types import JSONB
+from tidegate.expr.primitives import text_search as find
+from tidegate.expr.primitives.byte_encoding import from_utf8
+from tidegate.expr.primitives.json import exact as exact_json
+from tidegate.expr.primitives.json.exact import InvalidJson
+from tidegate.expr.primitives.json.path import KeyStep, PathRequest
+from tidegate.ingest.formats import lines
+from tidegate.ingest.formats.json import text as json_text
+from tidegate.ingest.formats.json.format import JsonFormat
+from tidegate.ingest.formats.plain import PlainFormat
 
-FORMAT = Json()
+FORMAT = JsonFormat()
 NUMBERS = [
     "0", "-0", "-0.0", "1", "7", "1.0", "1.50", "1e2", "1E+2", "1e-7", "1.5e3", "1e22", "-12.500", "0.3", "42",
     "1e400", "1e-400", "1e999", "1e5000", "0.1e-1005", "5e-324", "9007199254740993", "0.30000000000000004",
@@ -109,7 +111,7 @@ def expected(sql: str, documents: list[bytes | None], skip: frozenset[int] = fro
         elif raw is not None and i not in skip:
             try:
                 value = exact_json.canonical_text(raw.decode())
-            except BadJson as bad:
+            except InvalidJson as bad:
                 errors[i] = str(bad)
         column.append(value)
     return whole(planned(sql, FORMAT.columns), [column], [JSONB], errors, skip)
@@ -133,7 +135,7 @@ def test_what_is_taken_and_left_is_the_plan_over_jsonb(
 ) -> None:
     grower = Grower(seed)
     documents: list[bytes | None] = [grower.document() for _ in range(260)]
-    before, find.BYTES = find.BYTES, bytes_
+    before, find.MIN_BYTES_FOR_POLARS = find.MIN_BYTES_FOR_POLARS, bytes_
     try:
         if in_a_file:
             documents = [(raw or b"").replace(b"\n", b"").rstrip(b"\r") for raw in documents]
@@ -145,13 +147,13 @@ def test_what_is_taken_and_left_is_the_plan_over_jsonb(
             got = taken(FORMAT, planned(sql, FORMAT.columns), pa.array(documents, pa.binary()))
             assert got == expected(sql, documents)
     finally:
-        find.BYTES = before
+        find.MIN_BYTES_FOR_POLARS = before
 
 
 WANTED = [
-    Wanted((Key("a"),), as_text=True),
-    Wanted((Key("b"),), as_text=False),
-    Wanted((Key("a"), Key("b")), as_text=True),
+    PathRequest((KeyStep("a"),), as_text=True),
+    PathRequest((KeyStep("b"),), as_text=False),
+    PathRequest((KeyStep("a"), KeyStep("b")), as_text=True),
 ]
 
 
@@ -161,19 +163,20 @@ WANTED = [
         ("_TRACES", "never"),
         ("_LENIENT", "never"),
         ("_EXPONENT", "never"),
-        ("_MANY_ZEROS", "never"),
+        ("_ZERO_RUN", "never"),
         ("_brackets", lambda documents: np.zeros(len(documents), int)),
         ("_ESCAPED_KEY", "never"),
-        ("_twice", lambda name: "never"),
+        ("_repeated_key", lambda name: "never"),
         ("_REAL", "never"),
         ("_HOLDS_REAL", "never"),
-        ("canonical", Outcome),
+        ("to_canonical", Outcome),
     ],
 )
 def test_a_trace_that_is_not_looked_for_is_missed(
     name: str, lie: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_text, name, lie)
+    module = json_text.canonical_json if name == "to_canonical" else json_text
+    monkeypatch.setattr(module, name, lie)
     assert any(differs(seed) for seed in range(60))
 
 
@@ -181,10 +184,10 @@ def differs(seed: int) -> bool:
     grower = Grower(seed)
     texts = [grower.document().decode("latin-1") for _ in range(260)]
     documents = pa.array(texts)
-    right = json_text._exactly(documents, WANTED)
+    right = json_text._read_exactly(documents, WANTED)
     try:
-        found = json_text.read(documents, WANTED)
-    except BadJson:
+        found = json_text.read_paths(documents, WANTED)
+    except InvalidJson:
         return True
     return [v.to_pylist() for v in (*found.values, found.errors)] != [
         v.to_pylist() for v in (*right.values, right.errors)
@@ -194,13 +197,13 @@ def differs(seed: int) -> bool:
 def test_most_documents_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The traces are rare in ordinary data: nested keys of the same name, prices, words, spaces, umlauts as escapes."""
     rows: list[int] = []
-    slow = json_text._exactly
+    slow = json_text._read_exactly
 
     def counting(documents: pa.Array, wanted: Any) -> Any:
         rows.append(len(documents))
         return slow(documents, wanted)
 
-    monkeypatch.setattr(json_text, "_exactly", counting)
+    monkeypatch.setattr(json_text, "_read_exactly", counting)
     text = '{ "id": %d, "user": {"id": 3, "name": "J\\u00fcrgen, info"}, "price": %d.50, "tags": ["a", "b"] }'
     documents = pa.array([(text % (i, i)).encode() for i in range(1000)], pa.binary())
     sql = "SELECT data->>'id', data->>'price', data->'user'->>'name', data->'tags' FROM s WHERE data->>'id' > '5'"
@@ -223,13 +226,13 @@ def test_a_document_is_bad_behind_what_is_wanted_and_where_the_filter_drops_it()
 
 def test_only_paths_of_the_filter_are_read_of_all_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, list[str]]] = []
-    fast = json_text._parsed
+    fast = json_text._read_by_duckdb
 
     def watching(documents: pa.Array, wanted: Any) -> Any:
         asked.append((len(documents), [w.path[0].name for w in wanted]))
         return fast(documents, wanted)
 
-    monkeypatch.setattr(json_text, "_parsed", watching)
+    monkeypatch.setattr(json_text, "_read_by_duckdb", watching)
     documents = pa.array([b'{"a":%d,"b":1,"c":2}' % (i % 4) for i in range(2000)], pa.binary())
     sql = "SELECT data->>'b', data->>'c' FROM s WHERE data->>'a' = '1'"
     decode, left = FORMAT.take(planned(sql, FORMAT.columns))
@@ -247,7 +250,7 @@ def test_only_paths_of_the_filter_are_read_of_all_documents(monkeypatch: pytest.
 @given(st.binary(max_size=60), st.sampled_from([3, 8, 1 << 20]), st.booleans())
 @settings(max_examples=200)
 def test_text_and_bytes_are_lines(data: bytes, size: int, is_text: bool) -> None:
-    format_ = Plain(is_text)
+    format_ = PlainFormat(is_text)
     name = format_.columns[0][0]
     pieces = data.removeprefix(lines.MARK).split(b"\n")
     pieces = pieces if pieces[-1] else pieces[:-1]

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.decode_law import planned, taken, whole
+from tests.unit.ingest.formats.law import planned, taken, whole
 from tidegate.errors import BindError, CorruptError, UnsupportedError
-from tidegate.ingest.decode.avro import Avro
-from tidegate.ingest.decode.choose import chosen
-from tidegate.ingest.decode.csv import Csv
-from tidegate.ingest.decode.json import Json
-from tidegate.ingest.decode.parquet import Parquet
-from tidegate.ingest.decode.plain import Plain
+from tidegate.ingest.formats.avro.format import AvroFormat
+from tidegate.ingest.formats.csv.format import CsvFormat
+from tidegate.ingest.formats.json.format import JsonFormat
+from tidegate.ingest.formats.parquet.format import ParquetFormat
+from tidegate.ingest.formats.plain import PlainFormat
+from tidegate.ingest.formats.registry import create_format
 
 SCHEMA = pa.schema(
     [
@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 )
 EMPTY = io.BytesIO()
 pq.write_table(SCHEMA.empty_table(), EMPTY)
-FORMAT = Parquet.of_file(EMPTY, "x")
+FORMAT = ParquetFormat.of_file(EMPTY, "x")
 PLANS = [
     "SELECT * FROM s",
     "SELECT s FROM s WHERE id > 3",
@@ -135,17 +135,19 @@ def test_formats_are_chosen_by_the_words_of_a_statement() -> None:
     def first() -> tuple[io.BytesIO, str]:
         return io.BytesIO(b"a;b\n"), "x.csv"
 
-    assert chosen("text", {}) == Plain(is_text=True)
-    assert chosen("json", {}) == Json()
-    assert chosen("csv", {"columns": 2, "delimiter": "|"}) == Csv(("column1", "column2"), delimiter="|")
-    assert chosen("csv", {"header": True, "delimiter": ";"}, first) == Csv(
+    assert create_format("text", {}) == PlainFormat(is_text=True)
+    assert create_format("json", {}) == JsonFormat()
+    assert create_format("csv", {"columns": 2, "delimiter": "|"}) == CsvFormat(
+        ("column1", "column2"), delimiter="|"
+    )
+    assert create_format("csv", {"header": True, "delimiter": ";"}, first) == CsvFormat(
         ("a", "b"), header=True, delimiter=";"
     )
-    assert chosen("csv", {"header": ("x",)}) == Csv(("x",), header=True)
-    assert isinstance(chosen("avro", {"schema": "{}"}), Avro)
+    assert create_format("csv", {"header": ("x",)}) == CsvFormat(("x",), header=True)
+    assert isinstance(create_format("avro", {"schema": "{}"}), AvroFormat)
     for kind, options in [
         ("csv", {}), ("csv", {"columns": 0}), ("csv", {"columns": 1, "delimiter": "ab"}), ("avro", {}), ("xml", {}),
         ("parquet", {}), ("json", {"columns": 2}), ("csv", {"header": ("a", "a")}),
     ]:  # fmt: skip
         with pytest.raises(BindError):
-            chosen(kind, options)
+            create_format(kind, options)

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate.config import Config
-from tidegate.expr.functions.pattern import sought
-from tidegate.expr.types import TEXT
-from tidegate.plan.mfp import identity
-from tidegate.plan.safe import Rows, SafePlan
-from tidegate.plan.viewed import evaluate_viewed
-from tidegate.scan import late
-from tidegate.sql import bind
+from tidegate.expr.functions.text.pattern import like_infix
+from tidegate.expr.model.types import TEXT
+from tidegate.plan import MapFilterProject
+from tidegate.plan.run import SafePlan
+from tidegate.plan.run.safe_plan import PlanOutput
+from tidegate.plan.run.string_view import evaluate_string_view
+from tidegate.query.late import staged_scan as late
+from tidegate.sql.bind import query as bind
 
 CONDITIONS = (
     "x LIKE '%a%'",
@@ -39,13 +40,13 @@ OUTPUTS = ("x", "upper(x) || '!'", "x::int4")
 @pytest.mark.parametrize("condition", CONDITIONS)
 @given(texts=st.lists(st.none() | st.text("abé%1 \\", max_size=20)), extra=st.text("ab", max_size=3))
 def test_the_same_rows_columns_and_failures(condition: str, texts: list[str | None], extra: str) -> None:
-    where = bind.expression(condition, [("x", TEXT)])
-    outputs = [bind.expression(output, [("x", TEXT)]) for output in OUTPUTS]
-    plan = SafePlan(identity((TEXT,)).filter(where).map(*outputs).project([0, 1, 2, 3]))
+    where = bind.bind_expression(condition, [("x", TEXT)])
+    outputs = [bind.bind_expression(output, [("x", TEXT)]) for output in OUTPUTS]
+    plan = SafePlan(MapFilterProject.identity((TEXT,)).filter(where).map(*outputs).project([0, 1, 2, 3]))
     given_ = pa.array([*texts, extra * 9], pa.string())
     want, got = (
         plan.evaluate([given_], len(given_)),
-        evaluate_viewed(plan, given_.cast(pa.string_view()), TEXT),
+        evaluate_string_view(plan, given_.cast(pa.string_view()), TEXT),
     )
     assert got.selection.tolist() == want.selection.tolist()
     assert [column.to_pylist() for column in got.columns] == [column.to_pylist() for column in want.columns]
@@ -67,18 +68,18 @@ def test_the_same_rows_columns_and_failures(condition: str, texts: list[str | No
     ],
 )
 def test_what_is_looked_for(pattern: str, wanted: str | None) -> None:
-    assert sought(pattern) == wanted
+    assert like_infix(pattern) == wanted
 
 
 def test_queries_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a column of many long texts, which polars decodes."""
     lengths: list[int] = []
 
-    def counted(plan: SafePlan, column: pa.Array, *more: Any) -> Rows:
+    def counted(plan: SafePlan, column: pa.Array, *more: Any) -> PlanOutput:
         lengths.append(len(column))
-        return evaluate_viewed(plan, column, *more)
+        return evaluate_string_view(plan, column, *more)
 
-    monkeypatch.setattr(late, "evaluate_viewed", counted)
+    monkeypatch.setattr(late, "evaluate_string_view", counted)
     rng = np.random.default_rng(5)
     texts = [rng.bytes(32).hex() for _ in range(50_000)]
     with tidegate.open("memory://", config=Config(read_threads=1)) as db:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,15 +18,26 @@ import pytest
 import tidegate
 from tidegate.config import Config
 from tidegate.errors import CancelledError
-from tidegate.expr.types import FLOAT4, FLOAT8, INT4, INT8, INTERVAL, NUMERIC, TEXT, Type, array, numeric
-from tidegate.plan.aggregate import DECLARED, Aggregate, document
-from tidegate.scan import aggregate
-from tidegate.scan.aggregate import Folded, Folding
-from tidegate.scan.groups import Groups
-from tidegate.scan.reduce import reducer_of
-from tidegate.scan.values import Interval
-from tidegate.sql import bind
-from tidegate.sql.catalog import Names, Relation
+from tidegate.expr.model.types import (
+    FLOAT4,
+    FLOAT8,
+    INT4,
+    INT8,
+    INTERVAL,
+    NUMERIC,
+    TEXT,
+    Type,
+    array,
+    numeric,
+)
+from tidegate.plan.aggregate import AGGREGATE_DOCS, Aggregate, aggregate_reference
+from tidegate.query.aggregate import streaming as aggregate
+from tidegate.query.aggregate.groups import Groups
+from tidegate.query.aggregate.reducers import reducer_of
+from tidegate.query.aggregate.streaming import GroupBatch, GroupMerge
+from tidegate.query.python_values import Interval
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind.catalog import DictCatalog, Relation
 
 
 @pytest.fixture
@@ -75,8 +87,10 @@ def modelled(rows: list[tuple[Any, ...]], key: Any) -> dict[Any, tuple[Any, ...]
 def test_groups_are_those_of_a_plain_loop(
     db: tidegate.Database, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aggregate, "FEW", 4)  # so that groups of different batches meet again and again
-    monkeypatch.setattr(Folding, "enough", 4)
+    monkeypatch.setattr(
+        aggregate, "MIN_MERGE_ROWS", 4
+    )  # so that groups of different batches meet again and again
+    monkeypatch.setattr(GroupMerge, "enough", 4)
     rng = np.random.default_rng(seed)
     rows = filled(db, rng, 200, 5)
     items = "count(*), count(i), sum(i), min(s), max(s), count(DISTINCT s)"
@@ -250,7 +264,7 @@ def test_subqueries_and_views_that_aggregate(db: tidegate.Database) -> None:
     assert db.sql("SELECT total * 2 AS d, k FROM totals WHERE total > 3 ORDER BY k").rows() == [(10, "b")]
     assert db.sql("WITH n AS (SELECT count(*) AS c FROM t) SELECT c + 1 FROM n WHERE c = 3").rows() == [(4,)]
     assert db.sql("SELECT * FROM (SELECT DISTINCT k FROM t) q WHERE k > 'a'").rows() == [("b",)]
-    db._open.spark = None
+    db._context = replace(db.context, engine=None)
     for sql in ("SELECT max(total) FROM totals", "SELECT DISTINCT total FROM totals"):
         with pytest.raises(tidegate.UnsupportedError, match="an aggregation over another one needs Spark"):
             db.sql(sql)
@@ -269,9 +283,9 @@ def test_subqueries_and_views_that_aggregate(db: tidegate.Database) -> None:
     ],
 )
 def test_transforms_never_aggregate(sql: str, construct: str) -> None:
-    catalog = Names({"t": Relation("t", (("a", INT8), ("b", INT8)))})
+    catalog = DictCatalog({"t": Relation("t", (("a", INT8), ("b", INT8)))})
     with pytest.raises(tidegate.PlanError) as caught:
-        bind.transform(sql, catalog)
+        bind.bind_transform(sql, catalog)
     assert caught.value.construct == construct
     assert caught.value.position is not None
 
@@ -289,7 +303,7 @@ def test_transforms_never_aggregate(sql: str, construct: str) -> None:
 )
 def test_what_only_spark_does(db: tidegate.Database, sql: str, what: str) -> None:
     db.sql("CREATE TABLE t (k int4)")
-    db._open.spark = None
+    db._context = replace(db.context, engine=None)
     with pytest.raises(tidegate.UnsupportedError, match=f"{what} needs Spark"):
         db.sql(sql)
 
@@ -346,15 +360,15 @@ def test_a_time_out_ends_an_aggregation(db: tidegate.Database) -> None:
 
 
 def test_folding_keeps_what_it_must() -> None:
-    folding = Folding([], 1 << 20)
-    folding.add(Folded([pa.array([1, 1, None, None])], [], 4))
+    folding = GroupMerge([], 1 << 20)
+    folding.add(GroupBatch([pa.array([1, 1, None, None])], [], 4))
     assert folding.reached(2)
     assert not folding.reached(3)
-    folding.add(Folded([pa.array([None, 3])], [], 2))
+    folding.add(GroupBatch([pa.array([None, 3])], [], 2))
     found = folding.finish()
     assert found is not None
     assert found.keys[0].to_pylist() == [1, None, 3]
-    assert Folding([], 1).finish() is None
+    assert GroupMerge([], 1).finish() is None
 
 
 def test_groups_of_many_columns_do_not_run_out_of_numbers() -> None:
@@ -368,5 +382,5 @@ def test_groups_of_many_columns_do_not_run_out_of_numbers() -> None:
 
 
 def test_the_reference_lists_every_aggregate() -> None:
-    page = document()
-    assert all(f"`{name}(" in page for name in (*DECLARED, "every"))
+    page = aggregate_reference()
+    assert all(f"`{name}(" in page for name in (*AGGREGATE_DOCS, "every"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -14,22 +15,18 @@ import pyarrow.compute as pc
 import pytest
 
 import tidegate
-from tests.unit.shards import World
+from tests.unit.storage.shards import World
 from tidegate.clock import ManualClock
 from tidegate.config import Config
-from tidegate.expr.types import INT8, MZ_TIMESTAMP, Type
-from tidegate.plan.aggregate import Aggregate, Aggregation
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.scan.answer import answer
-from tidegate.scan.lie import AuditError
-from tidegate.scan.question import Question
-from tidegate.scan.result import Result
-from tidegate.scan.sort import Shape
-from tidegate.shard.reader import snapshot
-from tidegate.shard.schema import Schema
-from tidegate.shard.statistics import describing
-from tidegate.shard.validity import OPTION
-from tidegate.sql.bind import expression
+from tidegate.errors import AuditError
+from tidegate.expr.model.types import INT8, MZ_TIMESTAMP, Type
+from tidegate.plan import Aggregate, Aggregation, MapFilterProject
+from tidegate.query import Result, ResultShape, answer
+from tidegate.query.request import ScanRequest
+from tidegate.sql.bind.query import bind_expression
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard import Shard, shard_options
+from tidegate.storage.shard.snapshot import open_snapshot
 
 OFF = ("fast_path", "stats_filter")
 LONG = "x" * 150
@@ -251,22 +248,22 @@ def test_a_row_that_fails_makes_the_query_fail(db: tidegate.Database) -> None:
 
 def asked(given: Any, as_of: int, *, fast: bool) -> Result:
     """Count, count(x) and max(x) of a shard whose second column is x and whose last says when a row ends."""
-    with snapshot(given, as_of) as found:
+    with open_snapshot(given, as_of) as found:
         types: list[Type] = [column.type for column in found.schema.columns]
         assert found.validity is not None
         valid = found.validity.conditions(found.schema)
-        plan = MapFilterProject.identity(types).filter(*valid, expression("id >= 0", [("id", INT8)]))
+        plan = MapFilterProject.identity(types).filter(*valid, bind_expression("id >= 0", [("id", INT8)]))
         one = (Aggregate("count", INT8), Aggregate("count", INT8, 0), Aggregate("max", INT8, 0))
         above = MapFilterProject.identity([INT8, INT8, INT8])
         aggregation = Aggregation(0, one, above, False, ("count", "count", "max"))
         config = Config(fast_path=fast, audit=1.0)
         names = ("all", "ids", "most")
         return answer(
-            Question(
+            ScanRequest(
                 found,
                 plan.project([0]).at(as_of).optimise(),
                 names,
-                Shape(),
+                ResultShape(),
                 as_of,
                 config,
                 aggregation=aggregation,
@@ -277,8 +274,8 @@ def asked(given: Any, as_of: int, *, fast: bool) -> Result:
 @pytest.mark.parametrize(("as_of", "parts_read"), [(10, 0), (49, 0), (50, 1), (70, 1), (95, 0)])
 def test_rows_that_have_ended_do_not_count(as_of: int, parts_read: int) -> None:
     schema = Schema.of([("id", INT8, False), ("lower", MZ_TIMESTAMP, True), ("upper", MZ_TIMESTAMP, True)])
-    shard = World().create(schema, {OPTION: [1, 2]})
-    shard.describe = describing(shard.machine, shard.config)
+    shard = World().create(schema, {shard_options.VALIDITY: [1, 2]})
+    shard = Shard.open(shard.machine, shard.config)
     shard.append({"id": [1, 2], "lower": [None, None], "upper": [50, 90]}, at=5)
     shard.append({"id": [3], "lower": [None], "upper": [None]}, at=6)
     shard.append({"id": [4], "lower": [None], "upper": [200]}, at=100)
@@ -295,11 +292,9 @@ def test_rows_that_have_ended_do_not_count(as_of: int, parts_read: int) -> None:
 
 def lying(db: tidegate.Database, change: Any) -> str:
     """Appends ids 5, 6 and NULL whose statistics are those of something else; the part's name."""
-    shard = db._open.table("t")
-    honest = shard.describe
-    shard.describe = lambda schema, columns: honest(schema, [change(columns[0])])
-    done = shard.append({"id": [5, 6, None]})
-    shard.describe = honest
+    shard = db.context.table("t")
+    lying = replace(shard, describe=lambda schema, columns: shard.describe(schema, [change(columns[0])]))
+    done = lying.append({"id": [5, 6, None]})
     return str(done.parts[0].name)
 
 

@@ -9,22 +9,19 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tests.unit.shards import World
+from tests.unit.storage.shards import World
 from tidegate.config import Config
-from tidegate.expr.types import INT8, MZ_TIMESTAMP
-from tidegate.plan.mfp import MapFilterProject
-from tidegate.scan import peek
-from tidegate.scan.ahead import ahead
-from tidegate.scan.answer import answer
-from tidegate.scan.question import Question
-from tidegate.scan.sort import Shape
-from tidegate.scan.turns import Turns
-from tidegate.scan.watch import Watch
-from tidegate.shard.reader import snapshot
-from tidegate.shard.schema import Schema
-from tidegate.shard.statistics import describing
-from tidegate.shard.validity import OPTION
-from tidegate.sql.bind import expression
+from tidegate.expr.model.types import INT8, MZ_TIMESTAMP
+from tidegate.plan import MapFilterProject
+from tidegate.query import ResultShape, ScanRequest, answer
+from tidegate.query.admission import PeekSlots
+from tidegate.query.cancellation import CancelToken
+from tidegate.query.paths import peek
+from tidegate.query.paths.prefetch import ahead
+from tidegate.sql.bind.query import bind_expression
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard import Shard, shard_options
+from tidegate.storage.shard.snapshot import open_snapshot
 
 PARTS, ROWS = 30, 500
 
@@ -84,19 +81,19 @@ def test_rows_that_have_ended_are_not_counted_on(monkeypatch: pytest.MonkeyPatch
     """The parts at both ends are proven to pass and have enough rows, but most have ended: others must be asked too."""
     monkeypatch.setattr(peek, "FIRST", 1)
     schema = Schema.of([("id", INT8, False), ("lower", MZ_TIMESTAMP, True), ("upper", MZ_TIMESTAMP, True)])
-    shard = World().create(schema, {OPTION: [1, 2]})
-    shard.describe = describing(shard.machine, shard.config)
+    shard = World().create(schema, {shard_options.VALIDITY: [1, 2]})
+    shard = Shard.open(shard.machine, shard.config)
     for at, ends in ((5, [50] * 9 + [90]), (6, [90] * 10), (7, [50] * 9 + [90])):
         shard.append({"id": range(10), "lower": [None] * 10, "upper": ends}, at=at)
     shard.append({"id": [0], "lower": [None], "upper": [None]}, at=100)
     plan = MapFilterProject.identity([INT8, MZ_TIMESTAMP, MZ_TIMESTAMP]).filter(
-        expression("id >= 0", [("id", INT8)])
+        bind_expression("id >= 0", [("id", INT8)])
     )
     for as_of in (10, 60, 89):
-        with snapshot(shard, as_of) as found:
+        with open_snapshot(shard, as_of) as found:
             assert found.validity is not None
             valid = plan.filter(*found.validity.conditions(found.schema)).project([0]).at(as_of)
-            got = answer(Question(found, valid, ("id",), Shape(limit=5), as_of, Config()))
+            got = answer(ScanRequest(found, valid, ("id",), ResultShape(limit=5), as_of, Config()))
             assert (len(got), got.path) == (5, "peek")
 
 
@@ -198,30 +195,30 @@ def test_what_a_job_raises_is_raised() -> None:
         next(got)
 
 
-def test_turns_are_taken_in_order_and_no_more_than_allowed() -> None:
-    turns, seen, most = Turns(), list[int](), 0
+def test_slots_are_taken_in_order_and_no_more_than_allowed() -> None:
+    slots, seen, most = PeekSlots(), list[int](), 0
     gate = threading.Event()
 
     def wait(number: int) -> None:
         nonlocal most
-        with turns.take(2, Watch()):
+        with slots.acquire(2, CancelToken()):
             seen.append(number)
-            most = max(most, turns.running)
+            most = max(most, slots.running)
             gate.wait()
 
     threads = []
     for number in range(6):
         threads.append(threading.Thread(target=wait, args=(number,)))
         threads[-1].start()
-        while turns.running + turns.waiting < number + 1:
+        while slots.running + slots.waiting < number + 1:
             time.sleep(0.001)
-    assert (turns.running, turns.waiting) == (2, 4)
-    impatient = Watch()
+    assert (slots.running, slots.waiting) == (2, 4)
+    impatient = CancelToken()
     impatient.cancel()
-    with pytest.raises(tidegate.CancelledError), turns.take(2, impatient):
+    with pytest.raises(tidegate.CancelledError), slots.acquire(2, impatient):
         pass
-    assert turns.waiting == 4
+    assert slots.waiting == 4
     gate.set()
     for thread in threads:
         thread.join()
-    assert (seen[:2], sorted(seen), most, turns.running) == ([0, 1], list(range(6)), 2, 0)
+    assert (seen[:2], sorted(seen), most, slots.running) == ([0, 1], list(range(6)), 2, 0)

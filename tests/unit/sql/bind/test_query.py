@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from tidegate.errors import BindError, PlanError, TidegateError, TypeMismatch
-from tidegate.expr import build
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.show import show
-from tidegate.expr.tree import Call, Column, Literal, Now
-from tidegate.expr.types import (
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.model import build
+from tidegate.expr.model.printer import show
+from tidegate.expr.model.tree import Call, Column, Literal, Now
+from tidegate.expr.model.types import (
     BOOL,
     DATE,
     FLOAT8,
@@ -26,11 +26,12 @@ from tidegate.expr.types import (
     numeric,
     record,
 )
-from tidegate.sql import bind, values
-from tidegate.sql.catalog import Names, Relation, View
-from tidegate.sql.grammar import statement
-from tidegate.sql.statement import Insert, Query
-from tidegate.sql.syntax import Values
+from tidegate.sql.bind import query as bind
+from tidegate.sql.bind import values
+from tidegate.sql.bind.catalog import DictCatalog, Relation, ViewRelation
+from tidegate.sql.parse.grammar.statements import parse_statement
+from tidegate.sql.parse.statement import Insert, SelectStatement
+from tidegate.sql.parse.syntax import Values
 
 COLUMNS = [
     ("id", INT8),
@@ -43,21 +44,21 @@ COLUMNS = [
     ("f", FLOAT8),
     ("Mixed", BOOL),
 ]
-CATALOG = Names(
+CATALOG = DictCatalog(
     {
         "t": Relation("t", tuple(COLUMNS)),
-        "v": View("SELECT id, price * 2 AS twice FROM t WHERE item = 'x'"),
+        "v": ViewRelation("SELECT id, price * 2 AS twice FROM t WHERE item = 'x'"),
     }
 )
 NOW = 1_700_000_000_123
 
 
 def bound(sql: str) -> bind.BoundQuery:
-    return bind.query(sql, CATALOG, NOW)
+    return bind.bind_query(sql, CATALOG, NOW)
 
 
 def run(sql: str, **columns: pa.Array) -> list[object]:
-    expr = bind.expression(sql, COLUMNS, NOW)
+    expr = bind.bind_expression(sql, COLUMNS, NOW)
     rows = max((len(column) for column in columns.values()), default=1)
     arrays = [columns.get(name, pa.nulls(rows, type_.arrow)) for name, type_ in COLUMNS]
     outcome = evaluate(expr, arrays, rows)
@@ -91,7 +92,7 @@ def run(sql: str, **columns: pa.Array) -> list[object]:
     ],
 )
 def test_constants(sql: str, type_: Type, value: object) -> None:
-    expr = bind.expression(sql, [], NOW)
+    expr = bind.bind_expression(sql, [], NOW)
     assert isinstance(expr, Literal)
     assert (expr.type, expr.value.as_py()) == (type_, value)
 
@@ -99,17 +100,17 @@ def test_constants(sql: str, type_: Type, value: object) -> None:
 @pytest.mark.parametrize("sql", ["1" * 39, "1." + "1" * 38, "1e999", "1e-999", "1e" + "9" * 5000])
 def test_numbers_too_large(sql: str) -> None:
     with pytest.raises(BindError, match="38 digits"):
-        bind.expression(sql, [])
+        bind.bind_expression(sql, [])
 
 
 def test_now_is_the_statements_time() -> None:
-    assert bind.expression("now()", [], NOW) == build.cast(
+    assert bind.bind_expression("now()", [], NOW) == build.cast(
         build.text("2023-11-14 22:13:20.123Z"), TIMESTAMPTZ
     )
-    assert bind.expression("localtimestamp", [], NOW).type == TIMESTAMP
-    assert bind.expression("mz_now()", []) == Now()
+    assert bind.bind_expression("localtimestamp", [], NOW).type == TIMESTAMP
+    assert bind.bind_expression("mz_now()", []) == Now()
     with pytest.raises(PlanError, match=r"now\(\) has no fixed value"):
-        bind.expression("now()", [])
+        bind.bind_expression("now()", [])
 
 
 # ---------------------------------------------------------------- names
@@ -117,19 +118,19 @@ def test_now_is_the_statements_time() -> None:
 
 def test_names_fold_as_postgresql_folds_them() -> None:
     for sql in ("ID", "id", '"id"', "iD"):
-        assert bind.expression(sql, COLUMNS) == Column(0, INT8)
-    assert bind.expression('"Mixed"', COLUMNS) == Column(8, BOOL)
+        assert bind.bind_expression(sql, COLUMNS) == Column(0, INT8)
+    assert bind.bind_expression('"Mixed"', COLUMNS) == Column(8, BOOL)
     with pytest.raises(BindError) as caught:
-        bind.expression("Mixed", COLUMNS)
+        bind.bind_expression("Mixed", COLUMNS)
     assert caught.value.hint == 'did you mean "Mixed"?'
-    assert show(bind.expression('(r)."Y"', COLUMNS), names=True) == '(r)."Y"'
+    assert show(bind.bind_expression('(r)."Y"', COLUMNS), names=True) == '(r)."Y"'
 
 
 def test_ambiguous_and_missing_names() -> None:
     with pytest.raises(BindError, match='"a" is ambiguous'):
-        bind.expression("a + 1", [("a", INT4), ("a", INT8)])
+        bind.bind_expression("a + 1", [("a", INT4), ("a", INT8)])
     with pytest.raises(BindError, match='"b" does not exist') as caught:
-        bind.expression("1 + b", [])
+        bind.bind_expression("1 + b", [])
     assert caught.value.column == 5
 
 
@@ -155,7 +156,7 @@ def test_ambiguous_and_missing_names() -> None:
 )
 def test_errors_point_at_what_is_to_blame(sql: str, column: int) -> None:
     with pytest.raises(TidegateError) as caught:
-        bind.expression(sql, COLUMNS)
+        bind.bind_expression(sql, COLUMNS)
     assert caught.value.column == column
 
 
@@ -163,12 +164,12 @@ def test_errors_point_at_what_is_to_blame(sql: str, column: int) -> None:
 
 
 def test_lists_of_constants_are_one_call() -> None:
-    expr = bind.expression("id IN (3, 1, 3000000000)", COLUMNS)
+    expr = bind.bind_expression("id IN (3, 1, 3000000000)", COLUMNS)
     assert isinstance(expr, Call)
     assert expr.function.name == "in"
     assert isinstance(expr.args[1], Literal)
     assert expr.args[1].value.as_py() == [3, 1, 3000000000]
-    assert bind.expression("id IN (5)", COLUMNS) == bind.expression("id = 5", COLUMNS)
+    assert bind.bind_expression("id IN (5)", COLUMNS) == bind.bind_expression("id = 5", COLUMNS)
 
 
 def test_lists_by_value() -> None:
@@ -205,7 +206,7 @@ def test_expressions_by_value(sql: str, value: object) -> None:
 def test_only_syntax_is_no_function() -> None:
     for name in ("case", "and", "in", "field"):
         with pytest.raises(BindError, match="does not exist"):
-            bind.expression(f'"{name}"(true, true)', [])
+            bind.bind_expression(f'"{name}"(true, true)', [])
 
 
 # ---------------------------------------------------------------- queries
@@ -262,7 +263,7 @@ def test_schemas() -> None:
 
 
 def test_transforms_are_held_to_more() -> None:
-    assert bind.transform("SELECT id FROM t WHERE mz_now() < at + '1 day'", CATALOG).mfp.is_temporal
+    assert bind.bind_transform("SELECT id FROM t WHERE mz_now() < at + '1 day'", CATALOG).mfp.is_temporal
     for sql, construct in [
         ("SELECT id FROM t ORDER BY id", "ORDER BY"),
         ("SELECT id FROM t LIMIT 1", "LIMIT"),
@@ -270,7 +271,7 @@ def test_transforms_are_held_to_more() -> None:
         ("SELECT count(*) FROM t", "the aggregate count"),
     ]:
         with pytest.raises(PlanError) as caught:
-            bind.transform(sql, CATALOG)
+            bind.bind_transform(sql, CATALOG)
         assert caught.value.construct == construct
         assert caught.value.position is not None
 
@@ -287,31 +288,33 @@ def test_transforms_are_held_to_more() -> None:
     ],
 )
 def test_as_of(sql: str, at: int) -> None:
-    found = statement(f"SELECT 1 AS OF {sql}")
-    assert isinstance(found, Query)
+    found = parse_statement(f"SELECT 1 AS OF {sql}")
+    assert isinstance(found, SelectStatement)
     assert found.as_of is not None
-    assert bind.as_of(found.as_of, found.query.sql) == at
+    assert bind.bind_as_of(found.as_of, found.query.sql) == at
 
 
 @pytest.mark.parametrize("sql", ["(1 = 1)", "NULL", "NULL::timestamptz", "(NULL::int8)"])
 def test_as_of_something_else(sql: str) -> None:
-    found = statement(f"SELECT 1 AS OF {sql}")
-    assert isinstance(found, Query)
+    found = parse_statement(f"SELECT 1 AS OF {sql}")
+    assert isinstance(found, SelectStatement)
     assert found.as_of is not None
     with pytest.raises(BindError, match="AS OF wants a time"):
-        bind.as_of(found.as_of, found.query.sql)
+        bind.bind_as_of(found.as_of, found.query.sql)
 
 
 # ---------------------------------------------------------------- VALUES
 
 
 def inserted(sql: str, types: list[Type]) -> list[list[object]]:
-    found = statement(f"INSERT INTO t VALUES {sql}")
+    found = parse_statement(f"INSERT INTO t VALUES {sql}")
     assert isinstance(found, Insert)
     assert found.query is not None
     assert isinstance(found.query.body, Values)
     nulls = [build.null(type_) for type_ in types]
-    return [column.to_pylist() for column in values.columns(found.query.body, found.sql, types, nulls, NOW)]
+    return [
+        column.to_pylist() for column in values.bind_values(found.query.body, found.sql, types, nulls, NOW)
+    ]
 
 
 def test_values() -> None:
@@ -339,4 +342,4 @@ def test_bad_values(sql: str, column: int) -> None:
 
 def test_mismatched_lists() -> None:
     with pytest.raises(TypeMismatch):
-        bind.expression("item IN (1, 2)", COLUMNS)
+        bind.bind_expression("item IN (1, 2)", COLUMNS)

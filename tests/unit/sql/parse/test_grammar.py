@@ -5,23 +5,23 @@ import re
 import pytest
 
 from tidegate.errors import ParseError, TidegateError, UnsupportedError
-from tidegate.expr.show import show
-from tidegate.expr.types import BOOL, INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type, array, numeric, record
-from tidegate.sql import statement as s
-from tidegate.sql.bind import expression
-from tidegate.sql.grammar import statement, statements
-from tidegate.sql.lex import tokens
-from tidegate.sql.syntax import Constant
+from tidegate.expr.model.printer import show
+from tidegate.expr.model.types import BOOL, INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type, array, numeric, record
+from tidegate.sql.bind.query import bind_expression
+from tidegate.sql.parse import statement as s
+from tidegate.sql.parse.grammar.statements import parse_statement, parse_statements
+from tidegate.sql.parse.lexer import tokenize
+from tidegate.sql.parse.syntax import Constant
 
 COLUMNS = [("a", INT4), ("b", INT4), ("s", TEXT), ("c", BOOL), ("j", JSONB), ("t", TIMESTAMPTZ)]
 
 
 def shape(sql: str) -> str:
-    return show(expression(sql, COLUMNS, now_ms=0), names=True)
+    return show(bind_expression(sql, COLUMNS, now_ms=0), names=True)
 
 
 def texts(sql: str) -> list[str]:
-    return [token.text for token in tokens(sql)[:-1]]
+    return [token.text for token in tokenize(sql)[:-1]]
 
 
 # ---------------------------------------------------------------- tokens
@@ -47,7 +47,7 @@ def test_tokens(sql: str, expected: list[str]) -> None:
 
 def test_positions_are_exact() -> None:
     sql = "SELECT  'é' || x"
-    assert [sql[t.start : t.end] for t in tokens(sql)] == ["SELECT", "'é'", "||", "x", ""]
+    assert [sql[t.start : t.end] for t in tokenize(sql)] == ["SELECT", "'é'", "||", "x", ""]
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_positions_are_exact() -> None:
 )
 def test_bad_tokens(sql: str, column: int, message: str) -> None:
     with pytest.raises(ParseError, match=message) as caught:
-        statements(sql)
+        parse_statements(sql)
     assert caught.value.column == column
 
 
 @pytest.mark.parametrize("sql", ["SELECT $1", "SELECT U&'a'", "SELECT x'ff'", "SELECT b'01'"])
 def test_tokens_that_are_not_supported(sql: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        statements(sql)
+        parse_statements(sql)
     assert caught.value.column == 8
 
 
@@ -177,7 +177,7 @@ def test_refusals_of_expressions(sql: str, column: int, expected: str) -> None:
     ],
 )
 def test_types(sql: str, type_: Type) -> None:
-    created = statement(f"CREATE TABLE t (c {sql} NOT NULL)")
+    created = parse_statement(f"CREATE TABLE t (c {sql} NOT NULL)")
     assert isinstance(created, s.CreateTable)
     assert created.columns[0].type == type_
 
@@ -185,7 +185,7 @@ def test_types(sql: str, type_: Type) -> None:
 @pytest.mark.parametrize("sql", ["nosuch", "numeric(50, 2)", "numeric(4, 6)", "timestamp(3)", "int8(4)"])
 def test_bad_types_point_at_themselves(sql: str) -> None:
     with pytest.raises(TidegateError) as caught:
-        statement(f"CREATE TABLE t (c {sql})")
+        parse_statement(f"CREATE TABLE t (c {sql})")
     assert caught.value.column == 19
 
 
@@ -195,7 +195,7 @@ def test_bad_types_point_at_themselves(sql: str) -> None:
 def test_create_table() -> None:
     sql = """CREATE TABLE IF NOT EXISTS t (id int8 NOT NULL, at timestamptz DEFAULT now(), payload jsonb,)
              CLUSTER BY (at, id) KEEP STATISTICS (id, payload."Ts") WITH (BUDGET = 2048)"""
-    t = statement(sql)
+    t = parse_statement(sql)
     assert isinstance(t, s.CreateTable)
     assert (t.name.text, t.if_not_exists) == ("t", True)
     assert [(c.name.text, c.type, c.nullable, c.default is not None) for c in t.columns] == [
@@ -207,21 +207,23 @@ def test_create_table() -> None:
 
 
 def test_several_statements() -> None:
-    kinds = [type(x).__name__ for x in statements(";; SELECT 1;SHOW tables; SET a = 1;; DROP VIEW v; -- end")]
-    assert kinds == ["Query", "Show", "Set", "Drop"]
+    kinds = [
+        type(x).__name__ for x in parse_statements(";; SELECT 1;SHOW tables; SET a = 1;; DROP VIEW v; -- end")
+    ]
+    assert kinds == ["SelectStatement", "Show", "Set", "DropStatement"]
 
 
 @pytest.mark.parametrize(
     ("sql", "kind", "facts"),
     [
-        ("SELECT 1 AS OF 5", s.Query, {}),
-        ("SELECT 1 AS of", s.Query, {"as_of": None}),
+        ("SELECT 1 AS OF 5", s.SelectStatement, {}),
+        ("SELECT 1 AS of", s.SelectStatement, {"as_of": None}),
         ("EXPLAIN FILTER PUSHDOWN FOR SELECT 1", s.Explain, {"filter_pushdown": True, "analyze": False}),
         ("EXPLAIN ANALYZE SELECT 1", s.Explain, {"analyze": True}),
         ("ALTER TABLE t ADD COLUMN IF NOT EXISTS c int8", s.AddColumn, {"if_not_exists": True}),
         ("ALTER TABLE t DROP c", s.DropColumn, {}),
         ("CREATE OR REPLACE VIEW v (a) AS SELECT 1", s.CreateView, {"or_replace": True}),
-        ("DROP TABLE IF EXISTS a, b CASCADE", s.Drop, {"kind": "table", "if_exists": True, "cascade": True}),
+        ("DROP TABLE IF EXISTS a, b CASCADE", s.DropStatement, {"kind": "table", "if_exists": True, "cascade": True}),
         ("INSERT INTO t (a, b) VALUES (1, DEFAULT)", s.Insert, {}),
         ("INSERT INTO t SELECT * FROM u", s.Insert, {"columns": ()}),
         ("INSERT INTO t DEFAULT VALUES", s.Insert, {"query": None}),
@@ -236,19 +238,19 @@ def test_several_statements() -> None:
         ("CREATE CONNECTION k TO KAFKA (BROKER 'h', SASL USER = 'u')", s.CreateConnection, {"kind": "kafka"}),
         ("CREATE CONNECTION pg TO POSTGRES (HOST 'h', PORT 5432, DATABASE d)", s.CreateConnection, {}),
         ("CREATE SOURCE x FROM GENERATOR orders (ROWS 1000000)", s.CreateSource, {"kind": "generator"}),
-        ("CREATE SOURCE x FROM FILES 'dir/*.json' FORMAT JSON", s.CreateSource, {"path": "dir/*.json"}),
+        ("CREATE SOURCE x FROM FILES 'dir/*.json' FORMAT JSON", s.CreateSource, {"target": "dir/*.json"}),
         ("CREATE SOURCE x FROM POSTGRES CONNECTION pg FOR ALL TABLES", s.CreateSource, {"all_tables": True}),
     ],
 )  # fmt: skip
 def test_statements(sql: str, kind: type, facts: dict[str, object]) -> None:
-    found = statement(sql)
+    found = parse_statement(sql)
     assert isinstance(found, kind)
     assert {name: getattr(found, name) for name in facts} == facts
 
 
 def test_as_of_is_kept() -> None:
-    found = statement("SELECT * FROM t AS OF 1234")
-    assert isinstance(found, s.Query)
+    found = parse_statement("SELECT * FROM t AS OF 1234")
+    assert isinstance(found, s.SelectStatement)
     assert isinstance(found.as_of, Constant)
     assert found.as_of.text == "1234"
     assert found.query.text == "SELECT * FROM t"
@@ -283,7 +285,7 @@ FOR TABLES (
 
 
 def source(sql: str) -> s.CreateSource:
-    found = statement(sql)
+    found = parse_statement(sql)
     assert isinstance(found, s.CreateSource)
     return found
 
@@ -347,7 +349,6 @@ def test_source_clauses_in_any_order() -> None:
         ("DROP TABLE", 11, "the table's name"),
         ("INSERT INTO t foo", 15, "VALUES, SELECT"),
         ("UPDATE t a = 1", 12, "SET"),
-        ("CREATE SOURCE x FROM FOO", 22, "KAFKA, FILES"),
         ("CREATE SOURCE x FROM KAFKA k", 28, "CONNECTION"),
         ("CREATE SOURCE x FROM FILES 'a' FORMAT XML", 39, "BYTES, TEXT"),
         ("CREATE SOURCE x FROM FILES 'a' INCLUDE FOO", 40, "KEY, PARTITION"),
@@ -357,14 +358,16 @@ def test_source_clauses_in_any_order() -> None:
 )
 def test_refusals_of_statements(sql: str, column: int, expected: str) -> None:
     with pytest.raises(ParseError, match="expected .*" + re.escape(expected)) as caught:
-        statements(sql)
+        parse_statements(sql)
     assert caught.value.column == column
 
 
 def test_reserved_words_can_be_quoted_and_others_are_names() -> None:
-    table = statement('CREATE TABLE t ("select" int8, at int8, key int8, value int8, date date, "A b" int8)')
+    table = parse_statement(
+        'CREATE TABLE t ("select" int8, at int8, key int8, value int8, date date, "A b" int8)'
+    )
     assert isinstance(table, s.CreateTable)
     assert [c.name.text for c in table.columns] == ["select", "at", "key", "value", "date", "A b"]
     with pytest.raises(ParseError) as caught:
-        statement("SELECT user FROM t")
+        parse_statement("SELECT user FROM t")
     assert "quote it" in str(caught.value)

@@ -11,20 +11,28 @@ import tidegate
 from tests.simulation.faults import Faults, FaultyBlob, FaultyConsensus
 from tidegate.clock import ManualClock
 from tidegate.config import Config
-from tidegate.expr.types import INT4
-from tidegate.session.lake import Lake
-from tidegate.shard.catalog import Catalog, Connection, Item, Source, Subsource, View
-from tidegate.shard.change import Create, Entry, encode
-from tidegate.shard.machine import Machine, Retries
-from tidegate.shard.root import open_root
-from tidegate.shard.schema import Schema
-from tidegate.shard.state import FORMAT, Conflict
-from tidegate.shard.writer import Shard
-from tidegate.store.blob import MemoryBlob
-from tidegate.store.consensus import MemoryConsensus
-from tidegate.store.place import Place, parse
+from tidegate.context import open_context
+from tidegate.expr.model.types import INT4
+from tidegate.storage.blob.protocol import MemoryBlob
+from tidegate.storage.catalog.catalog import (
+    Catalog,
+    CatalogItem,
+    ConnectionItem,
+    SourceItem,
+    SubsourceItem,
+    ViewItem,
+)
+from tidegate.storage.catalog.root import open_root
+from tidegate.storage.consensus.protocol import MemoryConsensus
+from tidegate.storage.location import Location, parse_location
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.retry import RetryPolicy
+from tidegate.storage.shard.changes import Create, LogEntry, encode_entry
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.state import FORMAT, Conflict
 
-QUICK = Retries(times=60, first_s=0.0, longest_s=0.0)
+QUICK = RetryPolicy(times=60, first_s=0.0, longest_s=0.0)
 SCHEMA = Schema.of([("a", INT4, True)])
 GRACE = Config().sweep_grace_ms
 
@@ -106,10 +114,10 @@ def test_killed_while_a_table_is_made(survived: int) -> None:
         world.catalog().create_table("t", SCHEMA, {})
 
 
-SOURCE: dict[str, Item] = {
-    "k": Connection("kafka", {"broker": "h:1", "sasl password": "x"}),
-    "s": Source("1", "CREATE SOURCE s", {"errors": "2"}, view=View("SELECT 1")),
-    "s_errors": Subsource("2", "s"),
+SOURCE: dict[str, CatalogItem] = {
+    "k": ConnectionItem("kafka", {"broker": "h:1", "sasl password": "x"}),
+    "s": SourceItem("1", "CREATE SOURCE s", {"errors": "2"}, view=ViewItem("SELECT 1")),
+    "s_errors": SubsourceItem("2", "s"),
 }
 
 
@@ -150,17 +158,17 @@ def test_items_are_what_they_were() -> None:
     assert world.catalog().items() == SOURCE
     assert list(world.catalog().readable()) == ["s", "s_errors"]
     source = SOURCE["s"]
-    assert isinstance(source, Source)
+    assert isinstance(source, SourceItem)
     paused = replace(source, paused=True)
     one.change("s", SOURCE["s"], paused)
     assert world.catalog().find("s") == paused
     with pytest.raises(Conflict, match='"s" was changed meanwhile'):
         one.change("s", SOURCE["s"], paused)
     with pytest.raises(tidegate.BindError, match='connection "k" already exists'):
-        one.create({"x": Connection("aws"), "k": Connection("aws")}, {})
+        one.create({"x": ConnectionItem("aws"), "k": ConnectionItem("aws")}, {})
     assert "x" not in one.items()
     with pytest.raises(Conflict, match='"k" was changed'):
-        one.create({"x": Connection("aws")}, {}, {"k": Connection("kafka")})
+        one.create({"x": ConnectionItem("aws")}, {}, {"k": ConnectionItem("kafka")})
     with pytest.raises(tidegate.BindError, match="somebody needs it"):
         one.drop({"k": SOURCE["k"]}, _refuse)
     one.drop({"s": paused, "s_errors": SOURCE["s_errors"]})
@@ -199,8 +207,8 @@ def test_lost_answers_neither_double_nor_lose_names() -> None:
 
 def test_dropped_tables_are_swept_whole() -> None:
     clock = ManualClock(1_000)
-    place = Place("memory", "", "memory", memory=(MemoryBlob(clock), MemoryConsensus()))
-    lake = Lake(open_root(place, clock), clock, Config())
+    place = Location("memory", "", "memory", memory=(MemoryBlob(clock), MemoryConsensus()))
+    lake = open_context(open_root(place, clock), clock, Config())
     db = tidegate.Database(lake)
     db.sql("CREATE TABLE t (a int4); CREATE TABLE u (a int4)")
     for name in ("t", "u"):
@@ -219,7 +227,7 @@ def test_dropped_tables_are_swept_whole() -> None:
 def test_a_catalog_of_a_newer_format() -> None:
     world = World()
     Machine(world.log, world.blob, Catalog.KEY).create(Create(FORMAT, Catalog.KEY, {}, {"database": "d"}))
-    data = encode(Entry("t", 0, Create(FORMAT + 1, "catalog", {}, {})))
+    data = encode_entry(LogEntry("t", 0, Create(FORMAT + 1, "catalog", {}, {})))
     log = MemoryConsensus()
     log.compare_and_set(Catalog.KEY, None, data)
     with pytest.raises(tidegate.TidegateError, match="upgrade Tidegate"):
@@ -250,7 +258,7 @@ def test_a_catalog_of_a_newer_format() -> None:
     ],
 )  # fmt: skip
 def test_urls(url: str, root: str, metadata: str, postgres: str, options: dict[str, str]) -> None:
-    found = parse(url)
+    found = parse_location(url)
     assert (found.root, found.metadata, found.postgres, dict(found.options)) == (
         root,
         metadata,
@@ -261,6 +269,6 @@ def test_urls(url: str, root: str, metadata: str, postgres: str, options: dict[s
 
 def test_relative_paths_are_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = parse("lake")
+    found = parse_location("lake")
     monkeypatch.chdir("/")
     assert found.root == str(tmp_path / "lake")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from tidegate.errors import StoreError
-from tidegate.store.blob import Entry, MemoryBlob
-from tidegate.store.log import LogConsensus
+from tidegate.storage.blob.protocol import BlobInfo, MemoryBlob
+from tidegate.storage.consensus.object_log import LogConsensus
 
 
 class Sleepy(MemoryBlob):
@@ -32,7 +32,7 @@ class Sleepy(MemoryBlob):
         self._before("get")
         return super().get(name)
 
-    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+    def list(self, prefix: str = "", after: str = "") -> Iterator[BlobInfo]:
         self._before("list")
         return super().list(prefix, after)
 

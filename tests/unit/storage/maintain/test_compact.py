@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.unit.shards import World, changes, ids, rows
-from tests.unit.test_shard_writer import Meddling
+from tests.unit.storage.shard.test_append import Meddling
+from tests.unit.storage.shards import World, changes, ids, rows
 from tidegate.errors import CorruptError
-from tidegate.shard import compact as compaction
-from tidegate.shard.compact import Compacted, compact
-from tidegate.shard.lease import hold
-from tidegate.shard.reader import snapshot
+from tidegate.storage.maintain import compact as compaction
+from tidegate.storage.maintain.compact import Compacted, compact_shard
+from tidegate.storage.shard.leases.lease import hold_lease
+from tidegate.storage.shard.snapshot import open_snapshot
 
 MIB = 1 << 20
 
@@ -48,8 +48,8 @@ def test_many_small_parts_become_one_and_nothing_else_changes() -> None:
     for i in range(4):
         shard.append(rows(i, i + 10))
     before = changes(shard, 0)
-    assert compact(shard) == Compacted(since=0, removed=4, added=1)
-    assert compact(shard) == Compacted(since=0)
+    assert compact_shard(shard) == Compacted(since=0, removed=4, added=1)
+    assert compact_shard(shard) == Compacted(since=0)
     (part,) = shard.machine.fetch().parts.all()
     assert (part.level, part.rows, part.first, part.last) == (1, 8, 10_000, 10_003)
     assert changes(shard, 0) == before
@@ -64,16 +64,16 @@ def test_times_before_since_are_made_one_and_what_cancels_is_gone() -> None:
     shard.append(rows(0, 1), at=200, diff=-1)
     shard.append(rows(2), at=9_500, diff=-1)
     shard.append(rows(), at=10_000)
-    done = compact(shard, full=True)
+    done = compact_shard(shard, full=True)
     assert (done.since, done.removed, done.added) == (9_000, 6, 1)
     (part,) = shard.machine.fetch().parts.all()
     assert (part.rows, part.diffs, part.first, part.last, part.retracts) == (3, 1, 9_000, 9_500, True)
     assert (ids(shard, 9_000), ids(shard, 9_500)) == ([2, 3], [3])
     world.clock.advance(10_000)
     shard.append(rows())
-    assert compact(shard, full=True) == Compacted(since=19_000, removed=1, added=1)
+    assert compact_shard(shard, full=True) == Compacted(since=19_000, removed=1, added=1)
     assert [part.rows for part in shard.machine.fetch().parts.all()] == [1]
-    assert compact(shard, full=True) == Compacted(since=19_000)
+    assert compact_shard(shard, full=True) == Compacted(since=19_000)
     assert ids(shard) == [3]
 
 
@@ -82,7 +82,7 @@ def test_everything_may_cancel() -> None:
     shard.append(rows(1), at=1)
     shard.append(rows(1), at=2, diff=-1)
     shard.append(rows(), at=9)
-    assert compact(shard, full=True) == Compacted(since=9, removed=2, added=0)
+    assert compact_shard(shard, full=True) == Compacted(since=9, removed=2, added=0)
     assert (ids(shard), shard.machine.fetch().parts.count) == ([], 0)
 
 
@@ -90,9 +90,9 @@ def test_since_waits_for_readers() -> None:
     shard = World().create(options={"retention_ms": 0})
     shard.append(rows(1), at=5)
     shard.append(rows(2), at=9)
-    with snapshot(shard, 5):
-        assert compact(shard).since == 5
-    assert compact(shard).since == 9
+    with open_snapshot(shard, 5):
+        assert compact_shard(shard).since == 5
+    assert compact_shard(shard).since == 9
 
 
 def test_outputs_keep_to_the_target_size_and_the_order() -> None:
@@ -101,10 +101,10 @@ def test_outputs_keep_to_the_target_size_and_the_order() -> None:
         shard.append(
             {"id": range(i, 4000, 20), "x": [0.5] * 200, "note": [f"{j * 7919}" for j in range(200)]}
         )
-    compact(shard, full=True)
+    compact_shard(shard, full=True)
     parts = shard.machine.fetch().parts.all()
     assert 1 < len(parts) < 20
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         got = [i for batch in found.batches(["id"]) for i in batch.column(0).to_pylist()]
     assert sorted(got) == list(range(4000))
     assert {part.order for part in parts} == {(0,)}
@@ -117,8 +117,8 @@ def test_two_at_once_replace_once() -> None:
         world.open().append(rows(i))
     world.blob = Meddling(world.blob, "put")
     slow, fast = world.open(compact_fanout=2), world.open(compact_fanout=2)
-    world.blob.first = lambda: compact(fast)
-    assert compact(slow) == Compacted(conflicts=1)
+    world.blob.first = lambda: compact_shard(fast)
+    assert compact_shard(slow) == Compacted(conflicts=1)
     assert ids(slow) == [0, 1]
     state = slow.machine.fetch()
     assert world.objects("part/") == {part.name for part in state.parts.all()} | {
@@ -135,8 +135,8 @@ def test_a_wrong_sum_of_diffs_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(
         compaction, "_updates", lambda *args: (block.slice(1, len(block)) for block in honest(*args))
     )
-    with pytest.raises(CorruptError, match="made 0 of a sum of diffs of 2: nothing was changed"):
-        compact(shard)
+    with pytest.raises(CorruptError, match="turned a sum of diffs of 2 into 0"):
+        compact_shard(shard)
     assert ids(shard) == [0, 1]
     assert len(world.objects("part/")) == 2
-    hold(shard, lambda state: state.since).close()
+    hold_lease(shard, lambda state: state.since).close()

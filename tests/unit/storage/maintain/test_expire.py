@@ -9,22 +9,21 @@ from typing import Any
 import pytest
 
 import tidegate
-from tests.unit.shards import World, changes, ids
+from tests.unit.storage.shards import World, changes, ids
 from tidegate.clock import ManualClock
 from tidegate.config import Config
 from tidegate.errors import BindError, CorruptError, EvaluationError, TimeError
-from tidegate.expr.types import FLOAT8, INT8, MZ_TIMESTAMP, TEXT
-from tidegate.shard import compact as compaction
-from tidegate.shard.compact import compact
-from tidegate.shard.expire import expire
-from tidegate.shard.maintain import Here, compact_by
-from tidegate.shard.reader import snapshot
-from tidegate.shard.schema import Schema
-from tidegate.shard.state import ENDED_MS
-from tidegate.shard.statistics import describing
-from tidegate.shard.sweep import sweep
-from tidegate.shard.writer import Shard
-from tidegate.store.place import parse
+from tidegate.expr.model.types import FLOAT8, INT8, MZ_TIMESTAMP, TEXT
+from tidegate.storage.location import parse_location
+from tidegate.storage.maintain import compact as compaction
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.distribute import LocalTaskRunner, compact_distributed
+from tidegate.storage.maintain.expire import expire_parts
+from tidegate.storage.maintain.sweep import sweep_shard
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.snapshot import open_snapshot
+from tidegate.storage.shard.state import ENDED_MS
 
 LIVES = Schema.of([("id", INT8, False), ("_lower", MZ_TIMESTAMP, True), ("_upper", MZ_TIMESTAMP, True)])
 NOW = 10_000
@@ -53,16 +52,16 @@ def test_what_has_ended_is_dropped_unread_and_nothing_is_written_otherwise() -> 
     first, second = (shard.append(lives((i, NOW + 100 * i))).parts[0] for i in (1, 2))
     shard.append(lives((3, None)))
     number = shard.machine.fetch().number
-    assert expire(shard) == 0
+    assert expire_parts(shard) == 0
     assert shard.machine.fetch().number == number
     world.clock.set(NOW + 100)
     shard.machine.blob.delete(first.name)  # whoever would read it would fail
-    assert expire(shard) == 1
+    assert expire_parts(shard) == 1
     assert (count(shard), ids(shard)) == (2, [2, 3])
-    assert expire(shard) == 0
+    assert expire_parts(shard) == 0
     world.clock.set(NOW + 200)
     shard.machine.blob.delete(second.name)
-    assert (expire(shard), ids(shard)) == (1, [3])
+    assert (expire_parts(shard), ids(shard)) == (1, [3])
 
 
 def test_retention_keeps_what_can_be_asked_for() -> None:
@@ -71,12 +70,12 @@ def test_retention_keeps_what_can_be_asked_for() -> None:
     at = shard.append(lives((1, NOW + 100))).at
     world.clock.set(NOW + 149)
     shard.append(lives())
-    assert (expire(shard), ids(shard, at), ids(shard, NOW + 100)) == (0, [1], [])
+    assert (expire_parts(shard), ids(shard, at), ids(shard, NOW + 100)) == (0, [1], [])
     world.clock.set(NOW + 150)
     shard.append(lives())
-    assert expire(shard) == 1
+    assert expire_parts(shard) == 1
     with pytest.raises(TimeError, match=f"is kept from {NOW + 100} on"):
-        snapshot(shard, NOW + 99)
+        open_snapshot(shard, NOW + 99)
 
 
 def test_without_a_word_it_is_an_hour() -> None:
@@ -84,11 +83,11 @@ def test_without_a_word_it_is_an_hour() -> None:
     shard = made(None, world)
     shard.append(lives((1, NOW + 1)))
     world.clock.set(NOW + ENDED_MS)
-    assert expire(shard) == 0
+    assert expire_parts(shard) == 0
     world.clock.advance(1)
-    assert expire(shard) == 1
+    assert expire_parts(shard) == 1
     plain = World().create()
-    assert (expire(plain), compact(plain).since) == (0, 0)
+    assert (expire_parts(plain), compact_shard(plain).since) == (0, 0)
 
 
 def test_a_collection_that_nobody_appends_to_expires_too_and_is_in_no_writers_way() -> None:
@@ -96,7 +95,7 @@ def test_a_collection_that_nobody_appends_to_expires_too_and_is_in_no_writers_wa
     shard = made(50, world)
     shard.append(lives((1, NOW + 1)))
     world.clock.set(NOW + 500)
-    assert expire(shard) == 1
+    assert expire_parts(shard) == 1
     state = shard.machine.fetch()
     assert (state.since, state.upper) == (NOW + 450, NOW + 451)  # no further than retention needs
     assert shard.append(lives((2, None))).at == NOW + 500
@@ -106,30 +105,30 @@ def test_a_lease_holds_it_back_and_nothing_moves_for_nothing() -> None:
     world = World()
     shard, other = made(0, world), world.open()
     shard.append(lives((1, NOW + 10)))
-    with snapshot(other) as found:
+    with open_snapshot(other) as found:
         world.clock.set(NOW + 500)
         upper = shard.machine.fetch().upper
-        assert expire(shard) == 0
+        assert expire_parts(shard) == 0
         assert shard.machine.fetch().upper == upper
-        sweep(shard)
+        sweep_shard(shard)
         assert [batch.num_rows for batch in found.batches()] == [1]
         found.lease.keep()
-    assert compact(other).expired == 1
-    sweep(shard)
+    assert compact_shard(other).expired == 1
+    sweep_shard(shard)
     assert (count(shard), len(world.objects("part/"))) == (0, 1)  # its file has its grace
     world.clock.advance(10_000)
-    sweep(shard)
+    sweep_shard(shard)
     assert world.objects("part/") == set()
 
 
 def test_more_than_one_entry_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.shard.expire.DROPPED_AT_ONCE", 3)
+    monkeypatch.setattr("tidegate.storage.maintain.expire.DROPPED_AT_ONCE", 3)
     world = World()
     shard = made(world=world)
     for i in range(8):
         shard.append(lives((i, NOW + 20)))
     world.clock.set(NOW + 100)
-    assert (expire(shard), count(shard)) == (8, 0)
+    assert (expire_parts(shard), count(shard)) == (8, 0)
 
 
 def test_a_retraction_that_outlives_its_row() -> None:
@@ -137,12 +136,12 @@ def test_a_retraction_that_outlives_its_row() -> None:
     clock = ManualClock(NOW)
     with tidegate.open("memory://", clock=clock, config=Config(audit=1.0)) as opened:
         schema = Schema.of([("x", FLOAT8, True), ("b", MZ_TIMESTAMP, True), ("e", MZ_TIMESTAMP, True)])
-        opened._open.catalog.create_table("t", schema, {"validity": [1, 2], "retention_ms": 0})
-        shard = opened._open.table("t")
+        opened.context.catalog.create_table("t", schema, {"validity": [1, 2], "retention_ms": 0})
+        shard = opened.context.table("t")
         shard.append({"x": [1.5], "b": [None], "e": [NOW + 50]})
         shard.append({"x": [1.5, 2.5], "b": [None] * 2, "e": [NOW + 50, None]}, diff=[-1, 1])
         clock.set(NOW + 50)
-        assert expire(shard) == 1
+        assert expire_parts(shard) == 1
         for sql in ("SELECT x FROM t WHERE x > 0", "SELECT * FROM t", "SELECT max(x) FROM t WHERE x < 9"):
             assert opened.sql(sql).rows() == [(2.5,)]
 
@@ -163,17 +162,17 @@ def test_compaction_leaves_out_rows_that_have_ended(tmp_path: Path, by: str, clu
     clock = ManualClock(NOW)
     with tidegate.open(tmp_path / "lake", clock=clock, config=Config(sweep_grace_ms=10**9)) as db:
         options = {"validity": [1, 2], "retention_ms": 0, "cluster_by": cluster}
-        db._open.catalog.create_table("t", LIVES, options)
-        shard = db._open.table("t")
+        db.context.catalog.create_table("t", LIVES, options)
+        shard = db.context.table("t")
         for i in range(4):
             shard.append(lives((i, NOW + 1000), (10 + i, None), (20 + i, NOW + 90_000)))
         shard.append(lives((0, NOW + 1000), (20, NOW + 90_000)), diff=-1)
         clock.set(NOW + 1000)
         shard.append(lives())
         if by == "compact":
-            done = compact(shard, full=True)
+            done = compact_shard(shard, full=True)
         else:
-            done = compact_by(Here(), shard, parse(tmp_path / "lake"), full=True)
+            done = compact_distributed(LocalTaskRunner(), shard, parse_location(tmp_path / "lake"), full=True)
         assert (done.expired, done.removed, done.added) == (0, 5, 1)
         (part,) = shard.machine.fetch().parts.all()
         assert (part.rows, part.diffs) == (7, 7)  # 20 and its retraction are one time by now, and are gone
@@ -184,20 +183,20 @@ def test_compaction_leaves_out_rows_that_have_ended(tmp_path: Path, by: str, clu
 def test_a_part_of_which_most_rows_have_ended_is_rewritten_alone() -> None:
     world = World()
     shard = made(world=world)
-    shard.describe = describing(shard.machine, shard.config)
+    shard = Shard.open(shard.machine, shard.config)
     shard.append(lives(*((i, NOW + 10 * i) for i in range(1, 101))))
     shard.append(lives(*((i, NOW + 100_000) for i in range(200, 250))))
     shard.append(lives((300, None), (301, NOW + 20), (302, None)))
     world.clock.set(NOW + 400)
     shard.append(lives())
-    assert compact(shard).removed == 0, "most of it is valid"
+    assert compact_shard(shard).removed == 0, "most of it is valid"
     world.clock.set(NOW + 700)
     shard.append(lives())
-    done = compact(shard)
+    done = compact_shard(shard)
     assert (done.removed, done.added) == (1, 1)
     assert sorted(part.rows for part in shard.machine.fetch().parts.all()) == [3, 30, 50]
     assert ids(shard) == [*range(71, 101), *range(200, 250), 300, 302]
-    assert compact(shard).removed == 0, "once is enough"
+    assert compact_shard(shard).removed == 0, "once is enough"
 
 
 def test_a_part_of_which_nothing_is_left_is_no_part() -> None:
@@ -208,7 +207,7 @@ def test_a_part_of_which_nothing_is_left_is_no_part() -> None:
     world.clock.set(NOW + 50)
     shard.append(lives())
     compaction.advance(shard)
-    with compaction.planning(shard) as lease:
+    with compaction.hold_planned_parts(shard) as lease:
         group = shard.machine.fetch().parts.all()
         assert compaction.rewrite(shard, lease, list(group)) == 0
     assert count(shard) == 0
@@ -219,7 +218,7 @@ def test_a_sum_that_does_not_add_up_is_refused() -> None:
     shard = made(world=world)
     parts = [shard.append(lives((i, NOW + 10))).parts[0] for i in range(2)]
     there = shard.machine.fetch().parts.all()
-    with pytest.raises(CorruptError, match="made 1 of a sum of diffs of 2"):
+    with pytest.raises(CorruptError, match="turned a sum of diffs of 2 into 1"):
         compaction.swap(shard, there, [], 1)
     assert len(parts) == count(shard) == 2
 
@@ -238,8 +237,8 @@ def db() -> Any:
             ("_upper", MZ_TIMESTAMP),
         ]
         schema = Schema.of([(name, type_, True) for name, type_ in columns])
-        opened._open.catalog.create_table("t", schema, {"validity": [2, 4], "hidden": [0, 2, 4]})
-        shard = opened._open.table("t")
+        opened.context.catalog.create_table("t", schema, {"validity": [2, 4], "hidden": [0, 2, 4]})
+        shard = opened.context.table("t")
         rows = {"_key": ["a", "b", "c"], "id": [1, 2, 3], "x": [10, 20, 30]}
         shard.append({**rows, "_lower": [None, NOW + 50, None], "_upper": [NOW + 50, None, None]})
         yield opened
@@ -268,7 +267,7 @@ def test_explain_shows_why_rows_are_left_out(db: tidegate.Database) -> None:
 
 def test_changes_keep_what_is_hidden(db: tidegate.Database) -> None:
     """A row that is changed still ends when it would have; one that is inserted by hand does not."""
-    clock = db._open.clock
+    clock = db.context.clock
     assert isinstance(clock, ManualClock)
     assert db.sql("UPDATE t SET x = x + 1").text() == "UPDATE 2"
     db.sql("INSERT INTO t VALUES (4, 40)")
@@ -280,10 +279,10 @@ def test_changes_keep_what_is_hidden(db: tidegate.Database) -> None:
 
 
 def test_metadata_answers_where_it_can(db: tidegate.Database) -> None:
-    shard = db._open.table("t")
+    shard = db.context.table("t")
     none: list[Any] = [None] * 2
     shard.append({"_key": none, "id": [5, 6], "_lower": none, "x": none, "_upper": [NOW + 500] * 2})
-    clock = db._open.clock
+    clock = db.context.clock
     assert isinstance(clock, ManualClock)
     db.set("audit", 0.0)
     got = db.sql("SELECT count(*), max(id) FROM t")
@@ -299,6 +298,6 @@ def test_bounds_are_never_trimmed() -> None:
     """However little a part may say of itself, and whatever else it has."""
     with tidegate.open("memory://", config=Config(stats_budget=1)) as opened:
         schema = Schema.of([("note", TEXT, True), ("b", MZ_TIMESTAMP, True), ("e", MZ_TIMESTAMP, True)])
-        opened._open.catalog.create_table("t", schema, {"validity": [1, 2]})
-        opened._open.table("t").append({"note": [json.dumps({"a": 1})], "b": [None], "e": [10]})
+        opened.context.catalog.create_table("t", schema, {"validity": [1, 2]})
+        opened.context.table("t").append({"note": [json.dumps({"a": 1})], "b": [None], "e": [10]})
         assert opened.sql("SELECT note FROM t").path == "metadata"

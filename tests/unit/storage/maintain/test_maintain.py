@@ -9,55 +9,55 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tests.unit.shards import World, rows
+from tests.unit.storage.shards import World, rows
 from tidegate import Database
 from tidegate.config import Config
 from tidegate.errors import BindError, StoreError
 from tidegate.progress import Progress
-from tidegate.shard.arrange import _fold, _overlapping, _packed, unsorted
-from tidegate.shard.change import Configure, Describe, Entry, decode, encode
-from tidegate.shard.compact import Compacted, compact
-from tidegate.shard.maintain import Here, compact_by, lacking
-from tidegate.shard.ranges import Outline, _runs, cut, share
-from tidegate.shard.splice import Rows
-from tidegate.shard.state import Conflict
-from tidegate.shard.sweep import sweep
-from tidegate.store.place import parse
+from tidegate.storage.location import parse_location
+from tidegate.storage.maintain.compact import Compacted, compact_shard
+from tidegate.storage.maintain.distribute import LocalTaskRunner, compact_distributed, lacking
+from tidegate.storage.maintain.key_ranges import KeySample, _runs, key_ranges, split_points
+from tidegate.storage.maintain.recluster_plan import _fold, _overlapping, _packed, unsorted
+from tidegate.storage.maintain.sweep import sweep_shard
+from tidegate.storage.part.page_reader import RowRange
+from tidegate.storage.shard.changes import AddStatistics, Configure, LogEntry, decode_entry, encode_entry
+from tidegate.storage.shard.state import Conflict
 
 CONFIG = Config(part_bytes=120_000, audit=1.0, recluster_parts=1000, compact_fanout=4)
 
 
-def outlined(*stretches: tuple[str, str], samples: str = "", rising: bool = True) -> Outline:
+def outlined(*stretches: tuple[str, str], samples: str = "", rising: bool = True) -> KeySample:
     lows, highs = ([ends[i].encode() for ends in stretches] for i in (0, 1))
-    return Outline(tuple(lows), tuple(highs), tuple(s.encode() for s in samples), rising)
+    return KeySample(tuple(lows), tuple(highs), tuple(s.encode() for s in samples), rising)
 
 
 def test_shares_cover_every_stretch_and_only_those_that_they_must() -> None:
     """The example of the module's docstring."""
     one = outlined(("a", "b"), ("c", "d"), ("e", "f"), samples="aabcddeff")
     two = outlined(("b", "c"), ("c", "e"), samples="bbccce")
-    assert cut([one, two], 3) == [b"c", b"d"]
+    assert split_points([one, two], 3) == [b"c", b"d"]
     parts = World().create().write  # any value will do as a part
-    shares = share([parts, parts], [one, two], [b"c", b"e"])  # type: ignore[list-item]  # they are only passed on
-    assert [[list(piece.stretches) for piece in s.pieces] for s in shares] == [
+    shares = key_ranges([parts, parts], [one, two], [b"c", b"e"])  # type: ignore[list-item]  # they are only passed on
+    assert [[list(piece.pages) for piece in s.pieces] for s in shares] == [
         [[0], [0]],
         [[1], [0, 1]],
         [[2], [1]],
     ]
     scattered = outlined(("a", "z"), ("a", "b"), ("c", "d"), rising=False)
-    found = share([parts], [scattered], [b"c"])  # type: ignore[list-item]  # likewise
-    assert [list(s.pieces[0].stretches) for s in found] == [[0, 1], [0, 2]]
+    found = key_ranges([parts], [scattered], [b"c"])  # type: ignore[list-item]  # likewise
+    assert [list(s.pieces[0].pages) for s in found] == [[0, 1], [0, 2]]
 
 
 def test_cuts_where_keys_repeat() -> None:
     same = outlined(("k", "k"), samples="kkkkkkkk")
-    assert cut([same], 4) == []
-    assert cut([], 4) == []
-    assert cut([outlined(("a", "k"), samples="aakkkkkk")], 4) == [b"k"]
+    assert split_points([same], 4) == []
+    assert split_points([], 4) == []
+    assert split_points([outlined(("a", "k"), samples="aakkkkkk")], 4) == [b"k"]
 
 
 def test_stretches_that_follow_each_other_are_read_at_once() -> None:
-    stretches = [Rows(0, 0, 10), Rows(0, 10, 20), Rows(0, 20, 25), Rows(1, 0, 10)]
+    stretches = [RowRange(0, 0, 10), RowRange(0, 10, 20), RowRange(0, 20, 25), RowRange(1, 0, 10)]
     found = [(r.group, r.start, r.stop) for r in _runs(stretches, [0, 1, 2, 3], 20)]
     assert found == [(0, 0, 20), (0, 20, 25), (1, 0, 10)]
     assert [(r.start, r.stop) for r in _runs(stretches, [0, 2], 100)] == [(0, 10), (20, 25)]
@@ -79,7 +79,7 @@ def test_stretches_of_time() -> None:
 def test_parts_that_are_not_in_order() -> None:
     shard = World().create(options={"cluster_by": [0]})
     shard.append(rows(1))
-    shard.machine.change(lambda state: Configure({"cluster_by": [0, 2]}))
+    shard.machine.update(lambda state: Configure({"cluster_by": [0, 2]}))
     shard.append(rows(2))
     state = shard.machine.fetch()
     assert unsorted(state, [0]).to_pylist() == []
@@ -96,24 +96,24 @@ def test_statistics_come_later_and_the_files_stay() -> None:
     shard.machine.roll(shard.machine.fetch())
     shard.append(rows(3))
     before = {part.name for part in shard.machine.fetch().parts.all()}
-    change = Describe((3, 0), (b"three", b"nought"))
-    assert decode("x", encode(Entry("t", 1, change))).change == change
-    state = shard.machine.change(lambda _: change)
+    change = AddStatistics((3, 0), (b"three", b"nought"))
+    assert decode_entry("x", encode_entry(LogEntry("t", 1, change))).change == change
+    state = shard.machine.update(lambda _: change)
     assert state.garbage == world.open().machine.fetch().garbage
     named = {part.name: part.stats for part in state.parts.all()}
     assert set(named) == before
     assert sorted(named.values()) == [b"", b"", b"nought", b"three"]
     assert sorted(part.id for part in state.parts.all()) == [1, 2, 4, 5]
     with pytest.raises(Conflict, match="are not there"):
-        shard.machine.change(lambda _: Describe((0,), (b"",)))
+        shard.machine.update(lambda _: AddStatistics((0,), (b"",)))
     with pytest.raises(Conflict, match="1 parts by 0 statistics"):
-        shard.machine.change(lambda _: Describe((1,), ()))
+        shard.machine.update(lambda _: AddStatistics((1,), ()))
     world.clock.advance(100_000)
-    sweep(shard)
+    sweep_shard(shard)
     assert world.objects("part/") == before
-    assert compact(shard, full=True) == Compacted(removed=4, added=1)
+    assert compact_shard(shard, full=True) == Compacted(removed=4, added=1)
     world.clock.advance(100_000)
-    sweep(shard)
+    sweep_shard(shard)
     assert len(world.objects("part/")) == 1
 
 
@@ -150,9 +150,9 @@ def test_recluster_and_full_compaction_keep_every_time(retracting: bool) -> None
     assert db.sql("SELECT * FROM t WHERE id = 4711").scan.parts_read <= 2
     assert not db.recluster("t").removed
     assert seen[-1].share == 1.0
-    shard, place = db._open.table("t"), db._open.root.place
-    shard.machine.change(lambda state: Configure({"retention_ms": 0}))
-    compact_by(Here(), shard, place, full=True)
+    shard, place = db.context.table("t"), db.context.root.place
+    shard.machine.update(lambda state: Configure({"retention_ms": 0}))
+    compact_distributed(LocalTaskRunner(), shard, place, full=True)
     assert held(db, 800) == before[800]
     if retracting:
         parts = shard.machine.fetch().parts.all()
@@ -169,7 +169,7 @@ def test_what_is_lacking() -> None:
     db.append("t", {"id": [1]})
     db.set("stats_collection", False)
     db.append("t", {"id": [2]})
-    machine = db._open.table("t").machine
+    machine = db.context.table("t").machine
     assert lacking(machine.fetch()).tolist() == [1]
     machine.roll(machine.fetch())
     assert lacking(machine.fetch()).tolist() == [1]
@@ -194,14 +194,13 @@ def test_bad_orders() -> None:
 def test_a_place_travels_but_for_memory() -> None:
     import pickle
 
-    place = parse("s3://bucket/lake?region=eu-west-1&metadata=postgresql://me@db/meta")
+    place = parse_location("s3://bucket/lake?region=eu-west-1&metadata=postgresql://me@db/meta")
     assert pickle.loads(pickle.dumps(place)) == place
     with pytest.raises(StoreError, match="in memory"):
-        pickle.dumps(parse("memory://"))
+        pickle.dumps(parse_location("memory://"))
 
 
 def test_progress_as_a_line() -> None:
-    now = Progress("compact orders", 32, 80, 1, 2, int(4.1 * 2**30), int(10.2 * 2**30), 72.4)
-    expected = "compact orders  [########............]  40 %  32 of 80 groups  4.1 of 10.2 GiB  1:12"
-    assert now.line() == expected
+    now = Progress("compact orders", 32, 80, 1, 2, 4_100_000_000, 10_200_000_000, 72.4)
+    assert now.line() == "32 of 80 groups  4.1 GB of 10 GB"
     assert Progress("x").share == 1.0

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from tests.unit.shards import QUICK, World, changes, ids, rows
-from tests.unit.test_times import ANY, NOW, YEAR, clock, found, poisoned, table, where
+from tests.unit.storage.shard.test_time_check import ANY, NOW, YEAR, clock, found, poisoned, table, where
+from tests.unit.storage.shards import QUICK, World, changes, ids, rows
 from tidegate.clock import ManualClock
 from tidegate.errors import TimeError
-from tidegate.session import modify
-from tidegate.shard import compact
-from tidegate.shard.machine import Machine
-from tidegate.shard.parts import from_table
-from tidegate.shard.reader import snapshot, updates
-from tidegate.shard.repair import repair
-from tidegate.shard.seal import seal, unseal
-from tidegate.shard.sweep import sweep
-from tidegate.shard.writer import Shard
+from tidegate.statements import modify
+from tidegate.storage.maintain import compact
+from tidegate.storage.maintain.repair import repair_shard
+from tidegate.storage.maintain.sweep import sweep_shard
+from tidegate.storage.part.checksum import seal, unseal
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.parts import parts_from_table
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.snapshot import open_changes, open_snapshot
 
 __all__ = ["clock", "where"]  # fixtures
 
@@ -33,16 +33,16 @@ def test_open_readers_go_on_and_followers_of_changes_are_told() -> None:
     shard.append(rows(1), at=NOW)
     shard.append(rows(2), at=NOW + YEAR)
     other = world.open()
-    with snapshot(other) as open_before:
-        repair(world.open())
+    with open_snapshot(other) as open_before:
+        repair_shard(world.open())
         assert sorted(i for b in open_before.batches(["id"]) for i in b.column(0).to_pylist()) == [1, 2]
         open_before.lease.keep()
     assert changes(other, NOW) == [(1, NOW, 1), (2, NOW, 1)]
-    with pytest.raises(TimeError, match="taken back by a repair"):
-        updates(other, NOW + YEAR + 1)
+    with pytest.raises(TimeError, match="a repair moved later times back"):
+        open_changes(other, NOW + YEAR + 1)
     state = other.machine.fetch()
-    with pytest.raises(TimeError, match="taken back by a repair"):
-        updates(other, NOW, repaired=0)
+    with pytest.raises(TimeError, match="a repair moved later times back"):
+        open_changes(other, NOW, repaired=0)
     assert changes(other, NOW + 1) == []
     assert state.repaired > 0
 
@@ -57,10 +57,10 @@ def test_what_is_in_files_does_not_come_back() -> None:
         shard.append(rows(i), at=at)
         wanted.append((i, min(at, NOW + 100), 1))
     shard.append(rows(0), diff=-1, at=NOW + 2 * YEAR)
-    compact.compact(shard, full=True)
+    compact.compact_shard(shard, full=True)
     assert max(part.last - part.first for part in _parts(shard)) > YEAR
     world.clock.advance(100)
-    repair(shard)
+    repair_shard(shard)
     expected = sorted([*wanted, (0, NOW + 100, -1)])
     for step in range(3):
         fresh = world.open(compact_fanout=2)
@@ -76,12 +76,12 @@ def test_what_is_in_files_does_not_come_back() -> None:
             fresh.append(rows(50 + step), at=None)
             fresh.append(rows(50 + step), diff=-1)
             expected = sorted([*expected, *[c for c in changes(fresh, NOW + 101) if c not in expected]])
-            compact.compact(fresh, full=True)
-            sweep(fresh)
+            compact.compact_shard(fresh, full=True)
+            sweep_shard(fresh)
 
 
 def _parts(shard: Shard) -> list[Any]:
-    return [part for table in shard.machine.fetch().parts.tables() for part in from_table(table)]
+    return [part for table in shard.machine.fetch().parts.tables() for part in parts_from_table(table)]
 
 
 def test_a_compaction_that_was_about_to_replace_a_part_is_refused() -> None:
@@ -90,17 +90,17 @@ def test_a_compaction_that_was_about_to_replace_a_part_is_refused() -> None:
     for i in range(4):
         shard.append(rows(i), at=NOW + YEAR + i)
     slow = world.open(compact_fanout=2)
-    before, change = slow.machine.fetch(), slow.machine.change
+    before, update = slow.machine.fetch(), slow.machine.update
     assert before.repaired == 0
 
-    def late(think: Callable[[Any], Any]) -> Any:
-        wanted = think(slow.machine.fetch())
+    def late(propose: Callable[[Any], Any]) -> Any:
+        wanted = propose(slow.machine.fetch())
         if type(wanted).__name__ == "Replace" and not shard.machine.fetch().repaired:
-            repair(world.open())
-        return change(think)
+            repair_shard(world.open())
+        return update(propose)
 
-    slow.machine.change = late  # type: ignore[method-assign]  # a repair comes between its look and its entry
-    compact.compact(slow, full=True)
+    slow.machine.update = late  # type: ignore[method-assign]  # a repair comes between its look and its entry
+    compact.compact_shard(slow, full=True)
     assert ids(world.open()) == [0, 1, 2, 3]
     assert all(part.last < slow.machine.fetch().upper <= NOW + 1 for part in _parts(slow))
 
@@ -147,14 +147,12 @@ def test_random_histories_keep_every_row(seed: int) -> None:
                 gone = rng.choice(left)
                 model.append([gone, shard.append(rows(gone), diff=-1).at, -1])
             case "compact":
-                compact.compact(shard, full=rng.random() < 0.5)
+                compact.compact_shard(shard, full=rng.random() < 0.5)
             case "roll":
                 shard.machine.roll(shard.machine.fetch())
             case "repair":
                 strict = replace(shard.config, max_ahead_ms=600_000)
-                shard.config, loose = strict, shard.config
-                done = repair(shard)
-                shard.config = loose
+                done = repair_shard(replace(shard, config=strict))
                 for update in model:
                     update[1] = min(update[1], done.upper - 1)
             case "open":

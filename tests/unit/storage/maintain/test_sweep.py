@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.shards import CONFIG, QUICK, World, ids, rows
-from tests.unit.test_shard_writer import Meddling
+from tests.unit.storage.shard.test_append import Meddling
+from tests.unit.storage.shards import CONFIG, QUICK, World, ids, rows
 from tidegate.clock import ManualClock
-from tidegate.shard.change import Drop, Part
-from tidegate.shard.compact import compact
-from tidegate.shard.machine import Machine
-from tidegate.shard.merge import Block
-from tidegate.shard.reader import snapshot
-from tidegate.shard.sweep import Swept, sweep
-from tidegate.shard.writer import Shard, schema_of
-from tidegate.store.consensus import MemoryConsensus, Numbered
-from tidegate.store.file import FileBlob
-from tidegate.store.sql import SqliteConsensus
+from tidegate.storage.blob.files import FileBlob
+from tidegate.storage.consensus.protocol import MemoryConsensus, NumberedEntry
+from tidegate.storage.consensus.sql import SqliteConsensus
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.sweep import Swept, sweep_shard
+from tidegate.storage.part.merge import Block
+from tidegate.storage.part.part import Part
+from tidegate.storage.shard.changes import DropShard
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.snapshot import open_snapshot
 
 
 def write(shard: Shard, *numbers: int) -> list[Part]:
     """Parts that are written, and not appended yet."""
     state = shard.machine.fetch()
-    schema = schema_of(state)
-    from tidegate.shard.batch import conform, conform_diffs
+    schema = state.schema
+    from tidegate.storage.part.conform import conform, conform_diffs
 
     columns = conform(schema, rows(*numbers))
     ones = conform_diffs(1, len(numbers))
@@ -35,11 +36,11 @@ def test_garbage_goes_when_its_grace_is_over() -> None:
     shard = world.create(compact_fanout=2)
     for i in range(2):
         shard.append(rows(i))
-    compact(shard)
-    assert (len(world.objects("part/")), sweep(shard)) == (3, Swept())
+    compact_shard(shard)
+    assert (len(world.objects("part/")), sweep_shard(shard)) == (3, Swept())
     world.clock.advance(2000)
-    assert sweep(shard) == Swept(garbage=2)
-    assert sweep(shard) == Swept()
+    assert sweep_shard(shard) == Swept(garbage=2)
+    assert sweep_shard(shard) == Swept()
     assert (ids(shard), len(world.objects()), shard.machine.fetch().garbage) == ([0, 1], 1, ())
 
 
@@ -48,17 +49,17 @@ def test_garbage_waits_for_the_readers_that_may_read_it() -> None:
     shard = world.create(compact_fanout=2, lease_ms=100_000)
     for i in range(2):
         shard.append(rows(i))
-    with snapshot(shard) as early:
-        compact(shard)
+    with open_snapshot(shard) as early:
+        compact_shard(shard)
         world.clock.advance(5000)
-        with snapshot(shard):
-            assert sweep(world.open()) == Swept()
+        with open_snapshot(shard):
+            assert sweep_shard(world.open()) == Swept()
         assert sum(batch.num_rows for batch in early.batches()) == 2
-    with snapshot(shard):
-        assert sweep(world.open()) == Swept()  # the lease that both were under has not moved up yet
+    with open_snapshot(shard):
+        assert sweep_shard(world.open()) == Swept()  # the lease that both were under has not moved up yet
         world.clock.advance(25_000)
-    with snapshot(shard):
-        assert sweep(world.open()) == Swept(garbage=2)
+    with open_snapshot(shard):
+        assert sweep_shard(world.open()) == Swept(garbage=2)
 
 
 def test_orphans_go_when_their_grace_is_over() -> None:
@@ -70,9 +71,9 @@ def test_orphans_go_when_their_grace_is_over() -> None:
     world.blob.put("roll/s1/0", b"x")
     world.blob.put("part/s10/0", b"of another shard")
     world.clock.advance(1999)
-    assert sweep(shard) == Swept()
+    assert sweep_shard(shard) == Swept()
     world.clock.advance(1)
-    assert sweep(shard) == Swept(orphans=3)
+    assert sweep_shard(shard) == Swept(orphans=3)
     assert world.objects() == {shard.machine.fetch().parts.all()[0].name, "part/s10/0"}
 
 
@@ -86,7 +87,7 @@ def test_the_fence_keeps_a_sleeper_from_appending_what_was_swept() -> None:
 
     def sleep() -> None:
         world.clock.advance(10_000)
-        assert sweep(fast).orphans == 1
+        assert sweep_shard(fast).orphans == 1
 
     world.log.first = sleep
     slow.append(rows(1, 2))
@@ -102,7 +103,7 @@ def test_a_part_that_was_appended_while_sweep_looked_is_kept() -> None:
     sweeper = world.open(sweep_grace_ms=0)
     # The mark is deleted after listing, and before the fence.
     world.blob.first = lambda: patient.commit(parts, at=None, token="t")
-    assert sweep(sweeper).orphans == 0
+    assert sweep_shard(sweeper).orphans == 0
     assert ids(shard) == [1]
 
 
@@ -119,10 +120,10 @@ def test_segments_that_another_process_merged_are_not_referred_to() -> None:
         if i % 13 == 0:
             seldom.machine.roll(seldom.machine.fetch())
         world.clock.advance(2500)
-        sweep(world.open())
+        sweep_shard(world.open())
         assert ids(world.open()) == list(range(i + 1))
     world.clock.advance(2500)
-    sweep(world.open())
+    sweep_shard(world.open())
     state = world.open().machine.fetch()
     assert state.rollup is not None
     assert world.objects("seg/") == set(state.segments)
@@ -135,15 +136,15 @@ def test_two_at_once_do_no_harm() -> None:
     for i in range(2):
         shard.append(rows(i))
     write(shard, 9)
-    compact(shard)
+    compact_shard(shard)
     world.clock.advance(5000)
     for name in ("delete", "list", "put"):
         inner = world.blob
         world.blob = Meddling(inner, name)
-        world.blob.first = lambda inner=inner: sweep(
+        world.blob.first = lambda inner=inner: sweep_shard(
             Shard(Machine(world.log, inner, "shard/s1", world.clock, QUICK), CONFIG)
         )
-        sweep(world.open())
+        sweep_shard(world.open())
         world.blob = inner
     assert (ids(shard), len(world.objects())) == ([0, 1], 1)
 
@@ -154,10 +155,10 @@ def test_a_dropped_collection_is_swept_to_the_last_part() -> None:
     for i in range(3):
         shard.append(rows(i))
     shard.machine.roll(shard.machine.fetch())
-    shard.machine.change(lambda _: Drop())
+    shard.machine.update(lambda _: DropShard())
     for _ in range(2):
         world.clock.advance(5000)
-        sweep(world.open())
+        sweep_shard(world.open())
     assert (world.objects("part/"), world.objects("seg/")) == (set(), set())
     assert world.open().machine.fetch().dropped
 
@@ -168,13 +169,13 @@ def test_files(tmp_path: Path) -> None:
         SqliteConsensus(tmp_path / "log"), FileBlob(tmp_path / "blobs"), "shard/s1", clock, QUICK
     )
     shard = Shard.create(
-        machine, World().create().machine.fetch() and schema_of(World().create().machine.fetch())
+        machine, World().create().machine.fetch() and World().create().machine.fetch().schema
     )
     shard.append(rows(1))
     write(shard, 2)
     (tmp_path / "blobs" / "part" / "s1" / ".tmp-left").write_bytes(b"half a part")
     careless = Shard(machine, CONFIG.__class__(sweep_grace_ms=0))
-    assert sweep(careless) == Swept(orphans=1, temporary=1)
+    assert sweep_shard(careless) == Swept(orphans=1, temporary=1)
     assert ids(shard) == [1]
     machine.consensus.close()
 
@@ -189,7 +190,7 @@ def test_a_log_that_is_cut_off_again_and_again_while_it_is_opened() -> None:
     left = [1, 2, 3]
 
     class Busy(MemoryConsensus):
-        def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+        def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[NumberedEntry]:
             if first > 0 and left:
                 i = left.pop(0)
                 for _ in range(3):

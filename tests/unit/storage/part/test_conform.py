@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.test_part import VALUES
+from tests.unit.storage.part.test_part import VALUES
 from tidegate.errors import BindError, EvaluationError, TidegateError, TypeMismatch
-from tidegate.expr.types import (
+from tidegate.expr.model.types import (
     BYTEA,
     DATE,
     FLOAT4,
@@ -33,8 +33,8 @@ from tidegate.expr.types import (
     parse_type,
     record,
 )
-from tidegate.shard.batch import conform, conform_diffs
-from tidegate.shard.schema import Schema
+from tidegate.storage.part.conform import conform, conform_diffs
+from tidegate.storage.part.schema import Schema
 
 
 def one(type_: Type, given: Any, nullable: bool = True) -> list[Any]:
@@ -89,15 +89,15 @@ def test_other_forms(type_: Type, given: Any, expected: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("type_", "given", "error", "says"),
     [
-        (INT8, pa.array(["1"]), TypeMismatch, r'column "c" is int8, and was given string'),
+        (INT8, pa.array(["1"]), TypeMismatch, r'column "c" is int8, and got string'),
         (INT8, ["1"], TypeMismatch, r'column "c" is int8'),
-        (INT8, pa.array([1.0]), TypeMismatch, "was given double"),
-        (NUMERIC, pa.array([1.0]), TypeMismatch, "was given double"),
-        (FLOAT4, pa.array([1.0]), TypeMismatch, "was given double"),
+        (INT8, pa.array([1.0]), TypeMismatch, "got double"),
+        (NUMERIC, pa.array([1.0]), TypeMismatch, "got double"),
+        (FLOAT4, pa.array([1.0]), TypeMismatch, "got double"),
         (TIMESTAMPTZ, pa.array([1], pa.timestamp("us")), TypeMismatch, "with a time zone"),
         (TIMESTAMP, pa.array([1], pa.timestamp("us", "UTC")), TypeMismatch, "without a time zone"),
-        (array(INT8), pa.array([1]), TypeMismatch, r"int8\[\], and was given int64"),
-        (record(("x", INT8)), pa.array([{"z": 1}]), TypeMismatch, "given fields z"),
+        (array(INT8), pa.array([1]), TypeMismatch, r"int8\[\], and got int64"),
+        (record(("x", INT8)), pa.array([{"z": 1}]), TypeMismatch, "got the fields z"),
         (INT2, pa.array([2**15]), EvaluationError, r'column "c" \(int64\) does not fit int2'),
         (FLOAT8, pa.array([2**53 + 1]), EvaluationError, "does not fit float8"),
         (numeric(3, 1), pa.array([Decimal("123.4")]), EvaluationError, r"does not fit numeric\(3,1\)"),
@@ -129,7 +129,7 @@ def test_columns_that_are_not_there_or_too_many() -> None:
         ({"a": [1]}, 'column "b" is missing'),
         ({**good, "z": [1]}, 'column "z" is not in the collection'),
         ({"a": [1, 2], "b": ["x"]}, "different lengths"),
-        ([pa.array([1])], "1 columns are given"),
+        ([pa.array([1])], "1 columns were passed"),
         (twice, 'column "a" is there twice'),
     ]:
         with pytest.raises(BindError, match=says):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tidegate
-from tidegate.shard.change import Part
+from tidegate.storage.part.part import Part
 
 ROWS = 20_000
 
@@ -28,7 +28,7 @@ def written(tmp_path, rows: int) -> tuple[Part, bytes]:
             "tags": [[1, 2]] * rows,
         }
         db.append("t", table, at=5)
-        shard = db._open.table("t")
+        shard = db.context.table("t")
         (part,) = shard.machine.fetch().parts.all()
         data = shard.machine.blob.get(part.name)
         assert data is not None

@@ -11,7 +11,15 @@ import pyarrow as pa
 import pytest
 
 from tidegate.errors import CorruptError
-from tidegate.shard.merge import Block, concat, in_order, merge, repeated, settled, summed
+from tidegate.storage.part.merge import (
+    Block,
+    concat,
+    consolidate,
+    consolidate_rows,
+    merge,
+    repeat_rows,
+    sort_block,
+)
 
 
 def block(*updates: tuple[float | None, int, int]) -> Block:
@@ -33,30 +41,30 @@ def test_identical_rows_are_added_up() -> None:
     given = block(
         (NAN, 1, 1), (0.0, 1, 1), (-0.0, 1, 1), (NAN, 1, 1), (0.0, 2, -1), (None, 1, 1), (None, 1, -1)
     )
-    assert shown(summed(given, by_time=True)) == [
+    assert shown(consolidate(given, by_time=True)) == [
         ("nan", 1, 2),
         ("0.0", 1, 1),
         ("-0.0", 1, 1),
         ("0.0", 2, -1),
     ]
-    assert shown(summed(given, by_time=False)) == [("nan", 1, 2), ("-0.0", 1, 1)]
-    assert len(summed(block(), by_time=True)) == 0
+    assert shown(consolidate(given, by_time=False)) == [("nan", 1, 2), ("-0.0", 1, 1)]
+    assert len(consolidate(block(), by_time=True)) == 0
 
 
 def test_a_row_that_is_there_less_than_no_times_is_named() -> None:
-    with pytest.raises(CorruptError, match=r"there -2 times: x = 7\.0"):
-        settled(block((7.0, 1, 1), (7.0, 2, -3)), ["x"])
+    with pytest.raises(CorruptError, match=r"exists -2 times: x = 7\.0"):
+        consolidate_rows(block((7.0, 1, 1), (7.0, 2, -3)), ["x"])
 
 
 def test_an_equal_row_takes_away_another_only_if_there_is_no_identical_one() -> None:
-    assert shown(settled(block((0.0, 1, 2), (-0.0, 2, -1)), ["x"])) == [("0.0", 1, 1)]
-    assert shown(settled(block((0.0, 1, 1), (-0.0, 1, 1), (-0.0, 2, -1)), ["x"])) == [("0.0", 1, 1)]
-    with pytest.raises(CorruptError, match="there -1 times"):
-        settled(block((0.0, 1, 1), (-0.0, 2, -2)), ["x"])
+    assert shown(consolidate_rows(block((0.0, 1, 2), (-0.0, 2, -1)), ["x"])) == [("0.0", 1, 1)]
+    assert shown(consolidate_rows(block((0.0, 1, 1), (-0.0, 1, 1), (-0.0, 2, -1)), ["x"])) == [("0.0", 1, 1)]
+    with pytest.raises(CorruptError, match="exists -1 times"):
+        consolidate_rows(block((0.0, 1, 1), (-0.0, 2, -2)), ["x"])
 
 
 def test_rows_are_repeated_by_their_diffs() -> None:
-    assert repeated(block((1.0, 1, 2), (2.0, 1, 1)))[0].to_pylist() == [1.0, 1.0, 2.0]
+    assert repeat_rows(block((1.0, 1, 2), (2.0, 1, 1)))[0].to_pylist() == [1.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -69,7 +77,7 @@ def test_merging_runs_keeps_everything_and_equal_rows_together(seed: int) -> Non
             for _ in range(dice.randrange(60))
         ]
         everything += many
-        run = in_order(block(*many), [0]) if many else block()
+        run = sort_block(block(*many), [0]) if many else block()
         step = dice.randrange(1, 20)
         runs.append([run.slice(i, min(i + step, len(run))) for i in range(0, len(run), step)] + [block()])
     windows = list(merge([iter(run) for run in runs], [0]))

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate.errors import BindError, CorruptError
-from tidegate.expr.types import (
+from tidegate.expr.model.types import (
     BOOL,
     BYTEA,
     DATE,
@@ -31,9 +31,9 @@ from tidegate.expr.types import (
     numeric,
     record,
 )  # fmt: skip
-from tidegate.shard.part import decode_part, encode_part
-from tidegate.shard.schema import Schema
-from tidegate.shard.seal import digest, verify
+from tidegate.storage.part.checksum import digest, verify
+from tidegate.storage.part.encode import decode_part, encode_part
+from tidegate.storage.part.schema import Schema
 
 NAN = float("nan")
 SPAN = pa.MonthDayNano([1, -2, 3000])

@@ -11,29 +11,31 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.unit.test_part import SCHEMA, VALUES
+from tests.unit.storage.part.test_part import SCHEMA, VALUES
 from tidegate.errors import CorruptError, StoreError
-from tidegate.shard import pages, splice
-from tidegate.shard.change import Part
-from tidegate.shard.file import PartFile
-from tidegate.shard.part import decode_part, encode_part
-from tidegate.shard.schema import Schema
-from tidegate.shard.seal import digest
-from tidegate.shard.splice import Rows
-from tidegate.store.blob import MemoryBlob
+from tidegate.storage.blob.protocol import MemoryBlob
+from tidegate.storage.blob.retrying import RetryingBlob
+from tidegate.storage.part import page_reader as splice
+from tidegate.storage.part import page_table as pages
+from tidegate.storage.part.checksum import digest
+from tidegate.storage.part.encode import decode_part, encode_part
+from tidegate.storage.part.page_reader import RowRange
+from tidegate.storage.part.part import Part
+from tidegate.storage.part.part_file import PartFile, PartFiles
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.retry import RetryPolicy
+from tidegate.storage.stats import StatsCounters
 
 ROWS = 30_000
 """Four pages of most columns, and more of wide ones."""
 
 
 class Store:
-    """What a file asks of a shard's machine: its blobs, and to try again."""
+    """A blob store in memory, and the part files in it."""
 
     def __init__(self) -> None:
         self.blob = MemoryBlob()
-
-    def attempt(self, work: Any) -> Any:
-        return work()
+        self.files = PartFiles(RetryingBlob(self.blob, RetryPolicy(times=1)), StatsCounters())
 
 
 def columns(rows: int) -> list[pa.Array]:
@@ -65,7 +67,8 @@ def stored(
 
 
 def opened(store: Any, part: Part) -> PartFile:
-    return PartFile.open(store, part)
+    opened_file: PartFile = store.files.open(part)
+    return opened_file
 
 
 def same(a: pa.Array, b: pa.Array) -> bool:
@@ -78,16 +81,16 @@ def same(a: pa.Array, b: pa.Array) -> bool:
     )
 
 
-def asked(rng: np.random.Generator, rows: int) -> list[Rows]:
+def asked(rng: np.random.Generator, rows: int) -> list[RowRange]:
     """All, none, one, a run, scattered, and each of them inside of a stretch."""
-    found = [Rows(0, 0, rows), Rows(0, 5, 5), Rows(0, rows - 1, rows), Rows(0, 8192, 16_384)]
+    found = [RowRange(0, 0, rows), RowRange(0, 5, 5), RowRange(0, rows - 1, rows), RowRange(0, 8192, 16_384)]
     for share in (0.0, 1e-4, 0.01, 0.5, 1.0):
         start, stop = sorted(rng.integers(0, rows + 1, 2).tolist())
-        found.append(Rows(0, start, stop, rng.random(stop - start) < share))
-        found.append(Rows(0, 0, rows, rng.random(rows) < share))
+        found.append(RowRange(0, start, stop, rng.random(stop - start) < share))
+        found.append(RowRange(0, 0, rows, rng.random(rows) < share))
     run = np.zeros(rows, bool)
     run[9_000:9_100] = True
-    return [*found, Rows(0, 0, rows, run)]
+    return [*found, RowRange(0, 0, rows, run)]
 
 
 def test_any_rows_of_any_columns() -> None:
@@ -124,17 +127,17 @@ def test_little_is_fetched_for_few_rows() -> None:
     store = Store()
     part = stored(store)
     file = opened(store, part)
-    few = Rows(0, 0, ROWS).narrow(np.array([9_000, 9_010]))
+    few = RowRange(0, 0, ROWS).narrow(np.array([9_000, 9_010]))
     types = {column.id: column.type for column in SCHEMA.columns}
     promised = sum(file.size_of(id_, few) for id_ in (3, 8))
     file.read([3, 8], [types[3], types[8]], few)
     assert file.fetched == promised
-    everything = sum(file.size_of(id_, Rows(0, 0, ROWS)) for id_ in (3, 8))
+    everything = sum(file.size_of(id_, RowRange(0, 0, ROWS)) for id_ in (3, 8))
     assert promised < everything / 3
 
 
 def test_rows_narrow_to_places_among_them() -> None:
-    rows = Rows(0, 10, 20).narrow(np.array([1, 4, 5])).narrow(np.array([0, 2]))
+    rows = RowRange(0, 10, 20).narrow(np.array([1, 4, 5])).narrow(np.array([0, 2]))
     assert rows.mask is not None
     assert (np.flatnonzero(rows.mask) + rows.start).tolist() == [11, 15]
 
@@ -145,7 +148,7 @@ def test_small_files_have_no_table() -> None:
     part = stored(store, 3, schema, [pa.array([True, None, False])])
     assert part.tail == 0
     file = opened(store, part)
-    rows = Rows(0, 0, 3, np.array([True, False, True]))
+    rows = RowRange(0, 0, 3, np.array([True, False, True]))
     assert file.read([0], [schema.columns[0].type], rows)[0].to_pylist() == [True, False]
     assert file.read([77], [schema.columns[0].type], rows)[0].to_pylist() == [None, None]
 
@@ -166,7 +169,7 @@ def test_damage_is_told_and_names_the_part(where: str) -> None:
 
 def _all_of(store: Store, part: Part) -> list[pa.Array]:
     file = opened(store, part)
-    return file.read([c.id for c in SCHEMA.columns], [c.type for c in SCHEMA.columns], Rows(0, 0, ROWS))
+    return file.read([c.id for c in SCHEMA.columns], [c.type for c in SCHEMA.columns], RowRange(0, 0, ROWS))
 
 
 def test_every_flipped_byte_of_a_page_is_told() -> None:
@@ -191,7 +194,7 @@ def test_a_vanished_part_is_named() -> None:
     file = opened(store, part)
     store.blob.delete(part.name)
     with pytest.raises(StoreError, match="part/a is missing"):
-        file.read([3], [SCHEMA.columns[3].type], Rows(0, 0, ROWS))
+        file.read([3], [SCHEMA.columns[3].type], RowRange(0, 0, ROWS))
 
 
 def test_other_readers_never_notice_the_table(tmp_path: Path) -> None:
@@ -220,11 +223,13 @@ def test_threads_share_a_file(rows: int) -> None:
     wrong: list[BaseException] = []
 
     def read() -> None:
-        own = file.again(file.part)
+        own = store.files.open(file.part)
         try:
             for _ in range(40):
                 got = own.read(
-                    [0, 1], [c.type for c in schema.columns], Rows(0, 0, rows).narrow(np.arange(7, rows, 9))
+                    [0, 1],
+                    [c.type for c in schema.columns],
+                    RowRange(0, 0, rows).narrow(np.arange(7, rows, 9)),
                 )
                 assert got[0].to_pylist() == list(range(7, rows, 9))
                 assert got[1].to_pylist() == texts[7::9]
@@ -241,7 +246,7 @@ def test_threads_share_a_file(rows: int) -> None:
 
 def test_what_is_kept_ends_with_its_machine() -> None:
     store = Store()
-    opened(store, stored(store)).read([3], [SCHEMA.columns[3].type], Rows(0, 0, ROWS))
+    opened(store, stored(store)).read([3], [SCHEMA.columns[3].type], RowRange(0, 0, ROWS))
     gone = weakref.ref(store)
     del store
     gc.collect()

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tidegate.expr import order
-from tidegate.expr.types import (
+from tidegate.expr.model import order
+from tidegate.expr.model.types import (
     BOOL,
     BYTEA,
     DATE,
@@ -27,7 +27,7 @@ from tidegate.expr.types import (
     array,
     record,
 )
-from tidegate.shard.rowkey import ambiguous, exact_keys, row_keys
+from tidegate.storage.part.row_keys import exact_keys, has_ambiguous_equality, row_keys
 
 NAN, INF = float("nan"), float("inf")
 MONTH, THIRTY_DAYS = pa.MonthDayNano([1, 0, 0]), pa.MonthDayNano([0, 30, 0])
@@ -92,10 +92,10 @@ def test_equal_is_not_identical(type_: Type, values: list[Any]) -> None:
     column = pa.array(values, type_.arrow)
     assert row_keys([column], 2)[0] == row_keys([column], 2)[1]
     assert exact_keys([column], 2)[0] != exact_keys([column], 2)[1]
-    assert ambiguous([column])
+    assert has_ambiguous_equality([column])
 
 
 def test_every_nan_is_identical() -> None:
     column = pa.array([NAN, -NAN])
     assert exact_keys([column], 2)[0] == exact_keys([column], 2)[1]
-    assert not ambiguous([pa.array([1]), pa.array(["a"])])
+    assert not has_ambiguous_equality([pa.array([1]), pa.array(["a"])])

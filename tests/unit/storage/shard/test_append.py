@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.simulation.faults import Faults, FaultyBlob, FaultyConsensus
-from tests.unit.shards import CONFIG, SCHEMA, World, changes, ids, rows
+from tests.unit.storage.shards import CONFIG, SCHEMA, World, changes, ids, rows
 from tidegate.errors import (
     BindError,
     EvaluationError,
@@ -21,13 +21,14 @@ from tidegate.errors import (
     TimeError,
     TypeMismatch,
 )
-from tidegate.expr.types import INT8, TEXT
-from tidegate.shard.machine import Machine, Retries
-from tidegate.shard.schema import Schema
-from tidegate.shard.writer import Shard
-from tidegate.stats.summary import PAGES_KEY, Summary
-from tidegate.store.blob import Blob
-from tidegate.store.consensus import Consensus
+from tidegate.expr.model.types import INT8, TEXT
+from tidegate.storage.blob.protocol import Blob
+from tidegate.storage.consensus.protocol import Consensus
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.retry import RetryPolicy
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.stats.part_stats import PAGES_KEY, PartStats
 
 
 class Meddling:
@@ -211,10 +212,11 @@ def test_sorted_by_cluster_and_by_row_once_there_are_retractions() -> None:
 
 
 def test_statistics_come_through_one_door() -> None:
-    shard = World().create()
-    shard.describe = lambda schema, columns: Summary(
-        f"{schema.id} {len(columns)} {len(columns[0])}".encode(), b"pages"
-    )
+
+    def describe(schema: Schema, columns: list[pa.Array]) -> PartStats:
+        return PartStats(f"{schema.id} {len(columns)} {len(columns[0])}".encode(), b"pages")
+
+    shard = replace(World().create(), describe=describe)
     (part,) = shard.append(rows(1, 2)).parts
     assert part.stats == b"0 3 2"
     data = shard.machine.blob.get(part.name)
@@ -261,7 +263,7 @@ def test_two_writers_over_faulty_stores(seed: int) -> None:
     faults = Faults(seed, often=0.2)
     blob: Blob = FaultyBlob(world.blob, faults)
     log: Consensus = FaultyConsensus(world.log, faults)
-    patient = Retries(times=60, first_s=0, longest_s=0)
+    patient = RetryPolicy(times=60, first_s=0, longest_s=0)
     writers = [Shard(Machine(log, blob, "shard/s1", world.clock, patient), CONFIG) for _ in range(2)]
     dice = random.Random(seed)
     for i in range(60):

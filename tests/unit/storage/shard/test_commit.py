@@ -15,14 +15,14 @@ import tidegate
 from tidegate import Database
 from tidegate.config import Config
 from tidegate.errors import ConflictError, EvaluationError, StoreError
-from tidegate.shard.batch import conform
-from tidegate.shard.change import Forget
-from tidegate.shard.commit import Batch, abandoned, append
-from tidegate.shard.gather import Gathered
-from tidegate.shard.state import State
-from tidegate.shard.writer import schema_of
-from tidegate.spark.stream import STREAMS, Stream
-from tidegate.spark.write import Plan, planned
+from tidegate.spark.write.batch import WritePlan, plan_write
+from tidegate.spark.write.stream import MAX_STREAMS, StreamSink
+from tidegate.storage.part.conform import conform
+from tidegate.storage.shard import AppendOptions
+from tidegate.storage.shard.changes import Forget
+from tidegate.storage.shard.commit import commit_built_parts, discard_built_parts
+from tidegate.storage.shard.part_builder import BuiltParts
+from tidegate.storage.shard.state import State
 
 FAR = 10**6
 """The number of a partition that may send nothing inside of its message."""
@@ -39,12 +39,12 @@ def table(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "name": [f"n{i}" for i in ids]})
 
 
-def plan_of(db: Database, given: pa.Table, *, overwrite: bool = False, **options: str) -> Plan:
-    root = db._open.root.place.root
-    return planned({"path": f"{root}:t", **options}, from_arrow_schema(given.schema), overwrite=overwrite)
+def plan_of(db: Database, given: pa.Table, *, overwrite: bool = False, **options: str) -> WritePlan:
+    root = db.context.root.place.root
+    return plan_write({"path": f"{root}:t", **options}, from_arrow_schema(given.schema), overwrite=overwrite)
 
 
-def gather(plan: Plan, given: pa.Table, partition: int = 0) -> Gathered:
+def gather(plan: WritePlan, given: pa.Table, partition: int = 0) -> BuiltParts:
     return plan.gathering().all(iter(given.to_batches(2)), partition)
 
 
@@ -52,8 +52,8 @@ def ids(db: Database, as_of: int | None = None) -> list[int]:
     return sorted(row[0] for row in db.sql("SELECT id FROM t", as_of=as_of).rows())
 
 
-def batch_of(plan: Plan, **more: Any) -> Batch:
-    return Batch(plan.token, plan.schema.id, overwrite=plan.overwrite, **more)
+def batch_of(plan: WritePlan, **more: Any) -> AppendOptions:
+    return AppendOptions(plan.token, plan.schema.id, overwrite=plan.overwrite, **more)
 
 
 def test_few_rows_travel_and_many_are_parts(db: Database) -> None:
@@ -65,9 +65,9 @@ def test_few_rows_travel_and_many_are_parts(db: Database) -> None:
     assert (len(inline.parts), bool(inline.inline)) == (0, True)
     assert len(part.parts) == 2
     assert not part.inline
-    assert gather(plan, table(1).slice(1)) == Gathered((), b"")
-    append(plan.shard(), [inline, part], batch_of(plan))
-    append(plan.shard(), [inline, part], batch_of(plan))
+    assert gather(plan, table(1).slice(1)) == BuiltParts((), b"")
+    commit_built_parts(plan.shard(), [inline, part], batch_of(plan))
+    commit_built_parts(plan.shard(), [inline, part], batch_of(plan))
     assert ids(db) == [1, 2, 3, 4, 5, 6, 7], "twice with one token is once"
 
 
@@ -75,7 +75,7 @@ def test_diffs_of_rows(db: Database) -> None:
     db.append("t", table(1, 2, 2))
     given = table(1, 2, 9).append_column("d", pa.array([-1, -2, 3], pa.int8()))
     plan = plan_of(db, given, diffColumn="d")
-    append(plan.shard(), [gather(plan, given)], batch_of(plan))
+    commit_built_parts(plan.shard(), [gather(plan, given)], batch_of(plan))
     assert ids(db) == [9, 9, 9]
     for bad, words in ((0, "a diff is 0"), (None, "a diff is NULL")):
         with pytest.raises(EvaluationError, match=words):
@@ -110,17 +110,17 @@ def test_an_overwrite_follows_what_others_do(
     db.append("t", table(1, 2), at=1000)
     plan = plan_of(db, table(), overwrite=True)
     gathered = gather(plan, table(2, 7, 8), partition)
-    append(plan.shard(), [gathered], batch_of(plan, check=once(lambda: meanwhile(db))))
+    commit_built_parts(plan.shard(), [gathered], batch_of(plan, check=once(lambda: meanwhile(db))))
     assert ids(db) == [2, 7, 8]
     assert ids(db, as_of=1000) == [1, 2]
 
 
 def test_an_overwrite_of_much_reads_in_stretches(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.shard.commit.LITTLE", 0)
+    monkeypatch.setattr("tidegate.storage.shard.commit.MAX_CONSOLIDATED_BYTES", 0)
     for i in range(5):
         db.append("t", table(*range(100 * i, 100 * i + 100)))
     plan = plan_of(db, table(), overwrite=True, part_bytes="500")
-    append(plan.shard(), [gather(plan, table(7))], batch_of(plan))
+    commit_built_parts(plan.shard(), [gather(plan, table(7))], batch_of(plan))
     assert ids(db) == [7]
     assert db.status().collections["t"].parts > 8
 
@@ -129,18 +129,18 @@ def test_parts_that_sweep_is_about_to_delete_are_copied(db: Database) -> None:
     plan = plan_of(db, table())
     gathered, other = gather(plan, table(1, 2), FAR), gather(plan, table(3), FAR)
     shard, swept = plan.shard(), gathered.parts[0].name
-    shard.machine.change(lambda _: Forget((), (swept,)))
-    append(shard, [gathered, other], batch_of(plan))
+    shard.machine.update(lambda _: Forget((), (swept,)))
+    commit_built_parts(shard, [gathered, other], batch_of(plan))
     named = {part.name for part in shard.machine.fetch().parts.all()}
     assert len(named) == 2
     assert named & {part.name for part in other.parts}, "one that sweep never saw is appended as it is"
     Path(plan.place.root, swept).unlink()
     assert ids(db) == [1, 2, 3]
     late = gather(plan, table(4), FAR)
-    shard.machine.change(lambda _: Forget((), (late.parts[0].name,)))
+    shard.machine.update(lambda _: Forget((), (late.parts[0].name,)))
     Path(plan.place.root, late.parts[0].name).unlink()
     with pytest.raises(StoreError, match="was swept before it could be appended"):
-        append(shard, [late], batch_of(replace(plan, token="another")))
+        commit_built_parts(shard, [late], batch_of(replace(plan, token="another")))
     assert ids(db) == [1, 2, 3]
 
 
@@ -152,26 +152,26 @@ def test_what_a_failed_write_leaves(db: Database) -> None:
     def there() -> int:
         return len([path for path in folder.rglob("*") if path.is_file()])
 
-    abandoned(plan.shard(), [one, two])
+    discard_built_parts(plan.shard(), [one, two])
     assert there() == 2, "the commit may have been made"
-    abandoned(plan.shard(), [one, None])
+    discard_built_parts(plan.shard(), [one, None])
     assert there() == 1, "no commit was tried"
 
 
 def test_positions_of_streams() -> None:
     state = State(0, "s", ({},))
-    mine, theirs = Stream("q1", None, takeover=False), Stream("q2", "sink", takeover=False)
-    assert not mine.done(state.positions, 0)
-    for i in range(STREAMS + 50):
-        other = Stream(f"other{i}", None, takeover=False)
-        state = replace(state, positions=_merged(state.positions, other.reached(state, 3, now=i)))
-    state = replace(state, positions=_merged(state.positions, mine.reached(state, 7, now=9999)))
-    state = replace(state, positions=_merged(state.positions, theirs.reached(state, 2, now=9999)))
-    assert len(state.positions) == STREAMS
-    assert [mine.done(state.positions, batch) for batch in (0, 7, 8)] == [True, True, False]
+    mine, theirs = StreamSink("q1", None, takeover=False), StreamSink("q2", "sink", takeover=False)
+    assert not mine.is_appended(state.positions, 0)
+    for i in range(MAX_STREAMS + 50):
+        other = StreamSink(f"other{i}", None, takeover=False)
+        state = replace(state, positions=_merged(state.positions, other.next_positions(state, 3, now=i)))
+    state = replace(state, positions=_merged(state.positions, mine.next_positions(state, 7, now=9999)))
+    state = replace(state, positions=_merged(state.positions, theirs.next_positions(state, 2, now=9999)))
+    assert len(state.positions) == MAX_STREAMS
+    assert [mine.is_appended(state.positions, batch) for batch in (0, 7, 8)] == [True, True, False]
     with pytest.raises(ConflictError, match="another query"):
-        Stream("q3", "sink", takeover=False).done(state.positions, 0)
-    assert not Stream("q3", "sink", takeover=True).done(state.positions, 0)
+        StreamSink("q3", "sink", takeover=False).is_appended(state.positions, 0)
+    assert not StreamSink("q3", "sink", takeover=True).is_appended(state.positions, 0)
 
 
 def _merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def test_intervals_come_as_durations_and_structs(db: Database) -> None:
     db.append("i", {"x": pa.array([1500], pa.duration("ms"))})
     found = {str(row[0]) for row in db.sql("SELECT x::text FROM i").rows()}
     assert found == {"1 mon -2 days +00:00:00.000003", "None", "00:00:01.5"}
-    schema = schema_of(db._open.table("i").machine.fetch())
+    schema = db.context.table("i").machine.fetch().schema
     for bad in (pa.array([{**parts, "months": 2**40}]), pa.array([1], pa.duration("ns"))):
         with pytest.raises(EvaluationError):
             conform(schema, {"x": bad})

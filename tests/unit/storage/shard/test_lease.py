@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.unit.shards import World, changes, ids, rows
+from tests.unit.storage.shards import World, changes, ids, rows
 from tidegate.clock import SystemClock
-from tidegate.errors import IndeterminateError, ReadOnlyError, StoreError, TimeError
-from tidegate.shard.change import Advance, Drop, Hold
-from tidegate.shard.compact import compact
-from tidegate.shard.heart import beat
-from tidegate.shard.lease import LeaseLost, hold, share, step_back, tend
-from tidegate.shard.reader import Snapshot, snapshot, updates
-from tidegate.shard.state import Conflict
-from tidegate.shard.sweep import Swept, sweep
-from tidegate.shard.writer import Shard
-from tidegate.store.consensus import Consensus, MemoryConsensus, Numbered
+from tidegate.errors import IndeterminateError, LeaseLost, ReadOnlyError, StoreError, TimeError
+from tidegate.storage.consensus.protocol import Consensus, MemoryConsensus, NumberedEntry
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.sweep import Swept, sweep_shard
+from tidegate.storage.shard.changes import Advance, DropShard, Hold
+from tidegate.storage.shard.leases.keeper import LeaseKeeper
+from tidegate.storage.shard.leases.lease import hold_lease, release_shared_lease, renew_leases, share_lease
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.snapshot import Snapshot, open_changes, open_snapshot
+from tidegate.storage.shard.state import Conflict
 
 
 @dataclass
@@ -43,10 +43,10 @@ class Refusing:
             raise IndeterminateError("the answer was lost")
         return won
 
-    def head(self, key: str) -> Numbered | None:
+    def head(self, key: str) -> NumberedEntry | None:
         return self.inner.head(key)
 
-    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[Numbered]:
+    def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[NumberedEntry]:
         if self.loses and limit == 1:
             raise StoreError("does not answer")
         return self.inner.scan(key, first, limit)
@@ -100,15 +100,15 @@ def test_a_snapshot_of_a_later_state_is_protected_by_the_earlier_lease() -> None
     ids(shard)
     shard.append(rows(4))
     number = shard.machine.fetch().number
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         assert shard.machine.fetch().number == number
         other = world.open(compact_fanout=2)
-        assert compact(other, full=True).removed == 5
+        assert compact_shard(other, full=True).removed == 5
         world.clock.advance(5000)
-        assert sweep(other) == Swept()
-        assert sweep(shard) == Swept()  # our own process knows that it reads
+        assert sweep_shard(other) == Swept()
+        assert sweep_shard(shard) == Swept()  # our own process knows that it reads
         assert read(found) == [0, 1, 2, 3, 4]
-    assert sweep(shard) == Swept(garbage=5)
+    assert sweep_shard(shard) == Swept(garbage=5)
     assert ids(shard) == [0, 1, 2, 3, 4]
 
 
@@ -117,15 +117,15 @@ def test_since_does_not_pass_the_shared_lease_and_follows_it() -> None:
     shard = world.create(options={"retention_ms": 100}, lease_ms=1000)
     for at in (100, 200, 300, 10_000):
         shard.append(rows(at), at=at)
-    with snapshot(shard, 200) as found:
+    with open_snapshot(shard, 200) as found:
         number = shard.machine.fetch().number
         assert ids(shard, 250) == [100, 200]  # after the lease's time: nothing is written
         assert shard.machine.fetch().number == number
-        assert compact(world.open()).since == 200
+        assert compact_shard(world.open()).since == 200
         assert ids(shard, 200) == read(found) == [100, 200]
     world.clock.advance(250)  # a quarter
     assert ids(shard) == [100, 200, 300, 10_000]
-    assert compact(world.open()).since == 10_000
+    assert compact_shard(world.open()).since == 10_000
 
 
 def test_an_earlier_time_than_the_lease_has_is_asked_for_by_an_entry() -> None:
@@ -137,23 +137,23 @@ def test_an_earlier_time_than_the_lease_has_is_asked_for_by_an_entry() -> None:
     (lease,) = shard.machine.fetch().leases.values()
     assert lease.since == 9_900  # where retention would have `since`
     number = shard.machine.fetch().number
-    with snapshot(shard, 150) as found:
+    with open_snapshot(shard, 150) as found:
         assert shard.machine.fetch().number == number + 1
-        assert compact(world.open()).since == 150
+        assert compact_shard(world.open()).since == 150
         with pytest.raises(TimeError, match="kept from 150 on"):
-            snapshot(shard, 149)
+            open_snapshot(shard, 149)
         assert read(found) == [100]
 
 
 def test_the_lease_moves_up_with_the_oldest_reader_that_is_open() -> None:
     world = World()
     shard = filled(world, lease_ms=1000)
-    first = snapshot(shard)
+    first = open_snapshot(shard)
     start = shard.machine.fetch().number
     for i in range(10, 13):  # readers overlap: there is always one
         shard.append(rows(i))
-        compact(world.open(compact_fanout=2), full=True)
-        later = snapshot(shard)
+        compact_shard(world.open(compact_fanout=2), full=True)
+        later = open_snapshot(shard)
         first.close()
         first = later
         world.clock.advance(300)
@@ -167,10 +167,10 @@ def test_the_lease_moves_up_with_the_oldest_reader_that_is_open() -> None:
 def test_a_lease_that_was_taken_away_is_lost_for_its_readers_and_replaced_for_others() -> None:
     world = World()
     shard = filled(world)
-    old = snapshot(shard)
+    old = open_snapshot(shard)
     world.clock.advance(1001)
-    assert sweep(world.open()).leases == 1
-    with snapshot(shard) as found:
+    assert sweep_shard(world.open()).leases == 1
+    with open_snapshot(shard) as found:
         assert found.lease.reader != old.lease.reader
         with pytest.raises(LeaseLost, match="ran out"):
             read(old)
@@ -183,18 +183,18 @@ def test_a_lease_that_was_taken_away_is_lost_for_its_readers_and_replaced_for_ot
 
 def test_a_forgotten_reader_holds_nothing() -> None:
     shard = filled(World())
-    found = snapshot(shard)
-    step_back(shard)
+    found = open_snapshot(shard)
+    release_shared_lease(shard)
     assert len(shard.machine.fetch().leases) == 1
     del found
     gc.collect()
-    step_back(shard)
+    release_shared_lease(shard)
     assert shard.machine.fetch().leases == {}
-    own = hold(shard, lambda state: state.since)
+    own = hold_lease(shard, lambda state: state.since)
     assert list(shard.machine.fetch().leases) == [own.reader]
     del own
     gc.collect()
-    with hold(shard, lambda state: state.since) as own:
+    with hold_lease(shard, lambda state: state.since) as own:
         assert list(shard.machine.fetch().leases) == [own.reader]
     assert shard.machine.fetch().leases == {}
 
@@ -203,10 +203,10 @@ def test_compact_then_sweep_in_one_process_that_reads_deletes_garbage() -> None:
     world = World()
     shard = filled(world, lease_ms=10_000_000)
     ids(shard)
-    assert compact(shard, full=True).removed == 4
+    assert compact_shard(shard, full=True).removed == 4
     ids(shard)
     world.clock.advance(2000)
-    assert sweep(shard) == Swept(garbage=4)
+    assert sweep_shard(shard) == Swept(garbage=4)
 
 
 def test_an_unknown_outcome_makes_no_reader_trust_the_lease() -> None:
@@ -215,19 +215,19 @@ def test_an_unknown_outcome_makes_no_reader_trust_the_lease() -> None:
     shard = world.create(options={"retention_ms": 100})
     for at in (100, 10_000):
         shard.append(rows(at), at=at)
-    with snapshot(shard) as early:
+    with open_snapshot(shard) as early:
         world.clock.advance(500)
         world.log.loses = True  # type: ignore[attr-defined]  # it is a Refusing
         with pytest.raises(IndeterminateError):
             early.lease.keep()
         world.log.loses = False  # type: ignore[attr-defined]  # it is a Refusing
-        with snapshot(shard, 150) as found:
+        with open_snapshot(shard, 150) as found:
             assert found.lease.reader != early.lease.reader
-            assert compact(world.open()).since == 150
+            assert compact_shard(world.open()).since == 150
             assert (read(found), read(early)) == ([100], [100, 10_000])
-    tend(shard)
+    renew_leases(shard.machine, shard.config.lease_ms)
     world.clock.advance(500)
-    tend(shard)
+    renew_leases(shard.machine, shard.config.lease_ms)
     assert shard.machine.fetch().leases == {}
 
 
@@ -235,9 +235,9 @@ def test_a_dropped_collection_cannot_be_read_though_its_lease_lives() -> None:
     world = World()
     shard = filled(world)
     ids(shard)
-    world.machine().change(lambda _: Drop())
+    world.machine().update(lambda _: DropShard())
     with pytest.raises(Conflict, match="dropped"):
-        snapshot(shard)
+        open_snapshot(shard)
 
 
 def test_an_idle_process_lets_go_and_a_busy_one_renews() -> None:
@@ -247,33 +247,37 @@ def test_an_idle_process_lets_go_and_a_busy_one_renews() -> None:
     world.clock.advance(200)
     ids(shard)
     world.clock.advance(60)
-    tend(shard)  # a quarter of the lease is over, not of the time since the last reader
+    renew_leases(
+        shard.machine, shard.config.lease_ms
+    )  # a quarter of the lease is over, not of the time since the last reader
     (lease,) = shard.machine.fetch().leases.values()
     assert lease.until == world.clock.now() + 1000
     assert lease.number == shard.machine.fetch().number
     world.clock.advance(200)
-    tend(shard)
+    renew_leases(shard.machine, shard.config.lease_ms)
     assert shard.machine.fetch().leases == {}
     number = shard.machine.fetch().number
-    tend(shard)
+    renew_leases(shard.machine, shard.config.lease_ms)
     assert shard.machine.fetch().number == number
-    with snapshot(shard) as silent:
+    with open_snapshot(shard) as silent:
         for _ in range(10):
             world.clock.advance(500)
-            tend(shard)
-            sweep(world.open())
+            renew_leases(shard.machine, shard.config.lease_ms)
+            sweep_shard(world.open())
         assert read(silent) == [0, 1, 2, 3]
 
 
 def test_a_heart_beats_for_silent_readers() -> None:
     world = World()
     world.clock = SystemClock()  # type: ignore[assignment]  # real time for once
-    shard = beat(world.create(lease_ms=200))
-    with snapshot(shard) as found:
+    shard = world.create(lease_ms=200)
+    keeper = LeaseKeeper(200)
+    keeper.keep(shard.machine)
+    with open_snapshot(shard) as found:
         first = found.lease.until
         time.sleep(0.5)
         assert found.lease.until > first
-        assert sweep(world.open()).leases == 0
+        assert sweep_shard(world.open()).leases == 0
     waited = time.monotonic() + 30
     while shard.machine.fetch().leases and time.monotonic() < waited:
         time.sleep(0.02)
@@ -298,14 +302,14 @@ def test_a_store_that_may_only_be_read_is_read_without_a_lease(caplog: pytest.Lo
     ]
     with pytest.raises(ReadOnlyError):
         reader.append(rows(9))
-    with snapshot(reader) as found:
+    with open_snapshot(reader) as found:
         log.refuses = False
-        compact(shard, full=True)
+        compact_shard(shard, full=True)
         world.clock.advance(1999)
-        sweep(shard)
+        sweep_shard(shard)
         assert read(found) == [0, 1, 2, 3]  # within the grace
         world.clock.advance(1)
-        sweep(shard)
+        sweep_shard(shard)
         with pytest.raises(StoreError, match=r"part/s1/\w+ is missing") as error:
             read(found)
         assert error.value.hint == (
@@ -318,7 +322,7 @@ def test_a_store_that_may_only_be_read_is_read_without_a_lease(caplog: pytest.Lo
 def test_a_store_that_becomes_read_only_lets_readers_go_on() -> None:
     log = Refusing()
     shard = filled(World(log=log))
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         log.refuses = True
         shard.clock.advance(500)  # type: ignore[attr-defined]  # a ManualClock
         assert read(found) == [0, 1, 2, 3]
@@ -344,10 +348,10 @@ def test_many_threads_read_under_one_lease() -> None:
     other = world.open(compact_fanout=2)
     for i in range(20):
         other.append(rows(10 + i))
-        compact(other, full=True)
+        compact_shard(other, full=True)
         world.clock.advance(260)
-        sweep(other)
-        sweep(shard)
+        sweep_shard(other)
+        sweep_shard(shard)
     stop.set()
     for thread in threads:
         thread.join()
@@ -357,10 +361,10 @@ def test_many_threads_read_under_one_lease() -> None:
 
 def test_a_forked_process_has_a_lease_of_its_own() -> None:
     shard = filled(World())
-    with share(shard, lambda state: state.since) as ours:
+    with share_lease(shard, lambda state: state.since) as ours:
         child = os.fork()
         if child == 0:
-            with share(shard, lambda state: state.since) as theirs:
+            with share_lease(shard, lambda state: state.since) as theirs:
                 os._exit(0 if theirs.reader != ours.reader else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -368,24 +372,24 @@ def test_a_forked_process_has_a_lease_of_its_own() -> None:
 def test_the_state_moves_a_lease_only_where_it_protects() -> None:
     shard = filled(World())
     machine = shard.machine
-    machine.change(lambda _: Hold("r", 5, 99_999))
+    machine.update(lambda _: Hold("r", 5, 99_999))
     made = machine.fetch().leases["r"].number
-    assert machine.change(lambda _: Hold("r", 5, 99_999)).leases["r"].number == made
-    assert machine.change(lambda _: Hold("r", 5, 99_999, made - 1)).leases["r"].number == made
-    state = machine.change(lambda _: Hold("r", 7, 99_999, 10**6))
+    assert machine.update(lambda _: Hold("r", 5, 99_999)).leases["r"].number == made
+    assert machine.update(lambda _: Hold("r", 5, 99_999, made - 1)).leases["r"].number == made
+    state = machine.update(lambda _: Hold("r", 7, 99_999, 10**6))
     assert (state.leases["r"].since, state.leases["r"].number) == (7, state.number)
-    assert machine.change(lambda _: Hold("r", 3, 99_999)).leases["r"].since == 3
-    assert machine.change(lambda _: Advance(9)).since == 3
+    assert machine.update(lambda _: Hold("r", 3, 99_999)).leases["r"].since == 3
+    assert machine.update(lambda _: Advance(9)).since == 3
     with pytest.raises(Conflict, match="time 2 can no longer be read"):
-        machine.change(lambda _: Hold("r", 2, 99_999))
+        machine.update(lambda _: Hold("r", 2, 99_999))
 
 
 def test_changes_are_protected_too() -> None:
     world = World()
     shard = filled(world, lease_ms=100_000)
     ids(shard)
-    with updates(shard, 1) as found:
-        compact(world.open(compact_fanout=2), full=True)
+    with open_changes(shard, 1) as found:
+        compact_shard(world.open(compact_fanout=2), full=True)
         world.clock.advance(5000)
-        assert sweep(world.open()) == Swept()
+        assert sweep_shard(world.open()) == Swept()
         assert sum(batch.num_rows for batch in found.batches()) == 4

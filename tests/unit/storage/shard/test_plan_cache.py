@@ -1,5 +1,6 @@
 """What planning keeps for the next query is never out of date, and never much."""
 
+import pickle
 import threading
 
 import numpy as np
@@ -7,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 import tidegate
+from tidegate.cache import LruCache
 from tidegate.config import Config
-from tidegate.expr.time_text import parse_times
-from tidegate.expr.types import TIMESTAMP, TIMESTAMPTZ, Type
-from tidegate.shard.known import FEW, MOST, Known, of_each, of_parts
-from tidegate.shard.parts import Parts
+from tidegate.expr.model.types import TIMESTAMP, TIMESTAMPTZ, Type
+from tidegate.expr.primitives.time.text import parse_times
+from tidegate.storage.shard.parts import MAX_CACHED_ARRAYS, MAX_CACHED_PLANS, Parts
 
 ROWS = 40_000
 
@@ -26,34 +27,36 @@ def table(first: int, shift: int = 0) -> dict[str, pa.Array]:
 
 
 def test_it_forgets_what_was_not_asked_for_longest() -> None:
-    known, made = Known(most=3), list[str]()
+    known, made = LruCache[str, str](3), list[str]()
 
     def make(key: str) -> str:
         made.append(key)
         return key
 
     for key in "abcadab":
-        assert known.get(key, lambda key=key: make(key)) == key  # type: ignore[misc]  # mypy knows no default there
+        assert known.get_or_compute(key, lambda key=key: make(key)) == key  # type: ignore[misc]  # mypy knows no default there
     assert "".join(made) == "abcdb"
     assert len(known) == 3
 
 
 def test_it_is_kept_with_the_parts_and_goes_with_them() -> None:
     one, two = Parts(), Parts()
-    assert of_parts(one) is of_parts(one) is not of_parts(two)
-    assert of_each(one) is not of_parts(one)
+    assert one.plans is one.plans is not two.plans
+    assert one.arrays is not one.plans
     for i in range(100):
-        of_parts(one).get(i, object)
-        of_each(one).get(i, object)
-    assert (len(of_parts(one)), len(of_each(one)), len(of_parts(two))) == (MOST, FEW, 0)
+        one.plans.get_or_compute(i, object)
+        one.arrays.get_or_compute(i, object)
+    assert (len(one.plans), len(one.arrays), len(two.plans)) == (MAX_CACHED_PLANS, MAX_CACHED_ARRAYS, 0)
+    assert one.add([]).plans is not one.plans
+    assert len(pickle.loads(pickle.dumps(one)).plans) == 0
 
 
 def test_threads_that_ask_for_the_same_get_the_same() -> None:
-    known, got, begin = Known(), list[list[int]](), threading.Barrier(8)
+    known, got, begin = LruCache[int, int](32), list[list[int]](), threading.Barrier(8)
 
     def ask() -> None:
         begin.wait()
-        got.append([known.get(i % 40, lambda i=i: i % 40) for i in range(2000)])  # type: ignore[misc]  # as above
+        got.append([known.get_or_compute(i % 40, lambda i=i: i % 40) for i in range(2000)])  # type: ignore[misc]  # as above
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
@@ -61,7 +64,7 @@ def test_threads_that_ask_for_the_same_get_the_same() -> None:
     for thread in threads:
         thread.join()
     assert got == [[i % 40 for i in range(2000)]] * 8
-    assert len(known) == MOST
+    assert len(known) == 32
 
 
 def test_the_same_query_sees_what_changed_since() -> None:

@@ -8,28 +8,28 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.unit.shards import World, changes, ids, rows
-from tidegate.errors import CorruptError, StoreError, TimeError
-from tidegate.expr.types import INT8, MZ_TIMESTAMP, TEXT
-from tidegate.shard.change import Advance, Evolve
-from tidegate.shard.compact import compact
-from tidegate.shard.lease import LeaseLost, step_back
-from tidegate.shard.reader import snapshot, updates
-from tidegate.shard.schema import Schema
-from tidegate.shard.sweep import sweep
-from tidegate.shard.writer import Shard
+from tests.unit.storage.shards import World, changes, ids, rows
+from tidegate.errors import CorruptError, LeaseLost, StoreError, TimeError
+from tidegate.expr.model.types import INT8, MZ_TIMESTAMP, TEXT
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.sweep import sweep_shard
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.changes import Advance, Evolve
+from tidegate.storage.shard.leases.lease import release_shared_lease
+from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.snapshot import open_changes, open_snapshot
 
 
 def test_a_time_that_is_no_longer_kept_names_both() -> None:
     shard = World().create()
     shard.append(rows(1), at=100)
-    shard.machine.change(lambda _: Advance(50))
+    shard.machine.update(lambda _: Advance(50))
     with pytest.raises(TimeError, match="cannot read at time 49: the collection is kept from 50 on"):
-        snapshot(shard, 49)
+        open_snapshot(shard, 49)
     with pytest.raises(
-        TimeError, match="cannot tell changes from time 50 on: the collection is kept from 50 on"
+        TimeError, match="cannot read changes from time 50 on: the collection is kept from 50 on"
     ):
-        updates(shard, 50)
+        open_changes(shard, 50)
     assert ids(shard, 50) == []
     assert changes(shard, 51) == [(1, 100, 1)]
 
@@ -38,9 +38,9 @@ def test_a_time_that_is_not_complete_yet_waits_then_names_both() -> None:
     shard = World().create()
     shard.append(rows(1), at=100)
     with pytest.raises(TimeError, match="cannot read at time 101 yet: the collection is complete up to 101"):
-        snapshot(shard, 101, timeout_ms=30)
+        open_snapshot(shard, 101, timeout_ms=30)
     assert ids(shard, 100) == [1]
-    step_back(shard)
+    release_shared_lease(shard)
     assert shard.machine.fetch().leases == {}
 
 
@@ -53,7 +53,7 @@ def test_a_new_collection_reads_as_empty() -> None:
 def test_columns_are_read_by_name_or_not_at_all() -> None:
     shard = World().create()
     shard.append(rows(1, 2, x=None), diff=[1, 3])
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         (batch,) = found.batches(["note", "id"])
         assert batch.to_pydict() == {"note": ["n"] * 4, "id": [1, 2, 2, 2]}
         assert [batch.num_rows for batch in found.batches([])] == [4]
@@ -66,7 +66,7 @@ def test_both_ways_to_consolidate_agree(in_memory: int, wanted: list[str]) -> No
     shard = world.create(retractions_in_memory=in_memory, batch_rows=3)
     shard.append(rows(99), at=0)
     shard.append(rows(99), at=1, diff=-1)  # from here on parts are sorted
-    compact(shard, full=True)
+    compact_shard(shard, full=True)
     for i in range(8):
         shard.append({"id": [i, i, 7], "x": [0.0, -0.0, float("nan")], "note": ["a", None, "b" * i]})
     for i in range(3):
@@ -74,7 +74,7 @@ def test_both_ways_to_consolidate_agree(in_memory: int, wanted: list[str]) -> No
     there = [(i, "0.0", "a") for i in range(8)] + [(i, "-0.0", None) for i in range(3, 8)]
     there += [(7, "nan", "b" * i) for i in range(3, 8)]
     place = {"id": 0, "x": 1, "note": 2}
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         got = Counter()  # type: ignore[var-annotated]  # rows of any width
         for batch in found.batches(wanted):
             got += Counter(
@@ -87,7 +87,7 @@ def test_a_row_retracted_too_often_is_an_error_that_names_it() -> None:
     shard = World().create()
     shard.append(rows(5))
     shard.append(rows(5, 6), diff=-1)
-    with pytest.raises(CorruptError, match="a row is there -1 times: id = 6"):
+    with pytest.raises(CorruptError, match="a row exists -1 times: id = 6"):
         ids(shard)
     assert ids(shard, 10_000) == [5]
 
@@ -97,17 +97,17 @@ def test_a_snapshot_reads_the_same_while_everything_changes() -> None:
     shard = world.create(options={"retention_ms": 0}, compact_fanout=2)
     for i in range(6):
         shard.append(rows(i))
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         for i in range(6):
             world.open().append(rows(i), diff=-1)
             world.clock.advance(700)
             found.lease.keep()
-            assert compact(world.open(compact_fanout=2), full=True).removed > 1
-            sweep(world.open())
+            assert compact_shard(world.open(compact_fanout=2), full=True).removed > 1
+            sweep_shard(world.open())
         assert sorted(i for b in found.batches(["id"]) for i in b.column(0).to_pylist()) == list(range(6))
     assert ids(shard) == []
     world.clock.advance(3000)
-    sweep(shard)
+    sweep_shard(shard)
     assert len(world.objects("part/")) == shard.machine.fetch().parts.count
 
 
@@ -115,10 +115,10 @@ def test_a_lease_that_ran_out_is_an_error_and_moves_nothing() -> None:
     world = World()
     shard = world.create(options={"retention_ms": 0})
     shard.append(rows(1))
-    found = snapshot(shard)
+    found = open_snapshot(shard)
     world.clock.advance(1001)
     since = shard.machine.fetch().since
-    assert sweep(world.open()).leases == 1
+    assert sweep_shard(world.open()).leases == 1
     assert shard.machine.fetch().since == since
     with pytest.raises(LeaseLost, match="ran out"):
         list(found.batches())
@@ -131,7 +131,7 @@ def test_a_lease_is_renewed_as_it_is_read_and_survives_its_time_if_nobody_looked
     world = World()
     shard = world.create()
     shard.append(rows(1))
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         world.clock.advance(5000)
         assert sum(batch.num_rows for batch in found.batches()) == 1
         assert shard.machine.fetch().leases[found.lease.reader].until == 16_000
@@ -162,14 +162,14 @@ def test_a_part_that_is_not_what_was_written_is_named(how: str) -> None:
 def test_columns_added_dropped_and_added_again() -> None:
     shard = World().create()
     shard.append(rows(1))
-    later = Schema.from_json(shard.machine.fetch().schema).drop("note").add("note", INT8)
-    shard.machine.change(lambda _: Evolve(later.to_json()))
+    later = shard.machine.fetch().schema.drop("note").add("note", INT8)
+    shard.machine.update(lambda _: Evolve(later.to_json()))
     shard.append({"id": [2], "x": [None], "note": [7]})
     for _ in range(2):
-        with snapshot(shard) as found:
+        with open_snapshot(shard) as found:
             got = [row for batch in found.batches(["id", "note"]) for row in batch.to_pylist()]
         assert got == [{"id": 1, "note": None}, {"id": 2, "note": 7}]
-        assert compact(shard, full=True).added in (0, 1)
+        assert compact_shard(shard, full=True).added in (0, 1)
 
 
 LIVES = Schema.of(
@@ -219,8 +219,8 @@ def test_parts_that_have_ended_are_dropped_unread_and_their_retractions_do_no_ha
     shard.append(lives(), at=200)
     assert first.expires == 50
     shard.machine.blob.delete(first.name)  # whoever would read it would fail
-    shard.machine.change(lambda _: Advance(100))
-    assert compact(shard).expired == 1
+    shard.machine.update(lambda _: Advance(100))
+    assert compact_shard(shard).expired == 1
     assert ids(shard) == [2]
     assert shard.machine.fetch().parts.count == 1
 
@@ -229,10 +229,10 @@ def test_reading_streams() -> None:
     world = World()
     shard = world.create(batch_rows=1000, part_bytes=100_000)
     shard.append({"id": range(50_000), "x": [None] * 50_000, "note": [f"{i * 7919}" for i in range(50_000)]})
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         sizes = [batch.num_rows for batch in found.batches()]
     assert (sum(sizes), max(sizes)) == (50_000, 1000)
     before = pa.total_allocated_bytes()
-    with snapshot(shard) as found:
+    with open_snapshot(shard) as found:
         peak = max(pa.total_allocated_bytes() - before for _ in found.batches(["id"]))
     assert peak < 3_000_000

@@ -5,30 +5,31 @@ import pytest
 from tests.simulation.faults import Faults, FaultyBlob, FaultyConsensus
 from tidegate.clock import ManualClock
 from tidegate.errors import CorruptError, StoreError, TidegateError
-from tidegate.shard.change import (
+from tidegate.storage.blob.protocol import MemoryBlob
+from tidegate.storage.consensus.protocol import MemoryConsensus
+from tidegate.storage.part.checksum import seal, unseal
+from tidegate.storage.part.part import Part
+from tidegate.storage.retry import RetryPolicy
+from tidegate.storage.shard.changes import (
     Advance,
     Append,
     Configure,
     Create,
-    Drop,
-    Entry,
+    DropShard,
     Evolve,
     Forget,
     Hold,
-    Part,
+    LogEntry,
     Release,
     Replace,
-    decode,
-    encode,
-)  # fmt: skip
-from tidegate.shard.machine import Machine, Retries
-from tidegate.shard.seal import seal, unseal
-from tidegate.shard.state import FORMAT, Conflict, State, UpperMismatch, apply, create
-from tidegate.store.blob import MemoryBlob
-from tidegate.store.consensus import MemoryConsensus
+    decode_entry,
+    encode_entry,
+)
+from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.state import FORMAT, Conflict, State, UpperMismatch, apply_entry, create_state
 
 FIRST = Create(FORMAT, "s1", {"id": 0, "columns": []}, {})
-QUICK = Retries(times=60, first_s=0.0, longest_s=0.0)
+QUICK = RetryPolicy(times=60, first_s=0.0, longest_s=0.0)
 
 
 def part(at: int, rows: int = 10, **more: object) -> Part:
@@ -37,12 +38,12 @@ def part(at: int, rows: int = 10, **more: object) -> Part:
 
 
 def fresh() -> State:
-    return create(Entry("t", 0, FIRST))
+    return create_state(LogEntry("t", 0, FIRST))
 
 
 def after(state: State, *changes: object) -> State:
     for change in changes:
-        state = apply(state, Entry("t", 5, change))  # type: ignore[arg-type]  # any change
+        state = apply_entry(state, LogEntry("t", 5, change))  # type: ignore[arg-type]  # any change
     return state
 
 
@@ -105,8 +106,8 @@ def test_options_schema_garbage_and_drop() -> None:
     state = after(
         fresh(), Configure({"retention": 5}), Evolve({"id": 1}), Configure({"retention": None, "x": 1})
     )
-    assert (state.options, state.schema) == ({"x": 1}, {"id": 1})
-    dropped = after(state, Append(0, 5, (part(1),), "a"), Drop())
+    assert (state.options, state.schemas[-1].json) == ({"x": 1}, {"id": 1})
+    dropped = after(state, Append(0, 5, (part(1),), "a"), DropShard())
     assert [item.name for item in dropped.garbage] == ["part/1"]
     assert after(dropped, Forget(("part/1",))).garbage == ()
     with pytest.raises(Conflict, match="was dropped"):
@@ -115,16 +116,16 @@ def test_options_schema_garbage_and_drop() -> None:
 
 def test_a_newer_format_is_a_clear_error() -> None:
     with pytest.raises(TidegateError, match="format 99"):
-        create(Entry("t", 0, Create(99, "s", {}, {})))
+        create_state(LogEntry("t", 0, Create(99, "s", {}, {})))
 
 
 def test_entries_survive_encoding() -> None:
     for change in (
         FIRST, Append(0, 5, (part(1, stats=b"\x00\xff", order=(1, 2), expires=9),), "a", {"k": [1]}),
-        Replace((1, 2), (part(3),), expired=True), Hold("r", 1, 2), Release(("a", "b")), Forget(("x",)), Drop(),
+        Replace((1, 2), (part(3),), expired=True), Hold("r", 1, 2), Release(("a", "b")), Forget(("x",)), DropShard(),
     ):  # fmt: skip
-        entry = Entry("token", 7, change)
-        assert decode("e", encode(entry)) == entry
+        entry = LogEntry("token", 7, change)
+        assert decode_entry("e", encode_entry(entry)) == entry
 
 
 def test_every_flipped_byte_is_noticed() -> None:
@@ -144,14 +145,14 @@ def machine(blob: MemoryBlob | None = None, log: MemoryConsensus | None = None) 
 
 
 def append_one(m: Machine, token: str) -> State:
-    def think(state: State) -> Append | None:
+    def propose(state: State) -> Append | None:
         return (
             None
             if token in state.tokens
             else Append(state.upper, state.upper + 1, (part(state.upper),), token)
         )
 
-    return m.change(think)
+    return m.update(propose)
 
 
 def test_two_machines_see_each_other() -> None:
@@ -179,7 +180,7 @@ def test_rollups_open_quickly_and_cut_the_log() -> None:
     assert len(state.parts.segments) <= 8
     assert [p.name for p in state.parts.all()] == [p.name for p in m.fetch().parts.all()]
     # A replaced part stays dead through the next rollups.
-    again.change(lambda s: Replace((3, 700), (part(999, rows=20),)))
+    again.update(lambda s: Replace((3, 700), (part(999, rows=20),)))
     for i in range(200):
         append_one(again, f"more {i}")
     ids = [p.id for p in machine(blob, log).fetch().parts.all()]

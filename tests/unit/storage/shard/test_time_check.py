@@ -15,7 +15,7 @@ from tidegate.clock import ManualClock
 from tidegate.config import Config
 from tidegate.database import Database
 from tidegate.errors import TimeError
-from tidegate.shard.times import unit_of
+from tidegate.storage.shard.time_check import unit_of
 
 NOW = 1_794_954_215_000
 YEAR = 365 * 86_400_000
@@ -205,7 +205,7 @@ def test_killed_before_and_after_its_entry(tmp_path: Path) -> None:
         db.append("t", {"id": [2]}, at=4 * NOW)
     code = (
         "import os, sys, tidegate\n"
-        "from tidegate.store.sql import SqliteConsensus as S\n"
+        "from tidegate.storage.consensus.sql import SqliteConsensus as S\n"
         "propose, when = S.compare_and_set, sys.argv[2]\n"
         "def killed(self, key, expected, data):\n"
         "    if b'\"repair\"' not in data: return propose(self, key, expected, data)\n"

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tidegate.expr.types import (
+from tidegate.expr.model.types import (
     BOOL,
     BYTEA,
     DATE,
@@ -27,18 +27,18 @@ from tidegate.expr.types import (
     numeric,
     record,
 )  # fmt: skip
-from tidegate.stats import cut
-from tidegate.stats.collect import Column, collect
-from tidegate.stats.column import ColumnStats
-from tidegate.stats.extremes import extremes
-from tidegate.stats.histogram import HISTOGRAM, fraction_below, histogram
+from tidegate.storage.stats import shorten as cut
+from tidegate.storage.stats.collect import ColumnValues, collect
+from tidegate.storage.stats.extremes import extremes
+from tidegate.storage.stats.histogram import HISTOGRAM, fraction_below, histogram
+from tidegate.storage.stats.model import ColumnStats
 
 NAN = float("nan")
 
 
 def stats(values: Any, type_: Type) -> ColumnStats:
     given = values if isinstance(values, pa.Array) else pa.array(values, type_.arrow)
-    return collect([Column(0, "c", type_, given)], len(given)).part()[0]
+    return collect([ColumnValues(0, "c", type_, given)], len(given)).part()[0]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_pages_and_stretches_without_rows() -> None:
     values = pa.array([5, 1, 9, None, 7, 2])
     low, high = extremes(values, np.array([0, 2, 2, 4, 6]))
     assert (low.to_pylist(), high.to_pylist()) == ([1, None, 9, 2], [5, None, 9, 7])
-    collected = collect([Column(3, "c", INT8, values)], 6, page_rows=4)
+    collected = collect([ColumnValues(3, "c", INT8, values)], 6, page_rows=4)
     pages = collected.pages()
     assert pages['["low",3]'].to_pylist() == [1, 2]
     assert pages['["nulls",3]'].to_pylist() == [1, 0]

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.stats import codec
-from tidegate.stats.column import ColumnStats, Form
-from tidegate.stats.frame import Frame
-from tidegate.stats.json import JsonStats
+from tidegate.storage.stats import encode as codec
+from tidegate.storage.stats.counters import StatsCounters
+from tidegate.storage.stats.frame import Frame
+from tidegate.storage.stats.json.model import JsonStats
+from tidegate.storage.stats.model import ColumnStats, Form
 
 JSON = JsonStats(
     (1, 2, 3, 4, 5, 6, 700), -5, 10**37, True, "low", "lower",
@@ -59,14 +60,15 @@ def test_every_flipped_bit_means_unknown() -> None:
 def test_a_newer_version_is_unknown_counted_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     import zlib
 
-    codec.unreadable.clear()
+    counters = StatsCounters()
     body = b"\x63" + codec.encode(ALL)[1:-4]
     newer = body + zlib.crc32(body).to_bytes(4, "little")
     malformed = b"\x01\x00?"
     malformed += zlib.crc32(malformed).to_bytes(4, "little")
     with caplog.at_level(logging.WARNING):
         frame = Frame.of_parts(np.array([1, 1, 1]), [newer, newer, malformed])
-    assert codec.unreadable == {"of version 99": 2, "malformed": 1}
+        counters.count_frames([frame, frame])
+    assert counters.unreadable == {"of version 99": 2, "malformed": 1}
     assert len(caplog.records) == 2
     assert frame.names == ()
     assert frame.nulls(0).equals(pa.nulls(3, pa.int64()))

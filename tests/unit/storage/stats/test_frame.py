@@ -5,35 +5,36 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
 from tests.laws.poison import corpus, mixed
-from tests.unit.test_shard_state import FIRST, append_one, machine, part
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Verdict
-from tidegate.expr.types import BYTEA, FLOAT8, INT4, INT8, JSONB, TEXT, Type
-from tidegate.shard.change import Append, Part, Replace
-from tidegate.shard.part import encode_part, page_frame, text_bounds
-from tidegate.shard.schema import Schema
-from tidegate.shard.state import State
-from tidegate.sql.bind import expression
-from tidegate.stats import codec
-from tidegate.stats.collect import Column, collect
-from tidegate.stats.frame import Frame
-from tidegate.stats.summary import read_pages, summarise
-from tidegate.store.blob import MemoryBlob
-from tidegate.store.consensus import MemoryConsensus
+from tests.unit.storage.shard.test_state import FIRST, append_one, machine, part
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Verdict
+from tidegate.expr.model.types import BYTEA, FLOAT8, INT4, INT8, JSONB, TEXT, Type
+from tidegate.sql.bind.query import bind_expression
+from tidegate.storage.blob.protocol import MemoryBlob
+from tidegate.storage.consensus.protocol import MemoryConsensus
+from tidegate.storage.part.encode import encode_part, page_frame, text_bounds
+from tidegate.storage.part.part import Part
+from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.changes import Append, Replace
+from tidegate.storage.shard.state import State
+from tidegate.storage.stats import encode as codec
+from tidegate.storage.stats.collect import ColumnValues, collect
+from tidegate.storage.stats.counters import StatsCounters
+from tidegate.storage.stats.frame import Frame
+from tidegate.storage.stats.part_stats import read_pages, summarise
 
 
 def encoded(values: list[object], type_: Type, id_: int = 0) -> bytes:
     given = pa.array(values, type_.arrow)
-    return codec.encode(collect([Column(id_, "c", type_, given)], len(given)).part())
+    return codec.encode(collect([ColumnValues(id_, "c", type_, given)], len(given)).part())
 
 
 def verdicts(
     frame: Frame, sql: str, *columns: tuple[str, Type], absent: dict[int, np.ndarray] | None = None
 ) -> list[str]:
     specs = frame.specs([(i, type_) for i, (_, type_) in enumerate(columns)], absent)
-    found = Interpretation(specs).of(expression(sql, list(columns))).verdict()
+    found = Interpretation(specs).of(bind_expression(sql, list(columns))).verdict()
     return [Verdict(v).name for v in np.broadcast_to(found, len(frame))]
 
 
@@ -143,12 +144,14 @@ def test_pages_sit_in_the_file_and_prune() -> None:
         pa.array([f"k{i:06d}" for i in range(n)]),
         pa.array([f'{{"x":{i}}}' for i in range(n)]),
     ]
-    given = [Column(c.id, c.name, c.type, values) for c, values in zip(schema.columns, columns, strict=True)]
+    given = [
+        ColumnValues(c.id, c.name, c.type, values) for c, values in zip(schema.columns, columns, strict=True)
+    ]
     summary = summarise(given, n)
     times = pa.array(np.zeros(n, np.int64))
     data = encode_part(schema, columns, times, pa.array(np.ones(n, np.int64)), summary.pages)
     metadata = pq.read_metadata(pa.BufferReader(data))
-    pages = page_frame(metadata)
+    pages = page_frame(metadata, StatsCounters())
     assert pages is not None
     assert pages.rows.tolist() == [8192, 8192, 3616]
     named = [(c.name, c.type) for c in schema.columns]
@@ -160,9 +163,9 @@ def test_pages_sit_in_the_file_and_prune() -> None:
     (specs,) = Frame.of_parts(np.array([n]), [summary.encoded(lambda: text_bounds(data))]).specs([(1, TEXT)])
     assert [bound.to_pylist() for bound in specs.bounds()] == [["k000000"], ["k019999"]]
     metadata.metadata[b"tidegate.pages"].decode("ascii")
-    assert read_pages(b"", n) is None
-    assert read_pages(summary.pages[:-50], n) is None
-    assert read_pages(summary.pages, 8192) is None
+    assert read_pages(b"", n, StatsCounters()) is None
+    assert read_pages(summary.pages[:-50], n, StatsCounters()) is None
+    assert read_pages(summary.pages, 8192, StatsCounters()) is None
 
 
 @pytest.mark.parametrize("type_", [TEXT, BYTEA], ids=str)
@@ -175,12 +178,12 @@ def test_the_footer_knows_the_bounds_of_text(type_: Type) -> None:
         n = len(given)
         zeros = pa.array(np.zeros(n, np.int64))
         footer = text_bounds(encode_part(schema, [zeros, given], zeros, zeros))
-        collected = collect([Column(1, "t", type_, given)], n, footed=True)
-        own = collect([Column(1, "t", type_, given)], n).part()[1]
+        collected = collect([ColumnValues(1, "t", type_, given)], n, footed=True)
+        own = collect([ColumnValues(1, "t", type_, given)], n).part()[1]
         found = collected.part(footer)[1]
         assert 1 in footer or not n
         assert (found.low, found.high) == (own.low, own.high)
-        assert collected.part() == collect([Column(1, "t", type_, given)], n).part(), (
+        assert collected.part() == collect([ColumnValues(1, "t", type_, given)], n).part(), (
             "without a footer we look ourselves"
         )
 
@@ -203,8 +206,8 @@ def test_statistics_survive_rollups_merges_and_removals() -> None:
         )
 
     for _ in range(700):
-        m.change(add)
-    m.change(lambda s: Replace((3, 698), (part(699, rows=4),)))
+        m.update(add)
+    m.update(lambda s: Replace((3, 698), (part(699, rows=4),)))
     append_one(m, "without statistics")
     again = machine(blob, log)
     for parts in (m.fetch().parts, again.fetch().parts):

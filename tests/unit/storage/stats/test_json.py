@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.expr.exact_json import canonical_text
-from tidegate.expr.types import JSONB
-from tidegate.stats.collect import tally
-from tidegate.stats.documents import FEW, extract, tally_decoded, tally_documents
-from tidegate.stats.facts import facts_of
-from tidegate.stats.frame import Frame
-from tidegate.stats.json import LANES, JsonStats
-from tidegate.stats.names import Place, time_like
-from tidegate.stats.paths import plan
-from tidegate.stats.template import Template, reach, read
+from tidegate.expr.model.types import JSONB
+from tidegate.expr.primitives.json.exact import canonical_text
+from tidegate.storage.stats.collect import tally
+from tidegate.storage.stats.columns import facts_of
+from tidegate.storage.stats.frame import Frame
+from tidegate.storage.stats.json.collect import MAX_PARSED_WHOLE, extract, tally_decoded, tally_documents
+from tidegate.storage.stats.json.model import LANES, JsonStats
+from tidegate.storage.stats.json.paths import plan
+from tidegate.storage.stats.json.template import Template, reach, read
+from tidegate.storage.stats.time_like import Place, time_like
 
 ONE = 10**18
 
@@ -199,11 +199,11 @@ def test_the_absent_and_the_unknown() -> None:
     """In a closed map an unlisted key is absent; in an open one it may be anything."""
     few = tally(pa.array(['{"a":1}'] * 3), JSONB, np.array([0, 3]))
     many = tally(
-        pa.array([canonical_text(json.dumps(event(i))) for i in range(FEW + 1)]),
+        pa.array([canonical_text(json.dumps(event(i))) for i in range(MAX_PARSED_WHOLE + 1)]),
         JSONB,
-        np.array([0, FEW + 1]),
+        np.array([0, MAX_PARSED_WHOLE + 1]),
     )
     for found, empty in ((few, True), (many, False)):
         (specs,) = Frame(found.rows, facts_of({0: found})).specs([(0, JSONB)])
-        assert specs.lanes is not None
-        assert specs.lanes.key("nothing").empty.all() == empty
+        assert specs.json is not None
+        assert specs.json.key("nothing").empty.all() == empty

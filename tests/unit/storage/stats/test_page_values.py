@@ -12,11 +12,11 @@ import pytest
 import tidegate
 from tidegate.config import Config
 from tidegate.errors import CorruptError, EvaluationError
-from tidegate.expr.types import INT4, TEXT
-from tidegate.stats import roster
-from tidegate.stats.codec import unreadable
-from tidegate.stats.collect import PAGE_ROWS, Column
-from tidegate.stats.roster import Rosters, rosters
+from tidegate.expr.model.types import INT4, TEXT
+from tidegate.storage.stats import page_values as roster
+from tidegate.storage.stats.collect import PAGE_ROWS, ColumnValues
+from tidegate.storage.stats.counters import StatsCounters
+from tidegate.storage.stats.page_values import PageValues, rosters
 
 PAGES = 12
 ROWS = PAGES * PAGE_ROWS - 100
@@ -39,10 +39,10 @@ def texts(rng: np.random.Generator) -> pa.Array:
 def test_what_is_listed_is_there() -> None:
     rng = np.random.default_rng(3)
     columns = [
-        Column(4, "run", INT4, pa.array(in_runs(rng, 200), pa.int32())),
-        Column(9, "browser", TEXT, texts(rng)),
+        ColumnValues(4, "run", INT4, pa.array(in_runs(rng, 200), pa.int32())),
+        ColumnValues(9, "browser", TEXT, texts(rng)),
     ]
-    found = Rosters.read(rosters(columns, ROWS), PAGES)
+    found = PageValues.read(rosters(columns, ROWS), PAGES, StatsCounters())
     for column in columns:
         made = found.of(column.id)
         assert made is not None
@@ -78,15 +78,15 @@ def test_what_would_tell_nothing_has_none(values: pa.Array) -> None:
 def test_too_many_or_too_long_values_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     some = pa.array(np.arange(ROWS) // 2000)
     assert roster.roster(some) is not None
-    monkeypatch.setattr(roster, "MANY", 10)
+    monkeypatch.setattr(roster, "MAX_VALUES", 10)
     assert roster.roster(some) is None
     monkeypatch.undo()
-    monkeypatch.setattr(roster, "LARGE", 100)
+    monkeypatch.setattr(roster, "MAX_VALUE_BYTES", 100)
     assert roster.roster(some) is None
 
 
 def test_small_parts_have_none() -> None:
-    few = Column(1, "x", INT4, pa.array(np.arange(4 * PAGE_ROWS) // PAGE_ROWS, pa.int32()))
+    few = ColumnValues(1, "x", INT4, pa.array(np.arange(4 * PAGE_ROWS) // PAGE_ROWS, pa.int32()))
     assert rosters([few], 4 * PAGE_ROWS) == b""
 
 
@@ -94,9 +94,9 @@ def test_small_parts_have_none() -> None:
     "data", [b"not base 85 \xff", b"00000", roster.base64.b85encode(b"no stream at all")]
 )
 def test_what_cannot_be_read_is_as_if_it_were_not_there(data: bytes) -> None:
-    before = unreadable["rosters"]
-    assert Rosters.read(data, 3).of(1) is None
-    assert unreadable["rosters"] == before + 1
+    counters = StatsCounters()
+    assert PageValues.read(data, 3, counters).of(1) is None
+    assert counters.unreadable["rosters"] == 1
 
 
 @pytest.mark.parametrize("there", [b"", b"\xff"])
@@ -106,11 +106,11 @@ def test_a_column_that_cannot_be_read_is_as_if_it_had_none(values: bytes, there:
     for given in ((values, b"\xff" * 2), (good, there)):
         lines = [{"id": 1, "values": given[0], "there": given[1]}]
         data = roster.base64.b85encode(roster._stream(pa.Table.from_pylist(lines, roster._SCHEMA)))
-        before = unreadable["rosters"]
-        found = Rosters.read(data, 4)
+        counters = StatsCounters()
+        found = PageValues.read(data, 4, counters)
         assert found.of(1) is None
         assert found.of(1) is None
-        assert unreadable["rosters"] == before + 1
+        assert counters.unreadable["rosters"] == 1
 
 
 # ---------------------------------------------------------------- in queries

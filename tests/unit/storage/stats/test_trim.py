@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tidegate.expr.exact_json import canonical_text
-from tidegate.expr.types import INT8, JSONB, TEXT, TIMESTAMPTZ, Type, array, record
-from tidegate.stats import codec
-from tidegate.stats.collect import Column, collect
-from tidegate.stats.column import ColumnStats
-from tidegate.stats.names import Place, time_like
-from tidegate.stats.trim import named, size, trim
+from tidegate.expr.model.types import INT8, JSONB, TEXT, TIMESTAMPTZ, Type, array, record
+from tidegate.expr.primitives.json.exact import canonical_text
+from tidegate.storage.stats import encode as codec
+from tidegate.storage.stats.collect import ColumnValues, collect
+from tidegate.storage.stats.model import ColumnStats
+from tidegate.storage.stats.time_like import Place, time_like
+from tidegate.storage.stats.trim import named, size, trim
 
 N = 400
 COLUMNS: list[tuple[str, Type, pa.Array]] = [
@@ -41,7 +41,7 @@ NAMES = {i: named(name, type_) for i, (name, type_, _) in enumerate(COLUMNS)}
 
 
 def whole(keep: frozenset[Place] = frozenset()) -> dict[int, ColumnStats]:
-    return collect([Column(i, *column) for i, column in enumerate(COLUMNS)], N, keep).part()
+    return collect([ColumnValues(i, *column) for i, column in enumerate(COLUMNS)], N, keep).part()
 
 
 def trimmed(budget: int, keep: frozenset[Place] = frozenset()) -> dict[str, ColumnStats]:

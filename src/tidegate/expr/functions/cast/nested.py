@@ -1,12 +1,12 @@
-"""Casts of arrays and records: to and from text, and to others of the same shape, element by element and field by field.
+"""Casts of arrays and records: to and from text, and element by element or field by field.
 
-An array is one flat run of elements and a size for each row. Casting it casts the flat run with the cast of its elements,
-whatever that is, and puts the sizes around the result; a row fails with the first of its elements that does:
+An array column is one flat run of elements and a size for each row. A cast converts the flat run with the cast of the
+element types and applies the sizes to the result; a row fails with the error of its first failed element:
 
     '{1,x,3}'::int8[]   →   elements 1, x, 3   →   1, error, 3   →   invalid input syntax for type bigint: "x"
 
-Text forms are PostgreSQL's: `{1,NULL,"a b"}` and `(1,,"a b")`. Reading them, rows without quotes and backslashes are split by
-Arrow; the others (and arrays of arrays) are read one distinct text at a time by the small parser at the end.
+Text forms are PostgreSQL's: `{1,NULL,"a b"}` and `(1,,"a b")`. Literals without quotes and backslashes are split by
+Arrow; the others (and arrays of arrays) are parsed one distinct text at a time by the small parser at the end.
 """
 
 from __future__ import annotations
@@ -19,53 +19,63 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.cancel import checked
-from tidegate.expr.function import MODERATE, NEVER, REGISTRY, cast
-from tidegate.expr.outcome import Datum, Errors, Outcome, failing, first_error, length, spread, with_errors
-from tidegate.expr.specs import to_bools
-from tidegate.expr.types import SCALARS, TEXT, Kind, Type, array, record
+from tidegate.expr.functions.cast.text import fit_varchar
+from tidegate.expr.model.function import MODERATE, NEVER, REGISTRY, cast
+from tidegate.expr.model.outcome import (
+    Datum,
+    Errors,
+    Outcome,
+    failing,
+    first_error,
+    length,
+    spread,
+    to_bools,
+    with_errors,
+)
+from tidegate.expr.model.types import SCALARS, TEXT, Kind, Type, array, record
+from tidegate.expr.primitives.cancel import checked
 
 SOME_ARRAY, SOME_RECORD = Type(Kind.ARRAY), Type(Kind.RECORD)
-"""What stands for any array and any record in a declaration: casts are found by kind."""
+"""Any array and any record, in declarations: casts are looked up by kind."""
 
 
 # ---------------------------------------------------------------- the parts of a list
 
 
 def sizes_of(lists: pa.Array) -> np.ndarray:
-    """How many elements each row has; none where it is null."""
+    """The number of elements of each row, 0 where it is null."""
     return np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
 
 
 def rows_of(sizes: np.ndarray) -> np.ndarray:
-    """For each element of the flat run, its row."""
+    """The row of each element of the flat run."""
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def starts_of(sizes: np.ndarray) -> np.ndarray:
-    """For each row, where its elements start in the flat run."""
+    """The position in the flat run where each row's elements start."""
     return np.asarray(np.cumsum(sizes) - sizes, np.int64)
 
 
 def make_lists(flat: pa.Array, sizes: np.ndarray, valid: np.ndarray | None = None) -> pa.Array:
-    """Lists from their flat run, null where `valid` is false (there the size must be 0)."""
+    """Lists from their flat run, null where `valid` is false (the size must be 0 there)."""
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
     mask = None if valid is None or valid.all() else pa.array(~valid)
     return pa.ListArray.from_arrays(offsets, flat, type=pa.list_(flat.type), mask=mask)
 
 
 def valid_rows(values: pa.Array) -> np.ndarray:
-    """Where values are not null, as numpy."""
+    """Where values are not null, as a numpy array."""
     return to_bools(values.is_valid())
 
 
 def cast_values(values: pa.Array, source: Type, target: Type) -> Outcome:
-    """`values` cast at run time, by the declared cast of their kinds."""
+    """`values` cast at run time by the declared cast between their kinds."""
     if source == target:
         return Outcome(values)
     function = REGISTRY.cast(source.kind, target.kind)
     if function is None:
-        # Whoever built the expression has asked for the cast, so both are of one kind.
+        # The expression was built with this cast, so both types are of the same kind.
         return Outcome(values)
     outcome = function.run((values,), target, (source,))
     if outcome.errors is None or function.lenient:
@@ -76,14 +86,14 @@ def cast_values(values: pa.Array, source: Type, target: Type) -> Outcome:
 
 
 def output_text(values: pa.Array, type_: Type) -> pa.Array:
-    """What PostgreSQL writes of a value inside an array or a record: its text, but `t` and `f` for booleans."""
+    """The text of a value inside an array or a record, as PostgreSQL writes it: `t` and `f` for booleans."""
     if type_.kind is Kind.BOOL:
         return pc.if_else(values, "t", "f")
     return cast_values(values, type_, TEXT).values
 
 
 def _type_of(arrow: pa.DataType) -> Type:
-    """The type for a kernel that was not told: only jsonb (as text) and mz_timestamp (as int8) are not seen."""
+    """The type of Arrow values whose type is not passed on; jsonb appears as text, mz_timestamp as int8."""
     if pa.types.is_list(arrow):
         return array(_type_of(arrow.value_type))
     if pa.types.is_struct(arrow):
@@ -93,17 +103,17 @@ def _type_of(arrow: pa.DataType) -> Type:
     return next(type_ for type_ in SCALARS if type_.arrow == arrow)
 
 
-def _source(values: Datum, given: Sequence[Type]) -> Type:
-    return given[0] if given else _type_of(values.type)
+def _source(values: Datum, types: Sequence[Type]) -> Type:
+    return types[0] if types else _type_of(values.type)
 
 
 # ---------------------------------------------------------------- arrays
 
 
 @cast(SOME_ARRAY, SOME_ARRAY)
-def array_to_array(values: pa.Array, out: Type, given: Sequence[Type] = ()) -> Outcome:
+def array_to_array(values: pa.Array, out: Type, types: Sequence[Type] = ()) -> Outcome:
     """An array with every element cast."""
-    source = _source(values, given)
+    source = _source(values, types)
     assert source.element is not None
     assert out.element is not None
     sizes = sizes_of(values)
@@ -112,7 +122,7 @@ def array_to_array(values: pa.Array, out: Type, given: Sequence[Type] = ()) -> O
 
 
 def _by_row(errors: Errors, sizes: np.ndarray) -> Errors:
-    """The error of the first element of each row that has one."""
+    """The first error among the elements of each row."""
     if errors is None or errors.null_count == len(errors):
         return None
     failed = np.flatnonzero(valid_rows(errors))
@@ -123,24 +133,19 @@ def _by_row(errors: Errors, sizes: np.ndarray) -> Errors:
 
 
 @cast(SOME_ARRAY, TEXT, errors=NEVER, cost=MODERATE)
-def array_to_text(values: pa.Array, out: Type = TEXT, given: Sequence[Type] = ()) -> pa.Array:
+def array_to_text(values: pa.Array, out: Type = TEXT, types: Sequence[Type] = ()) -> pa.Array:
     """An array as PostgreSQL writes it, `{1,NULL,"a b"}`."""
-    element = _source(values, given).element
+    element = _source(values, types).element
     assert element is not None
     flat = output_text(values.flatten(), element)
     if element.kind is not Kind.ARRAY:
-        flat = _quoted(flat, r'^$|[{}",\\ \t\n\v\f\r]|^(?i:null)$', r"\\")
+        flat = _quote_elements(flat, r'^$|[{}",\\ \t\n\v\f\r]|^(?i:null)$', r"\\")
     joined = pc.binary_join(make_lists(pc.fill_null(flat, "NULL"), sizes_of(values), valid_rows(values)), ",")
-    return _cut(pc.binary_join_element_wise("{", joined, "}", ""), out)
+    return fit_varchar(pc.binary_join_element_wise("{", joined, "}", ""), out)
 
 
-def _cut(texts: pa.Array, out: Type) -> pa.Array:
-    """Texts as varchar(n) keeps them when it is cast to: the first n characters."""
-    return texts if out.length is None else pc.utf8_slice_codeunits(texts, 0, out.length)
-
-
-def _quoted(texts: pa.Array, needs: str, quote: str) -> pa.Array:
-    r"""Texts in double quotes where they need it; a quote inside is written behind `quote`, a backslash twice."""
+def _quote_elements(texts: pa.Array, needs: str, quote: str) -> pa.Array:
+    r"""Texts in double quotes where needed; a quote inside follows `quote`, a backslash is doubled."""
     inner = pc.replace_substring(texts, "\\", "\\\\")
     inner = pc.replace_substring_regex(inner, '"', quote + '"')
     return pc.if_else(
@@ -158,7 +163,7 @@ def text_to_array(values: pa.Array, out: Type) -> Outcome:
     if out.element.kind is Kind.ARRAY:
         odd, malformed = pa.repeat(pa.scalar(True), len(values)), pa.repeat(pa.scalar(False), len(values))
         plain = pa.nulls(len(values), shape.arrow)
-    lists, malformed = _with_odd(values, plain, malformed, odd, shape)
+    lists, malformed = _parse_odd_rows(values, plain, malformed, odd, shape)
     unreadable = failing(
         malformed, pc.binary_join_element_wise('malformed array literal: "', values, '"', "")
     )
@@ -167,7 +172,7 @@ def text_to_array(values: pa.Array, out: Type) -> Outcome:
 
 
 def _text_shape(type_: Type) -> Type:
-    """The same arrays, but of text: what a literal is before its elements are read."""
+    """The array type with text elements: what a literal is before its elements are read."""
     if type_.kind is Kind.ARRAY:
         assert type_.element is not None
         return array(_text_shape(type_.element))
@@ -175,7 +180,7 @@ def _text_shape(type_: Type) -> Type:
 
 
 def _split(values: pa.Array, opening: str, closing: str, null: str) -> tuple[pa.Array, pa.Array]:
-    """Texts without quotes as lists of trimmed pieces, and where they are malformed."""
+    """Unquoted literals as lists of trimmed pieces, and where they are malformed."""
     trimmed = pc.ascii_trim_whitespace(values)
     framed = pc.and_(pc.starts_with(trimmed, opening), pc.ends_with(trimmed, closing))
     framed = pc.and_(framed, pc.greater(pc.binary_length(trimmed), 1))
@@ -195,10 +200,10 @@ def _split(values: pa.Array, opening: str, closing: str, null: str) -> tuple[pa.
     return make_lists(pieces, sizes, to_bools(body.is_valid())), pc.fill_null(malformed, False)
 
 
-def _with_odd(
+def _parse_odd_rows(
     values: pa.Array, plain: pa.Array, malformed: pa.Array, odd: pa.Array, shape: Type
 ) -> tuple[pa.Array, pa.Array]:
-    """`plain`, but the rows that are `odd` as the parser reads them."""
+    """`plain`, with the rows marked `odd` read by the parser instead."""
     where = np.flatnonzero(to_bools(odd) & valid_rows(values))
     if not len(where):
         return plain, malformed
@@ -220,18 +225,18 @@ def _depth(type_: Type) -> int:
 
 
 @cast(SOME_RECORD, SOME_RECORD)
-def record_to_record(values: pa.Array, out: Type, given: Sequence[Type] = ()) -> Outcome:
+def record_to_record(values: pa.Array, out: Type, types: Sequence[Type] = ()) -> Outcome:
     """A record with every field cast, by position."""
-    source = _source(values, given)
+    source = _source(values, types)
     outcomes = [
-        cast_values(pc.struct_field(values, [i]), one, other)
-        for i, ((_, one), (_, other)) in enumerate(zip(source.fields, out.fields, strict=True))
+        cast_values(pc.struct_field(values, [i]), from_type, to_type)
+        for i, ((_, from_type), (_, to_type)) in enumerate(zip(source.fields, out.fields, strict=True))
     ]
     return _records(outcomes, out, values)
 
 
 def _records(outcomes: Sequence[Outcome], out: Type, values: pa.Array, own: Errors = None) -> Outcome:
-    """Records of the fields' outcomes, null where `values` are; an error of a field is one of the record."""
+    """Records from the outcomes of their fields, null where `values` are; a field's error fails the row."""
     records = make_records([values for values, _ in outcomes], out, valid_rows(values))
     return with_errors(records, first_error(own, *(errors for _, errors in outcomes)))
 
@@ -239,25 +244,25 @@ def _records(outcomes: Sequence[Outcome], out: Type, values: pa.Array, own: Erro
 def make_records(fields: Sequence[pa.Array], type_: Type, valid: np.ndarray | None = None) -> pa.Array:
     """Records from their fields, null where `valid` is false."""
     mask = None if valid is None or valid.all() else pa.array(~valid)
-    names = [pa.field(name, one.arrow) for name, one in type_.fields]
+    names = [pa.field(name, field_type.arrow) for name, field_type in type_.fields]
     return pa.StructArray.from_arrays(list(fields), fields=names, mask=mask)
 
 
 @cast(SOME_RECORD, TEXT, errors=NEVER, cost=MODERATE)
-def record_to_text(values: pa.Array, out: Type = TEXT, given: Sequence[Type] = ()) -> pa.Array:
+def record_to_text(values: pa.Array, out: Type = TEXT, types: Sequence[Type] = ()) -> pa.Array:
     """A record as PostgreSQL writes it, `(1,,"a b")`."""
     texts = []
-    for i, (_, type_) in enumerate(_source(values, given).fields):
+    for i, (_, type_) in enumerate(_source(values, types).fields):
         text = output_text(pc.struct_field(values, [i]), type_)
-        texts.append(pc.fill_null(_quoted(text, r'^$|[()",\\ \t\n\v\f\r]', '"'), ""))
+        texts.append(pc.fill_null(_quote_elements(text, r'^$|[()",\\ \t\n\v\f\r]', '"'), ""))
     body = pc.binary_join_element_wise(*texts, ",")
     framed = pc.binary_join_element_wise("(", body, ")", "")
-    return _cut(pc.if_else(values.is_valid(), framed, pa.scalar(None, pa.string())), out)
+    return fit_varchar(pc.if_else(values.is_valid(), framed, pa.scalar(None, pa.string())), out)
 
 
 @cast(TEXT, SOME_RECORD, cost=MODERATE)
 def text_to_record(values: pa.Array, out: Type) -> Outcome:
-    """A record read from text such as `(1,,"a b")`; one distinct text at a time."""
+    """A record read from text such as `(1,,"a b")`; each distinct text is read once."""
     texts = values.dictionary_encode()
     read = [None if text is None else parse_record(text) for text in checked(texts.dictionary.to_pylist())]
     width = len(out.fields)
@@ -271,7 +276,7 @@ def text_to_record(values: pa.Array, out: Type) -> Outcome:
 
 
 def spread_rows(*args: Datum) -> list[pa.Array]:
-    """All arguments as arrays of one length."""
+    """All arguments as arrays of the same length."""
     n = length(*args)
     return [spread(arg, n) for arg in args]
 
@@ -286,7 +291,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def parse_array(text: str, depth: int) -> list[Any] | None:
-    """`{a,{b},"c"}` as nested lists of text and None; None if it is malformed or not `depth` levels deep."""
+    """`{a,{b},"c"}` as nested lists of text and None; None if malformed or not `depth` levels deep."""
     reader = _ArrayReader(text)
     result = reader.array(depth)
     return result if result is not None and not text[reader.at :].strip(_BLANK) else None
@@ -298,7 +303,7 @@ class _ArrayReader:
         self.at = 0
 
     def take(self, symbol: str) -> bool:
-        """Whether the next symbol is this one, which is then consumed."""
+        """Consumes the next symbol if it is `symbol`; returns whether it was."""
         at = self.at
         while self.text[at : at + 1] in _BLANK and at < len(self.text):
             at += 1
@@ -308,7 +313,7 @@ class _ArrayReader:
         return True
 
     def array(self, depth: int) -> list[Any] | None:
-        """An array of so many levels, or None."""
+        """Reads an array of `depth` levels; None if there is none."""
         if not self.take("{"):
             return None
         items: list[Any] = []
@@ -325,14 +330,14 @@ class _ArrayReader:
                 return None
 
     def element(self) -> list[Any] | None:
-        """One element, in a list since it may be None; None if there is no element."""
-        found = _ELEMENT.match(self.text, self.at)
-        if found is None:
+        """Reads one element, in a list since it may be None; None if there is no element."""
+        match = _ELEMENT.match(self.text, self.at)
+        if match is None:
             return None
-        self.at = found.end()
-        if found[1] is not None:
-            return [_ESCAPED.sub(r"\1", found[1])]
-        plain = found[2].strip(_BLANK)
+        self.at = match.end()
+        if match[1] is not None:
+            return [_ESCAPED.sub(r"\1", match[1])]
+        plain = match[2].strip(_BLANK)
         return [None if plain.lower() == "null" else _ESCAPED.sub(r"\1", plain)] if plain else None
 
 
@@ -344,16 +349,16 @@ def parse_record(text: str) -> list[str | None] | None:
     fields: list[str | None] = []
     at = 1
     while True:
-        found = _FIELD.match(inside, at)
-        assert found is not None
-        fields.append(_PIECE.sub(_unquoted, found[0]) if found[0] else None)
-        at = found.end() + 1
+        match = _FIELD.match(inside, at)
+        assert match is not None
+        fields.append(_PIECE.sub(_unquoted, match[0]) if match[0] else None)
+        at = match.end() + 1
         if inside[at - 1 : at] == ")":
             return fields if at == len(inside) else None
         if inside[at - 1 : at] != ",":
             return None
 
 
-def _unquoted(found: re.Match[str]) -> str:
-    body = found[2] if found[1] is None else found[1].replace('""', '"')
+def _unquoted(match: re.Match[str]) -> str:
+    body = match[2] if match[1] is None else match[1].replace('""', '"')
     return _ESCAPED.sub(r"\1", body)

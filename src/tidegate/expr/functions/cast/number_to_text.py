@@ -1,12 +1,12 @@
-"""Numbers and booleans to text, as PostgreSQL spells them.
+"""Numbers and booleans to text, as PostgreSQL writes them.
 
 Floats are written with the fewest digits that read back as the same float, in scientific form below 1e-04 and
 from 1e+15 on (real: from 1e+06 on). Arrow finds the digits, but puts the point elsewhere (it is scientific
-below 1e-6 and from 1e10 on), so those in between are respelled.
+below 1e-6 and from 1e10 on), so the floats in between are rewritten.
 
     0.00012 → 0.00012      0.000012 → 1.2e-05      123456789012.5 → 123456789012.5      1e15 → 1e+15
 
-A numeric shows all digits after the point that its type has; with 18 or more, no zeros at the end.
+A numeric shows all digits after the point that its type has; with a scale of 18 or more, without trailing zeros.
 """
 
 from __future__ import annotations
@@ -19,47 +19,40 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.function import NEVER, UP, cast
-from tidegate.expr.functions.decimals import made, narrow, relabel
-from tidegate.expr.outcome import to_numpy, validity
-from tidegate.expr.spark_form import text_cast
-from tidegate.expr.types import BOOL, DEFAULT_SCALE, FLOATS, INTEGERS, MZ_TIMESTAMP, NUMERIC, TEXT, Type
-
-
-def fitted(a: pa.Array, out: Type) -> pa.Array:
-    """Text cut to the length of varchar(n)."""
-    return a if out.length is None else pc.utf8_slice_codeunits(a, 0, out.length)
+from tidegate.expr.functions.cast.text import fit_varchar
+from tidegate.expr.model.function import NEVER, UP, cast
+from tidegate.expr.model.outcome import to_numpy, validity
+from tidegate.expr.model.types import BOOL, DEFAULT_SCALE, FLOATS, INTEGERS, MZ_TIMESTAMP, NUMERIC, TEXT, Type
+from tidegate.expr.primitives.decimal import from_int64, reinterpret, to_narrow
+from tidegate.expr.spark_sql.forms import text_cast
 
 
 @cast(BOOL, TEXT, trend=(UP,), errors=NEVER, stable=True, spark=text_cast("CAST({0} AS string)"))
 def bool_to_text(a: pa.Array, out: Type) -> pa.Array:
     """The words true and false."""
-    return fitted(pc.if_else(a, "true", "false"), out)
+    return fit_varchar(pc.if_else(a, "true", "false"), out)
 
 
+@cast((*INTEGERS, MZ_TIMESTAMP), TEXT, errors=NEVER, stable=True, spark=text_cast("CAST({0} AS string)"))
 def integer_to_text(a: pa.Array, out: Type) -> pa.Array:
     """The digits."""
-    return fitted(a.cast(pa.string()), out)
-
-
-for _type in (*INTEGERS, MZ_TIMESTAMP):
-    cast(_type, TEXT, errors=NEVER, stable=True, spark=text_cast("CAST({0} AS string)"))(integer_to_text)
+    return fit_varchar(a.cast(pa.string()), out)
 
 
 @cast(NUMERIC, TEXT, errors=NEVER, stable=True)
 def numeric_to_text(a: pa.Array, out: Type) -> pa.Array:
-    """All digits that the type has; with 18 or more after the point, none of the zeros at the end."""
+    """All digits of the type; with a scale of 18 or more, without trailing zeros."""
     if a.type.scale < DEFAULT_SCALE:
-        return fitted(_digits(a), out)
-    short = narrow(a)
+        return fit_varchar(_digits(a), out)
+    short = to_narrow(a)
     if short is not None:
-        a = made(short.values, pa.decimal128(19, short.scale), validity(a))
+        a = from_int64(short.values, pa.decimal128(19, short.scale), validity(a))
     text = _digits(a)
-    return fitted(pc.ascii_rtrim(pc.ascii_rtrim(text, "0"), ".") if a.type.scale else text, out)
+    return fit_varchar(pc.ascii_rtrim(pc.ascii_rtrim(text, "0"), ".") if a.type.scale else text, out)
 
 
 def _digits(a: pa.Array) -> pa.Array:
-    """All digits of decimals, without the exponent that Arrow writes for what is below 0.000001."""
+    """All digits of decimals, without the exponent that Arrow writes below 0.000001."""
     text = a.cast(pa.string())
     if a.type.scale <= 6:
         return text
@@ -67,35 +60,34 @@ def _digits(a: pa.Array) -> pa.Array:
     if not pc.any(odd, min_count=0).as_py():
         return text
     size = pc.abs(pc.if_else(odd, a, pa.scalar(None, a.type)))
-    fraction = pc.ascii_lpad(relabel(size, pa.decimal128(38, 0)).cast(pa.string()), a.type.scale, "0")
-    sign = pc.if_else(pc.less(a, pa.scalar(Decimal(0), a.type)), "-0.", "0.")
+    fraction = pc.ascii_lpad(reinterpret(size, pa.decimal128(38, 0)).cast(pa.string()), a.type.scale, "0")
+    # Of the unscaled digits: Arrow makes no zero of a type whose scale is above its precision.
+    negative = pc.less(reinterpret(a, pa.decimal128(38, 0)), pa.scalar(Decimal(0), pa.decimal128(38, 0)))
+    sign = pc.if_else(negative, "-0.", "0.")
     return pc.if_else(odd, pc.binary_join_element_wise(sign, fraction, ""), text)
 
 
+@cast(FLOATS, TEXT, errors=NEVER, stable=True)
 def float_to_text(a: pa.Array, out: Type) -> pa.Array:
     """The shortest text that reads back as the same float."""
     text = a.cast(pa.string())
     size = np.abs(to_numpy(a, 1))
     usual = (size >= 1e-4) & (size < 1e6) | (size == 0)
     if usual.all():
-        return fitted(text, out)
+        return fit_varchar(text, out)
     for mask, steps in _respellings(size, a.type == pa.float64()):
         if mask.any():
             text = pc.if_else(pa.array(mask), _replaced(text, steps), text)
-    return fitted(_off_the_edge(text, to_numpy(a)), out)
+    return fit_varchar(_respell_halfway(text, to_numpy(a)), out)
 
 
-for _type in FLOATS:
-    cast(_type, TEXT, errors=NEVER, stable=True)(float_to_text)
-
-
-def _off_the_edge(text: pa.Array, x: np.ndarray) -> pa.Array:
-    """The text of large floats once more, where it lies just between two floats.
+def _respell_halfway(text: pa.Array, x: np.ndarray) -> pa.Array:
+    """Rewrites large floats whose shortest text lies exactly between two floats.
 
     1e23 is exactly half-way from one float to the next, and is read as the lower one because that is even.
-    Arrow writes it so; PostgreSQL wants digits that are nearer to the float than to any other:
-    9.999999999999999e+22. Only whole numbers beyond 2**53 (real: 2**24) can lie half-way, so this loop is
-    over few rows if any.
+    Arrow writes 1e23; PostgreSQL requires digits that are nearer to the float than to any other:
+    9.999999999999999e+22. Only whole numbers beyond 2**53 (real: 2**24) can lie half-way, so few rows are
+    rewritten, if any.
     """
     bits = 53 if x.dtype == np.float64 else 24
     with np.errstate(over="ignore"):
@@ -107,14 +99,14 @@ def _off_the_edge(text: pa.Array, x: np.ndarray) -> pa.Array:
     # spelling.
     steps = np.abs(np.nextafter(values, values.dtype.type(0)) - values)
     words = text.take(pa.array(far)).to_pylist()
-    nearer = [_nearer(*row) for row in zip(words, values.tolist(), steps.tolist(), strict=True)]
+    nearer = [_nearer_spelling(*row) for row in zip(words, values.tolist(), steps.tolist(), strict=True)]
     mask = np.zeros(len(x), bool)
     mask[far] = True
     return pc.replace_with_mask(text, pa.array(mask), pa.array(nearer, pa.string()))
 
 
-def _nearer(text: str, x: float, step: float) -> str:
-    """`text`, or if it is half a step from x the shortest spelling that is less than that from it."""
+def _nearer_spelling(text: str, x: float, step: float) -> str:
+    """The shortest spelling that is nearer than half a step to x; `text` itself if it is."""
     exact, half = Fraction(x), Fraction(step) / 2
     if abs(Fraction(text) - exact) != half:
         return text
@@ -132,7 +124,7 @@ def _replaced(text: pa.Array, steps: _Steps) -> pa.Array:
 
 
 def _respellings(size: np.ndarray, double: bool) -> Iterator[tuple[np.ndarray, _Steps]]:
-    """Where Arrow's text is not PostgreSQL's, and how to change it."""
+    """Where Arrow's text differs from PostgreSQL's, and the regular expressions that correct it."""
     yield ~np.isfinite(size), (("^nan$", "NaN"), ("inf", "Infinity"))
     yield size < 1e-6, ((r"e-([0-9])$", r"e-0\1"),)
     for zeros in (4, 5):

@@ -1,46 +1,43 @@
 """Text to numbers and booleans, as PostgreSQL reads them.
 
-This tries Arrow's parser on the whole column first: it takes a subset of what PostgreSQL takes, once
+Arrow's parser is tried on the whole column first: it accepts a subset of what PostgreSQL accepts, once
 hexadecimal is ruled out by looking at the bytes. Only if it refuses (some row has spaces, a sign, an
-exponent, or is no number) are rows told apart by regular expressions, and each is read in the way that fits
-it. A row that is no number is the error of that row:
+exponent, or is no number) are rows distinguished by regular expressions, and each is read in the way that
+fits it. A row that is no number is an error of that row:
 
     '12' → 12      ' +12 ' → 12      '1_2' → invalid input syntax for type integer: "1_2"
 
-Text that `->>` took out of JSON knows which numbers it may be (`lanes`), so `(payload->>'ts')::numeric` still
+Text that `->>` extracts from JSON keeps the statistics of its numbers, so `(payload->>'ts')::numeric` still
 prunes.
 
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.cancel import checked
-from tidegate.expr.function import ANYWHERE, MODERATE, cast
-from tidegate.expr.functions.bounded import inner_function
-from tidegate.expr.functions.cast_number import number_from_lanes
-from tidegate.expr.functions.decimals import OVERFLOW, settle_wide, words
-from tidegate.expr.functions.number import INTEGER_NAMES, limits
-from tidegate.expr.outcome import (
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.domain.transfer import by_trend
+from tidegate.expr.functions.cast.number import number_from_lanes
+from tidegate.expr.functions.number.arithmetic import INTEGER_NAMES, limits
+from tidegate.expr.model.function import ANYWHERE, MODERATE, BoundTransfer, Function, cast
+from tidegate.expr.model.outcome import (
     Errors,
     Outcome,
     failing,
     first_error,
     from_numpy,
     raw_bytes,
+    to_bools,
     to_numpy,
     with_errors,
 )
-from tidegate.expr.specs import Specs, to_bools
-from tidegate.expr.time_text import parse_times
-from tidegate.expr.transfer import by_trend
-from tidegate.expr.types import (
+from tidegate.expr.model.types import (
     BOOL,
     FLOATS,
     INTEGERS,
@@ -52,6 +49,9 @@ from tidegate.expr.types import (
     Kind,
     Type,
 )
+from tidegate.expr.primitives.cancel import checked
+from tidegate.expr.primitives.decimal import NUMERIC_OVERFLOW, finish_decimal, int64_words
+from tidegate.expr.primitives.time.text import parse_times
 
 _INTEGER = "^[+-]?[0-9]+$"
 _DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)$"
@@ -70,15 +70,15 @@ _OF_INTEGERS = _bytes_table(b"0123456789-")
 _OF_NUMBERS = _bytes_table(b"0123456789-+.eE")
 
 
-def _only(a: pa.Array, table: np.ndarray) -> bool:
-    """Whether every byte of the column is one of the table's, or at least none is a letter, which Arrow might read as one."""
+def _has_only_bytes(a: pa.Array, table: np.ndarray) -> bool:
+    """Whether all bytes of the column are in the table, so that Arrow reads it as PostgreSQL does."""
     used = raw_bytes(a)
     return len(used) > 0 and bool(used.max() <= ord("9") or table[used].all())
 
 
-def _tried(a: pa.Array, table: np.ndarray, type_: pa.DataType) -> pa.Array | None:
-    """What Arrow reads, or None if it cannot read every row."""
-    if not _only(a, table):
+def _arrow_cast(a: pa.Array, table: np.ndarray, type_: pa.DataType) -> pa.Array | None:
+    """The values that Arrow reads; None if it cannot read every row."""
+    if not _has_only_bytes(a, table):
         return None
     try:
         return a.cast(type_)
@@ -86,29 +86,29 @@ def _tried(a: pa.Array, table: np.ndarray, type_: pa.DataType) -> pa.Array | Non
         return None
 
 
-def _tried_decimals(a: pa.Array, type_: pa.DataType) -> pa.Array | None:
-    """What Arrow reads, or None if it cannot read every row, or reads some as another number.
+def _arrow_decimal_cast(a: pa.Array, type_: pa.DataType) -> pa.Array | None:
+    """The values that Arrow reads; None if it cannot read every row, or reads one incorrectly.
 
-    Arrow 26 multiplies by powers of ten modulo 2**128, and takes a fraction of more than 38 digits for zero. Short
-    text cannot get that far. Of other text the number is also read as a float, and must be about the same: one that
-    has wrapped around is off by at least its half, as what wraps is beyond 2**127 and what comes of it is not.
+    Arrow 26 multiplies by powers of ten modulo 2**128, and reads a fraction of more than 38 digits as zero. Short text
+    is safe. Longer text is also read as a float, which must be about the same: a number that has wrapped around is off
+    by at least half, since it was beyond 2**127 and the result is not.
     """
-    values = _tried(a, _OF_NUMBERS, type_)
+    values = _arrow_cast(a, _OF_NUMBERS, type_)
     if values is None or _too_short_to_wrap(a, type_):
         return values
-    floats = _tried(a, _OF_NUMBERS, pa.float64())
+    floats = _arrow_cast(a, _OF_NUMBERS, pa.float64())
     if floats is None:
         return None
-    low, high = words(values)
-    found = high * 2.0**64 + low.view(np.uint64)
+    low, high = int64_words(values)
+    read = high * 2.0**64 + low.view(np.uint64)
     with np.errstate(over="ignore", invalid="ignore"):
-        wanted = to_numpy(floats, 0.0) * 10.0**type_.scale
-        same = np.isfinite(wanted) & (np.abs(found - wanted) <= np.abs(wanted) * 1e-9)
+        expected = to_numpy(floats, 0.0) * 10.0**type_.scale
+        same = np.isfinite(expected) & (np.abs(read - expected) <= np.abs(expected) * 1e-9)
     return values if bool((same | to_bools(a.is_null())).all()) else None
 
 
 def _too_short_to_wrap(a: pa.Array, type_: pa.DataType) -> bool:
-    """Whether no text has an exponent, nor more letters than the type leaves digits before the point."""
+    """Whether every text is without exponent and short enough to fit the type's whole digits."""
     longest = pc.max(pc.binary_length(a)).as_py() or 0
     return longest <= MAX_PRECISION - type_.scale and bool(raw_bytes(a).max(initial=0) <= ord("9"))
 
@@ -118,12 +118,12 @@ def _where(mask: pa.Array, a: pa.Array) -> pa.Array:
 
 
 def _quoted(before: str, a: pa.Array, after: str = "") -> pa.Array:
-    """A message for each row with its text in quotes."""
+    """A message for each row, with its text in quotes."""
     return pc.binary_join_element_wise(f'{before}"', a, f'"{after}', "")
 
 
 def syntax_error(bad: pa.Array, a: pa.Array, name: str) -> Errors:
-    """The error of text that is no value of type `name`."""
+    """The error of text that is not a value of type `name`."""
     return failing(bad, _quoted(f"invalid input syntax for type {name}: ", a))
 
 
@@ -131,25 +131,25 @@ def syntax_error(bad: pa.Array, a: pa.Array, name: str) -> Errors:
 
 
 def text_to_integer(a: pa.Array, out: Type) -> Outcome:
-    """The integer that the text spells; an error if it spells none, or one that does not fit."""
-    least, most = limits(out.arrow)
-    values = _tried(a, _OF_INTEGERS, out.arrow)
+    """The integer that the text contains; fails if it contains none, or one that does not fit."""
+    least, greatest = limits(out.arrow)
+    values = _arrow_cast(a, _OF_INTEGERS, out.arrow)
     if values is not None:
         return Outcome(values)
     name = "mz_timestamp" if out.kind is Kind.MZ_TIMESTAMP else INTEGER_NAMES[out.arrow]
     trimmed = pc.ascii_trim_whitespace(a)
     spelled = pc.match_substring_regex(trimmed, _INTEGER)
     errors = syntax_error(pc.invert(spelled), a, name)
-    values = _tried(_where(spelled, trimmed), _OF_INTEGERS, out.arrow)
+    values = _arrow_cast(_where(spelled, trimmed), _OF_INTEGERS, out.arrow)
     if values is not None:
         return Outcome(values, errors)
     digits = pc.replace_substring_regex(_where(spelled, trimmed), r"^\+?(-?)0*([0-9])", r"\1\2")
-    # 38 digits are what a decimal holds; an integer that is longer is out of range anyhow.
+    # A decimal holds 38 digits; a longer integer is out of range anyway.
     short = pc.less_equal(pc.binary_length(digits), 38)
     decimals = _where(short, digits).cast(pa.decimal128(38, 0))
     fits = pc.and_(
         pc.greater_equal(decimals, pa.scalar(Decimal(least), decimals.type)),
-        pc.less_equal(decimals, pa.scalar(Decimal(most), decimals.type)),
+        pc.less_equal(decimals, pa.scalar(Decimal(greatest), decimals.type)),
     )
     outside = pc.and_(spelled, pc.invert(pc.fill_null(fits, False)))
     range_ = failing(outside, _quoted("value ", a, f" is out of range for type {name}"))
@@ -157,7 +157,7 @@ def text_to_integer(a: pa.Array, out: Type) -> Outcome:
 
 
 def text_to_mz_timestamp(a: pa.Array, out: Type) -> Outcome:
-    """Milliseconds since 1970 from an integer, or from a timestamp (of UTC, unless it says otherwise), rounded down."""
+    """Milliseconds since 1970 from an integer, or from a timestamp (UTC by default) rounded down."""
     values, errors = text_to_integer(a, out)
     if errors is None:
         return Outcome(values)
@@ -181,9 +181,9 @@ def text_to_mz_timestamp(a: pa.Array, out: Type) -> Outcome:
 
 
 def text_to_float(a: pa.Array, out: Type) -> Outcome:
-    """The float nearest to the number that the text spells; NaN, inf and Infinity are read in any case."""
+    """The float nearest to the number in the text; NaN, inf and Infinity are read in any case."""
     type_, name = out.arrow, _NAMES[out.arrow]
-    values, errors = _tried(a, _OF_NUMBERS, type_), None
+    values, errors = _arrow_cast(a, _OF_NUMBERS, type_), None
     if values is not None and not np.isinf(to_numpy(values)).any():
         return Outcome(values)
     trimmed = pc.ascii_trim_whitespace(a)
@@ -201,8 +201,8 @@ def text_to_float(a: pa.Array, out: Type) -> Outcome:
 
 
 def text_to_numeric(a: pa.Array, out: Type) -> Outcome:
-    """The number that the text spells, rounded half away from zero to the digits of the type."""
-    values = _tried_decimals(a, out.arrow)
+    """The number in the text, rounded half away from zero to the digits of the type."""
+    values = _arrow_decimal_cast(a, out.arrow)
     if values is not None:
         return Outcome(values)
     trimmed = pc.ascii_trim_whitespace(a)
@@ -210,7 +210,7 @@ def text_to_numeric(a: pa.Array, out: Type) -> Outcome:
     odd = pc.and_(pc.invert(plain), pc.match_substring_regex(trimmed, _SCIENTIFIC))
     errors = syntax_error(pc.invert(pc.or_(plain, odd)), a, "numeric")
     text = _where(plain, trimmed)
-    values = _tried_decimals(text, out.arrow)
+    values = _arrow_decimal_cast(text, out.arrow)
     values, own = _read_plain(text, out.arrow) if values is None else Outcome(values)
     if pc.any(odd, min_count=0).as_py():
         scientific, more = _read_scientific(_where(odd, trimmed), out.arrow)
@@ -229,8 +229,8 @@ def _read_plain(a: pa.Array, out: pa.DataType) -> Outcome:
     long = pc.match_substring_regex(a, f"^[+-]?[0-9]{{{out.precision - out.scale + 1},}}(\\.|$)")
     long = pc.and_(long, pc.invert(pc.match_substring_regex(a, r"^[+-]?0\.?")))
     wide = _where(pc.invert(long), a).cast(pa.decimal256(76, out.scale + 1))
-    values, errors = settle_wide(wide, out)
-    return Outcome(values, first_error(failing(long, OVERFLOW), errors))
+    values, errors = finish_decimal(wide, out)
+    return Outcome(values, first_error(failing(long, NUMERIC_OVERFLOW), errors))
 
 
 def _read_scientific(a: pa.Array, out: pa.DataType) -> Outcome:
@@ -238,17 +238,17 @@ def _read_scientific(a: pa.Array, out: pa.DataType) -> Outcome:
     context = Context(prec=100, rounding=ROUND_HALF_UP)
     unit = Decimal(1).scaleb(-out.scale, context)
     limit = Decimal(10) ** (out.precision - out.scale)
-    found: list[Decimal | None] = []
+    numbers: list[Decimal | None] = []
     large = np.zeros(len(a), bool)
     for i, text in enumerate(checked(a.to_pylist())):
         value = None if text is None else _decimal(text, out, context, unit)
         large[i] = text is not None and (value is None or abs(value) >= limit)
-        found.append(None if large[i] else value)
-    return Outcome(pa.array(found, out), failing(large, OVERFLOW))
+        numbers.append(None if large[i] else value)
+    return Outcome(pa.array(numbers, out), failing(large, NUMERIC_OVERFLOW))
 
 
 def _decimal(text: str, out: pa.DataType, context: Context, unit: Decimal) -> Decimal | None:
-    """The number, rounded to the unit; None if it is beyond the type for sure."""
+    """The number rounded to the unit; None if it is certainly beyond the type."""
     mantissa, _, exponent = text.lower().partition("e")
     sign, count = -1 if exponent.startswith("-") else 1, exponent.lstrip("+-0")[:10]
     digits = Decimal(mantissa)
@@ -269,46 +269,47 @@ _FALSE = ("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0")
 
 
 def text_to_bool(a: pa.Array) -> Outcome:
-    """True for true, yes, on, 1 and False for false, no, off, 0, in any case; unique beginnings will do."""
+    """True for true, yes, on, 1; false for false, no, off, 0; in any case, and unique prefixes of them."""
     word = pc.ascii_lower(pc.ascii_trim_whitespace(a))
     place = pc.index_in(word, pa.array([*_TRUE, *_FALSE], pa.string()))
     bad = pc.and_(place.is_null(), a.is_valid())
     return with_errors(pc.less(place, len(_TRUE)), syntax_error(bad, a, "boolean"))
 
 
-def text_to_bool_transfer(out: Type, a: Specs) -> Specs:
-    """The cast over containers: JSON true and false are known; other text may be anything."""
-    if a.lanes is None:
-        return by_trend(_FROM_TEXT[Kind.BOOL], [a], out)
-    lanes, some = a.lanes, ~a.empty
-    other = lanes.number.some | lanes.text.some
+@BoundTransfer
+def text_to_bool_transfer(function: Function, out: Type, a: Specs) -> Specs:
+    """The cast of text to bool over containers: known for JSON true and false, else open."""
+    if a.json is None:
+        return by_trend(function.claiming(errors=ANYWHERE), [a], out)
+    lanes, has_rows = a.json, ~a.empty
+    other = lanes.number.present | lanes.text.present
     failing_ = other | lanes.list | lanes.map
     return Specs.boolean(
-        (lanes.true | other) & some, (lanes.false | other) & some, a.null, a.error | (failing_ & some)
+        (lanes.true | other) & has_rows,
+        (lanes.false | other) & has_rows,
+        a.null,
+        a.error | (failing_ & has_rows),
     )
 
 
-# ---------------------------------------------------------------- declarations of reading
+# ---------------------------------------------------------------- declarations
 
 
-def _reads(kernel: Callable[..., Outcome], *, fractions: bool) -> Callable[..., Specs]:
-    """The transfer of text → number: by lanes where it came out of JSON, else only of what is exact."""
-    inner = inner_function(kernel, None, ANYWHERE)
+def _number_transfer(*, fractions: bool) -> BoundTransfer:
+    """The transfer of text → number: by JSON statistics if the text came from JSON, else exact text only."""
 
-    def transfer(out: Type, a: Specs) -> Specs:
-        if a.lanes is None:
-            return by_trend(inner, [a], out)
+    def transfer(function: Function, out: Type, a: Specs) -> Specs:
+        if a.json is None:
+            return by_trend(function.claiming(errors=ANYWHERE), [a], out)
         return number_from_lanes(out, a, strings=True, fractions=fractions)
 
-    return transfer
+    return BoundTransfer(transfer)
 
 
-_FROM_TEXT = {Kind.BOOL: inner_function(text_to_bool, None, ANYWHERE)}
-cast(TEXT, BOOL, stable=True, transfer=text_to_bool_transfer)(text_to_bool)
-for _type in INTEGERS:
-    cast(TEXT, _type, stable=True, transfer=_reads(text_to_integer, fractions=False))(text_to_integer)
-_reads_instants = _reads(text_to_mz_timestamp, fractions=False)
-cast(TEXT, MZ_TIMESTAMP, stable=True, cost=MODERATE, transfer=_reads_instants)(text_to_mz_timestamp)
-for _type in FLOATS:
-    cast(TEXT, _type, stable=True, transfer=_reads(text_to_float, fractions=True))(text_to_float)
-cast(TEXT, NUMERIC, stable=True, transfer=_reads(text_to_numeric, fractions=True))(text_to_numeric)
+_read_whole = partial(cast, TEXT, transfer=_number_transfer(fractions=False), stable=True)
+_read_fraction = partial(cast, TEXT, transfer=_number_transfer(fractions=True), stable=True)
+cast(TEXT, BOOL, transfer=text_to_bool_transfer, stable=True)(text_to_bool)
+_read_whole(INTEGERS)(text_to_integer)
+_read_whole(MZ_TIMESTAMP, cost=MODERATE)(text_to_mz_timestamp)
+_read_fraction(FLOATS)(text_to_float)
+_read_fraction(NUMERIC)(text_to_numeric)

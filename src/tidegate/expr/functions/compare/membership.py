@@ -11,35 +11,37 @@ condition can be true where that one exists and is not above `high`.
 | 2 | 5 .. 5 | 5 | yes, and cannot be false |
 | 3 | 10 .. 20 | none | no |
 
-As everywhere in SQL, a NULL among the elements turns False into NULL, since it might have been the one.
+As everywhere in SQL, a NULL among the elements turns False into NULL, since it might have been the value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import order
-from tidegate.expr.cancel import check
-from tidegate.expr.function import ANY_A, ARRAY_A, NEVER, scalar
-from tidegate.expr.functions import compare
-from tidegate.expr.outcome import Datum, integers, length, spread, to_numpy
-from tidegate.expr.spark_form import member
-from tidegate.expr.specs import NO, YES, Specs, fit, known, to_bools
-from tidegate.expr.types import BOOL, Kind, Type
+from tidegate.expr.domain.claims import constant
+from tidegate.expr.domain.specs import NO, YES, Specs, fit, is_bounded
+from tidegate.expr.functions.compare import comparison as compare
+from tidegate.expr.model import order
+from tidegate.expr.model.function import ANY_A, ARRAY_A, NEVER, scalar
+from tidegate.expr.model.outcome import Datum, integers, length, spread, to_bools, to_numpy
+from tidegate.expr.model.types import BOOL, Kind, Type
+from tidegate.expr.primitives.cancel import check
+from tidegate.expr.spark_sql.forms import in_form
 
 PAIRS = 1 << 20
 """Pairs of a row and an element that are compared at once."""
 
 Comparison = Callable[[Datum, Datum], pa.Array]
-Transfer = Callable[[Type, Specs, Specs], Specs]
+ComparisonTransfer = Callable[[Type, Specs, Specs], Specs]
 
 
 def comparison_key(values: Datum) -> Datum:
-    """Values that Arrow's own equality and order treat as ours: one zero, one NaN, intervals by length."""
+    """Values that Arrow compares in our order: one zero, one NaN, intervals by length."""
     if pa.types.is_interval(values.type):
         return order.interval_key(values)
     if pa.types.is_floating(values.type):
@@ -51,12 +53,12 @@ def comparison_key(values: Datum) -> Datum:
 # ---------------------------------------------------------------- rows
 
 
-def _answer(true: np.ndarray, null: np.ndarray) -> pa.Array:
+def _three_valued(true: np.ndarray, null: np.ndarray) -> pa.Array:
     return pa.array(true, mask=null & ~true)
 
 
 def _any(op: Comparison, x: pa.Array, arrays: pa.Array) -> pa.Array:
-    """x op ANY(array), row by row: all pairs are compared at once, and gathered by row."""
+    """`x op ANY(array)` row by row: all pairs are compared at once and grouped by row."""
     sizes = pc.fill_null(pc.list_value_length(arrays), 0).to_numpy(zero_copy_only=False)
     row = np.repeat(np.arange(len(arrays)), sizes)
     answers = op(x.take(pa.array(row)), arrays.flatten())
@@ -64,11 +66,11 @@ def _any(op: Comparison, x: pa.Array, arrays: pa.Array) -> pa.Array:
     true[row[to_bools(answers)]] = True
     if answers.null_count:
         null[row[to_bools(answers.is_null())]] = True
-    return _answer(true, null)
+    return _three_valued(true, null)
 
 
 def _slices(sizes: np.ndarray) -> Iterator[slice]:
-    """Stretches of rows with about `PAIRS` elements."""
+    """Slices of rows with about `PAIRS` elements each."""
     ends = np.searchsorted(np.cumsum(sizes), np.arange(PAIRS, sizes.sum() + PAIRS, PAIRS)) + 1
     start = 0
     for end in (*np.unique(np.minimum(ends, len(sizes))).tolist(), len(sizes)):
@@ -78,7 +80,7 @@ def _slices(sizes: np.ndarray) -> Iterator[slice]:
 
 
 LONG_TEXTS = 1 << 24
-"""Bytes of texts, each as often as it is compared, from which on they are compared by rank."""
+"""Bytes of texts, counted once per comparison, above which texts are compared by rank."""
 
 
 def _repeated_bytes(x: pa.Array, sizes: np.ndarray) -> int:
@@ -88,17 +90,17 @@ def _repeated_bytes(x: pa.Array, sizes: np.ndarray) -> int:
     return int((lengths.astype(np.float64) * sizes).sum())
 
 
-def _shortened(x: pa.Array, arrays: Datum) -> pa.Array:
-    """Lists without what stands behind more elements than any that they are compared with has: it decides nothing."""
+def _shorten_lists(x: pa.Array, arrays: Datum) -> pa.Array:
+    """Lists cut to one element more than the longest they are compared with; the rest decides nothing."""
     flat = arrays.values if isinstance(arrays, pa.Scalar) else arrays.flatten()
-    most = pc.max(pc.list_value_length(flat)).as_py() or 0
-    if (pc.max(pc.list_value_length(x)).as_py() or 0) <= most + 1:
+    longest = pc.max(pc.list_value_length(flat)).as_py() or 0
+    if (pc.max(pc.list_value_length(x)).as_py() or 0) <= longest + 1:
         return x
-    return pc.list_slice(x, 0, most + 1, return_fixed_size_list=False).cast(x.type)
+    return pc.list_slice(x, 0, longest + 1, return_fixed_size_list=False).cast(x.type)
 
 
-def _ranked(x: pa.Array, arrays: Datum, sizes: np.ndarray) -> tuple[pa.Array, Datum]:
-    """Numbers in the order of the texts instead of them: a long text is compared once, not with every element."""
+def _rank_texts(x: pa.Array, arrays: Datum, sizes: np.ndarray) -> tuple[pa.Array, Datum]:
+    """Ranks in place of texts, so that a long text is compared once and not with every element."""
     flat = arrays.values if isinstance(arrays, pa.Scalar) else arrays.flatten()
     both = pa.concat_arrays([x, flat.cast(x.type)]).dictionary_encode()
     ranks = np.empty(len(both.dictionary), np.int64)
@@ -117,7 +119,7 @@ def _ranked(x: pa.Array, arrays: Datum, sizes: np.ndarray) -> tuple[pa.Array, Da
 
 
 def some_element(op: Comparison, x: Datum, arrays: Datum) -> pa.Array:
-    """x op ANY(array) in pieces that fit memory."""
+    """`x op ANY(array)`, in pieces that fit into memory."""
     n = length(x, arrays)
     if isinstance(arrays, pa.Scalar):
         if not arrays.is_valid:
@@ -127,34 +129,34 @@ def some_element(op: Comparison, x: Datum, arrays: Datum) -> pa.Array:
         sizes = pc.fill_null(pc.list_value_length(arrays), 0).to_numpy(zero_copy_only=False)
     x = spread(x, n)
     if pa.types.is_list(x.type):
-        x = _shortened(x, arrays)
+        x = _shorten_lists(x, arrays)
     if _repeated_bytes(x, sizes) > LONG_TEXTS:
-        x, arrays = _ranked(x, arrays, sizes)
+        x, arrays = _rank_texts(x, arrays, sizes)
     parts = []
     for piece in _slices(sizes):
         check()
-        some = arrays if isinstance(arrays, pa.Scalar) else arrays[piece]
-        parts.append(_any(op, x[piece], spread(some, piece.stop - piece.start)))
+        elements = arrays if isinstance(arrays, pa.Scalar) else arrays[piece]
+        parts.append(_any(op, x[piece], spread(elements, piece.stop - piece.start)))
     return pa.concat_arrays(parts) if parts else pa.nulls(0, pa.bool_())
 
 
 def _in_constants(x: pa.Array, values: pa.Array) -> pa.Array:
-    """x IN (constants) by a hash table."""
+    """`x IN (constants)` by a hash table."""
     if not len(values):
         return pa.repeat(pa.scalar(False), len(x))
     has_null = values.null_count > 0
     if pa.types.is_decimal(x.type):
         x, values = order.align(x, values)
-    found = pc.is_in(comparison_key(x), value_set=comparison_key(values.drop_null()), skip_nulls=True)
-    null = pc.invert(found) if has_null else x.is_null()
-    return pc.if_else(null, pa.scalar(None, pa.bool_()), found)
+    is_member = pc.is_in(comparison_key(x), value_set=comparison_key(values.drop_null()), skip_nulls=True)
+    null = pc.invert(is_member) if has_null else x.is_null()
+    return pc.if_else(null, pa.scalar(None, pa.bool_()), is_member)
 
 
 # ---------------------------------------------------------------- containers
 
 
-def elements(arrays: Specs) -> Specs:
-    """What an element of the arrays may be, NULL included; of constants as narrow as they are."""
+def element_specs(arrays: Specs) -> Specs:
+    """What an element of the arrays may be, NULL included; the exact range if the array is constant."""
     assert arrays.type.element is not None
     type_ = arrays.type.element
     if arrays.element is not None:
@@ -190,37 +192,36 @@ def _range_of(type_: Type, values: pa.Array, null: np.ndarray) -> Specs:
 
 
 def constant_elements(arrays: Specs) -> pa.Array | None:
-    """The elements, where the array is one and the same constant in all containers."""
-    if arrays.low is None or len(arrays.low) != 1 or not arrays.exact.all() or not arrays.low[0].is_valid:
-        return None
-    return arrays.low[0].values
+    """The elements if the array is the same constant in all containers."""
+    value = constant(arrays)
+    return None if value is None else value.values
 
 
-def _search(values: pa.Array, wanted: pa.Array) -> np.ndarray:
-    """For each `wanted` the position of the first of the sorted `values` that is not below it; 0 for null."""
+def _search(values: pa.Array, targets: pa.Array) -> np.ndarray:
+    """For each `wanted`, the position of the first of the sorted `values` not below it; 0 for null."""
     if pa.types.is_decimal(values.type) or not hasattr(
         pc, "search_sorted"
     ):  # pyarrow 26 has it, not for decimals
-        return _bisect(values, wanted)
+        return _bisect(values, targets)
     if pa.types.is_fixed_size_binary(values.type):
-        values, wanted = values.cast(pa.binary()), wanted.cast(pa.binary())
-    found = pc.search_sorted(values, wanted, side="left")
-    return np.asarray(pc.fill_null(found, 0).to_numpy(zero_copy_only=False), np.int64)
+        values, targets = values.cast(pa.binary()), targets.cast(pa.binary())
+    positions = pc.search_sorted(values, targets, side="left")
+    return np.asarray(pc.fill_null(positions, 0).to_numpy(zero_copy_only=False), np.int64)
 
 
-def _bisect(values: pa.Array, wanted: pa.Array) -> np.ndarray:
-    """Binary search of all at once, by our own order: log2(m) comparisons of whole arrays."""
-    low, high = np.zeros(len(wanted), np.int64), np.full(len(wanted), len(values))
+def _bisect(values: pa.Array, targets: pa.Array) -> np.ndarray:
+    """Binary search of all values at once, in our order: log2(m) comparisons of whole arrays."""
+    low, high = np.zeros(len(targets), np.int64), np.full(len(targets), len(values))
     for _ in range(len(values).bit_length()):
         middle = (low + high) // 2
-        below = to_bools(order.less(values.take(pa.array(np.minimum(middle, len(values) - 1))), wanted))
+        below = to_bools(order.less(values.take(pa.array(np.minimum(middle, len(values) - 1))), targets))
         below &= low < high
         low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
     return low
 
 
-def _among(x: Specs, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Where x can be, and where it can be other than, one of the values (not null, not NaN, not none)."""
+def _among_constants(x: Specs, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Where x can be one of the values, and where it can be another (values: not null, NaN or empty)."""
     low, high = x.bounds()
     if pa.types.is_decimal(low.type):
         low, values = order.align(low, values)
@@ -240,34 +241,35 @@ def _among(x: Specs, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 def _among_integers(
     values: pa.Array, low: pa.Array, high: pa.Array, dense: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same for types that are integers inside; `dense` if the constants can fill a range, as 1, 2, 3 fill 1 .. 3.
+    """`_among_constants` for types that are integers inside.
 
-    Since they are distinct and sorted, they do if as many as the range holds, counted from the first, end at `high`.
+    `dense` types have constants that can fill a range, as 1, 2, 3 fill 1 .. 3. Since constants are distinct and sorted, they
+    do if as many as the range has, counted from the first, end at `high`.
     """
     limit = np.iinfo(np.int64)
     sorted_ = values.cast(pa.int64()).to_numpy()
     least = to_numpy(low.cast(pa.int64()), limit.min)
-    most = to_numpy(high.cast(pa.int64()), limit.max)
+    greatest = to_numpy(high.cast(pa.int64()), limit.max)
     at = np.searchsorted(sorted_, least)
     first = sorted_[np.minimum(at, len(sorted_) - 1)]
-    true = (at < len(sorted_)) & (first <= most)
+    true = (at < len(sorted_)) & (first <= greatest)
     # Distances as unsigned numbers, since that of two int64 may wrap; bounds are in order.
-    width = most.view(np.uint64) - least.view(np.uint64)
-    told = true & (width < (len(sorted_) if dense else 1)) & known(low) & known(high)
+    width = greatest.view(np.uint64) - least.view(np.uint64)
+    decidable = true & (width < (len(sorted_) if dense else 1)) & is_bounded(low) & is_bounded(high)
     other = np.ones(len(true), bool)
-    narrow = np.flatnonzero(told)
+    narrow = np.flatnonzero(decidable)
     if len(narrow):
         here, size = (np.broadcast_to(part, len(true))[narrow] for part in (at, width))
         last = here + size.astype(np.int64)
         ends = sorted_[np.minimum(last, len(sorted_) - 1)]
-        starts, stops = (np.broadcast_to(part, len(true))[narrow] for part in (least, most))
+        starts, stops = (np.broadcast_to(part, len(true))[narrow] for part in (least, greatest))
         full = (last < len(sorted_)) & (sorted_[here] == starts) & (ends == stops)
         other[narrow[full]] = False
     return true, other
 
 
 def in_transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
-    """x IN (constants) over containers, by binary search; other arrays by the range of their elements."""
+    """`x IN (constants)` over containers by binary search; other arrays by the range of their elements."""
     constants = constant_elements(arrays)
     if constants is None or x.type.is_nested or x.type.kind is Kind.BOOL or not len(constants.drop_null()):
         return any_transfer(compare.equal_transfer)(out, x, arrays)
@@ -275,7 +277,7 @@ def in_transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
     if x.type.is_float:
         nans = pc.is_nan(values)
         lists_nan, values = bool(pc.any(nans).as_py()), values.filter(pc.invert(nans))
-    true, other = _among(x, values) if len(values) else (NO, YES)
+    true, other = _among_constants(x, values) if len(values) else (NO, YES)
     true, other = (true | may_nan, other) if lists_nan else (true, other | may_nan)
     true, other = true & ~x.empty, other & ~x.empty
     has_null = np.array([constants.null_count > 0])
@@ -283,75 +285,69 @@ def in_transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
     return Specs.boolean(true, other & ~has_null, null, x.error | arrays.error)
 
 
-def any_transfer(op: Transfer) -> Transfer:
-    """x op ANY(array) over containers, from the range of the elements."""
+def any_transfer(op: ComparisonTransfer) -> ComparisonTransfer:
+    """The transfer of `x op ANY(array)`, from the range of the elements."""
 
     def transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
-        one = op(out, x, elements(arrays))
-        assert one.true is not None
-        assert one.false is not None
+        element = op(out, x, element_specs(arrays))
+        assert element.true is not None
+        assert element.false is not None
         constants = constant_elements(arrays)
         size = None if constants is None else len(constants)
         error = x.error | arrays.error
-        some = ~arrays.empty
+        has_rows = ~arrays.empty
         if size == 0:  # even NULL op ANY('{}') is false
             return Specs.boolean(NO, ~x.empty | x.null, arrays.null, error)
         # An array of unknown size may be empty, or hold a true and a false one: both answers stay open unless a single
         # element shows that the answer cannot be true, or that every element would give true.
-        true, false = one.true & some, (one.false | YES if size is None else one.false) & some
-        null = x.null | arrays.null | one.null
+        true, false = (
+            element.true & has_rows,
+            (element.false | YES if size is None else element.false) & has_rows,
+        )
+        null = x.null | arrays.null | element.null
         return Specs.boolean(true, false, null, error)
 
     return transfer
 
 
-def all_transfer(negated: Transfer) -> Transfer:
-    """x op ALL(array) is NOT x negated-op ANY(array)."""
+def all_transfer(negated: ComparisonTransfer) -> ComparisonTransfer:
+    """The transfer of `x op ALL(array)`, as NOT x negated-op ANY(array)."""
 
     def transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
-        some = any_transfer(negated)(out, x, arrays)
-        assert some.true is not None
-        assert some.false is not None
-        return Specs.boolean(some.false, some.true, some.null, some.error)
+        any_negated = any_transfer(negated)(out, x, arrays)
+        assert any_negated.true is not None
+        assert any_negated.false is not None
+        return Specs.boolean(any_negated.false, any_negated.true, any_negated.null, any_negated.error)
 
     return transfer
 
 
 def not_in_transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
-    """x <> ALL(array) is NOT x IN (array)."""
-    found = in_transfer(out, x, arrays)
-    assert found.true is not None
-    assert found.false is not None
-    return Specs.boolean(found.false, found.true, found.null, found.error)
+    """`x <> ALL(array)` over containers, as NOT x IN (array)."""
+    member = in_transfer(out, x, arrays)
+    assert member.true is not None
+    assert member.false is not None
+    return Specs.boolean(member.false, member.true, member.null, member.error)
 
 
 # ---------------------------------------------------------------- declarations
 
 
+_tests = partial(scalar, params=(ANY_A, ARRAY_A), result=BOOL, lenient=True, errors=NEVER, stable=True)
+
+
+@_tests("in", aliases=("any =",), transfer=in_transfer, spark=in_form)
 def is_in(x: Datum, arrays: Datum) -> pa.Array:
-    """Whether the value is among the elements; NULL if it is not and one of them is NULL."""
+    """Whether the value is one of the elements; NULL if it is not and an element is NULL."""
     nested = pa.types.is_nested(x.type)
     if isinstance(arrays, pa.Scalar) and isinstance(x, pa.Array) and arrays.is_valid and not nested:
         return _in_constants(x, arrays.values)
     return some_element(order.equal, x, arrays)
 
 
-for _name in ("in", "any ="):
-    scalar(
-        _name,
-        (ANY_A, ARRAY_A),
-        BOOL,
-        lenient=True,
-        errors=NEVER,
-        transfer=in_transfer,
-        stable=True,
-        spark=member,
-    )(is_in)
-
-
-@scalar("all <>", (ANY_A, ARRAY_A), BOOL, lenient=True, errors=NEVER, transfer=not_in_transfer, stable=True)
+@_tests("all <>", transfer=not_in_transfer)
 def not_in(x: Datum, arrays: Datum) -> pa.Array:
-    """Whether the value is not among the elements; NULL if it is not and one of them is NULL."""
+    """Whether the value is none of the elements; NULL if it is none and an element is NULL."""
     return pc.invert(is_in(x, arrays))
 
 
@@ -367,7 +363,7 @@ def _not_equal(a: Datum, b: Datum) -> pa.Array:
     return pc.invert(order.equal(a, b))
 
 
-_ANY: dict[str, tuple[Comparison, Transfer, str]] = {
+_ANY: dict[str, tuple[Comparison, ComparisonTransfer, str]] = {
     "<>": (_not_equal, compare.not_equal_transfer, "="),
     "<": (order.less, compare.less_transfer, ">="),
     "<=": (order.less_equal, compare.less_equal_transfer, ">"),
@@ -376,22 +372,22 @@ _ANY: dict[str, tuple[Comparison, Transfer, str]] = {
 }
 
 
-def _declare(name: str, op: Comparison, transfer: Transfer, negated: str) -> None:
-    def some(x: Datum, arrays: Datum) -> pa.Array:
+def _declare(name: str, op: Comparison, transfer: ComparisonTransfer, negated: str) -> None:
+    @_tests(
+        f"any {name}",
+        transfer=any_transfer(transfer),
+        doc=f"Whether `x {name} element` holds for some element of an array.",
+    )
+    def any_element(x: Datum, arrays: Datum) -> pa.Array:
         return some_element(op, x, arrays)
 
-    def every(x: Datum, arrays: Datum) -> pa.Array:
-        return pc.invert(some_element(op, x, arrays))
-
-    claims = {"lenient": True, "errors": NEVER, "stable": True}
-    scalar(
-        f"any {name}", (ANY_A, ARRAY_A), BOOL, transfer=any_transfer(transfer), **claims,
-        doc=f"Whether `x {name} element` holds for some element of an array.",
-    )(some)  # fmt: skip
-    scalar(
-        f"all {negated}", (ANY_A, ARRAY_A), BOOL, transfer=all_transfer(transfer), **claims,
+    @_tests(
+        f"all {negated}",
+        transfer=all_transfer(transfer),
         doc=f"Whether `x {negated} element` holds for every element of an array.",
-    )(every)  # fmt: skip
+    )
+    def all_elements(x: Datum, arrays: Datum) -> pa.Array:
+        return pc.invert(some_element(op, x, arrays))
 
 
 for _name, (_op, _transfer, _negated) in _ANY.items():

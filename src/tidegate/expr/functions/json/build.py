@@ -1,37 +1,48 @@
 """Making JSON: to_jsonb, jsonb_build_object, jsonb_build_array.
 
-Numbers, booleans and JSON stay what they are; arrays become lists and records maps; NULL inside of them
-becomes JSON null. All else becomes a string of its text, times in ISO 8601 as PostgreSQL writes them:
+Numbers, booleans and JSON keep their type; arrays become JSON arrays and records objects; NULL inside them
+becomes JSON null. Everything else becomes a string of its text, times in ISO 8601 as PostgreSQL writes them:
 `"2024-01-31T08:00:00+00:00"`. NaN and the infinities, which JSON does not have, become strings too.
 
     jsonb_build_object('at', at, 'n', 1.50)   →   {"n":1.5,"at":"2024-01-31T08:00:00+00:00"}
 
 Constant keys, the usual case, are sorted once and the documents joined in that order; keys that differ from
-row to row are brought into order by `canonical.py`.
+row to row are sorted by `primitives/json/canonical.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import exact_json
-from tidegate.expr.canonical import canonical, quoted, replace_rows, within_depth
-from tidegate.expr.function import ANY, HEAVY, NEVER, REGISTRY, scalar
-from tidegate.expr.outcome import Datum, Errors, Outcome, failing, first_error, length, spread, with_errors
-from tidegate.expr.specs import NO, YES, Specs, to_bools
-from tidegate.expr.transfer import any_of
-from tidegate.expr.types import JSONB, TEXT, Kind, Type
+from tidegate.expr.domain.specs import NO, YES, Specs
+from tidegate.expr.domain.transfer import any_of
+from tidegate.expr.model.function import ANY, HEAVY, NEVER, REGISTRY, scalar
+from tidegate.expr.model.outcome import (
+    Datum,
+    Errors,
+    Outcome,
+    failing,
+    first_error,
+    length,
+    spread,
+    to_bools,
+    with_errors,
+)
+from tidegate.expr.model.types import JSONB, TEXT, Kind, Type
+from tidegate.expr.primitives.json import exact as exact_json
+from tidegate.expr.primitives.json.canonical import quote_strings, replace_rows, to_canonical, within_depth
 
 _NULL = pa.scalar("null")
 NESTED_KEY = "key value must be scalar, not array, composite, or json"
 
 
 def to_json(values: pa.Array, type_: Type) -> pa.Array:
-    """Values of any type as canonical JSON, null where null."""
+    """Values of any type as canonical JSON; null stays null."""
     match type_.kind:
         case Kind.JSONB:
             return values
@@ -45,22 +56,22 @@ def to_json(values: pa.Array, type_: Type) -> pa.Array:
         case Kind.FLOAT4 | Kind.FLOAT8:
             return _floats(values, type_)
         case Kind.TEXT | Kind.UNKNOWN:
-            return quoted(values)
+            return quote_strings(values)
         case Kind.TIMESTAMP:
-            return quoted(pc.replace_substring(_text(values, type_), " ", "T"))
+            return quote_strings(pc.replace_substring(_text(values, type_), " ", "T"))
         case Kind.TIMESTAMPTZ:
             iso = pc.replace_substring(_text(values, type_), " ", "T")
-            return quoted(pc.replace_substring_regex(iso, r"([+-]\d\d)$", r"\1:00"))
+            return quote_strings(pc.replace_substring_regex(iso, r"([+-]\d\d)$", r"\1:00"))
         case Kind.ARRAY:
             return _list(values, type_)
         case Kind.RECORD:
             return _record(values, type_)
         case _:
-            return quoted(_text(values, type_))
+            return quote_strings(_text(values, type_))
 
 
 def _text(values: pa.Array, type_: Type) -> pa.Array:
-    """Values as the cast to text spells them."""
+    """Values cast to text."""
     cast = REGISTRY.cast(type_.kind, Kind.TEXT)
     assert cast is not None, f"{type_} has no cast to text"
     return cast.run([values], TEXT, [type_]).values
@@ -69,9 +80,9 @@ def _text(values: pa.Array, type_: Type) -> pa.Array:
 def _floats(values: pa.Array, type_: Type) -> pa.Array:
     finite = to_bools(pc.is_finite(values))
     texts = _text(values, type_)
-    numbers = canonical(pc.if_else(pa.array(finite), texts, "0")).values
+    numbers = to_canonical(pc.if_else(pa.array(finite), texts, "0")).values
     odd = np.flatnonzero(~finite & to_bools(values.is_valid()))
-    numbers = replace_rows(numbers, odd, quoted(texts.take(pa.array(odd)))) if len(odd) else numbers
+    numbers = replace_rows(numbers, odd, quote_strings(texts.take(pa.array(odd)))) if len(odd) else numbers
     return pc.if_else(values.is_valid(), numbers, pa.scalar(None, pa.string()))
 
 
@@ -91,7 +102,7 @@ def _record(values: pa.Array, type_: Type) -> pa.Array:
 
 
 def _object(held: dict[str, pa.Array], n: int) -> pa.Array:
-    """Maps of constant keys."""
+    """JSON objects with constant keys."""
     pieces: list[Datum | str] = [pa.repeat(pa.scalar("{"), n)]
     for i, name in enumerate(sorted(held, key=exact_json.key_order)):
         pieces += [f"{',' if i else ''}{exact_json.quote(name)}:", pc.coalesce(held[name], _NULL)]
@@ -99,14 +110,14 @@ def _object(held: dict[str, pa.Array], n: int) -> pa.Array:
 
 
 @scalar("to_jsonb", (ANY,), JSONB, cost=HEAVY, stable=True)
-def to_jsonb(value: Datum, *, given: Sequence[Type]) -> Outcome:
-    """Any value as JSON: numbers, booleans, lists, maps, and strings for all else."""
-    made = to_json(value, given[0])
-    return within_depth(made) if given[0].is_nested else Outcome(made)
+def to_jsonb(value: Datum, *, types: Sequence[Type]) -> Outcome:
+    """Any value as JSON: numbers, booleans, arrays and objects as such, everything else as a string."""
+    documents = to_json(value, types[0])
+    return within_depth(documents) if types[0].is_nested else Outcome(documents)
 
 
 def _build_transfer(out: Type, *args: Specs) -> Specs:
-    """Never NULL; may fail where a key may be NULL, or by nesting too deeply."""
+    """jsonb_build_object over containers: never NULL; fails for a NULL key and if nested too deeply."""
     if len(args) % 2:
         return Specs.anything(out, null=NO, error=YES, empty=YES)
     nested = any(arg.type.kind is Kind.JSONB or arg.type.is_nested for arg in args[1::2])
@@ -119,32 +130,26 @@ def _build_transfer(out: Type, *args: Specs) -> Specs:
 
 @scalar("jsonb_build_object", (), JSONB, errors=NEVER, stable=True)
 def build_empty_object() -> pa.Array:
-    """The map without keys."""
+    """The empty object."""
     return pa.array(["{}"])
 
 
-@scalar(
-    "jsonb_build_object",
-    (ANY,),
-    JSONB,
-    variadic=True,
-    lenient=True,
-    transfer=_build_transfer,
-    cost=HEAVY,
-    stable=True,
-)
-def build_object(*args: Datum, given: Sequence[Type]) -> Outcome:
-    """A map of keys and values, given in turn; of equal keys the last wins."""
+_builds = partial(scalar, params=(ANY,), result=JSONB, variadic=True, lenient=True, cost=HEAVY, stable=True)
+
+
+@_builds("jsonb_build_object", transfer=_build_transfer)
+def build_object(*args: Datum, types: Sequence[Type]) -> Outcome:
+    """An object of alternating keys and values; of equal keys the last wins."""
     n = length(*args)
     if len(args) % 2:
         return with_errors(
             pa.nulls(n, pa.string()),
             failing(np.ones(n, bool), "argument list must have even number of elements"),
         )
-    values = [to_json(spread(value, n), t) for value, t in zip(args[1::2], given[1::2], strict=True)]
+    values = [to_json(spread(value, n), t) for value, t in zip(args[1::2], types[1::2], strict=True)]
     if all(
         isinstance(key, pa.Scalar) and key.is_valid and t.kind is Kind.TEXT
-        for key, t in zip(args[::2], given[::2], strict=True)
+        for key, t in zip(args[::2], types[::2], strict=True)
     ):
         return within_depth(_object(dict(zip([key.as_py() for key in args[::2]], values, strict=True)), n))
     pieces: list[Datum | str] = [pa.repeat(pa.scalar("{"), n)]
@@ -152,45 +157,36 @@ def build_object(*args: Datum, given: Sequence[Type]) -> Outcome:
     for i, (key, value) in enumerate(zip(args[::2], values, strict=True)):
         keys = spread(key, n)
         missing = failing(keys.is_null(), f"argument {2 * i + 1}: key must not be null")
-        names = keys if given[2 * i].kind is Kind.TEXT else _text(keys, given[2 * i])
-        nested = given[2 * i].is_nested or given[2 * i].kind is Kind.JSONB
+        names = keys if types[2 * i].kind is Kind.TEXT else _text(keys, types[2 * i])
+        nested = types[2 * i].is_nested or types[2 * i].kind is Kind.JSONB
         errors = first_error(errors, missing, failing(keys.is_valid(), NESTED_KEY) if nested else None)
         pieces += [
             "," if i else "",
-            pc.coalesce(quoted(names), pa.scalar('""')),
+            pc.coalesce(quote_strings(names), pa.scalar('""')),
             ":",
             pc.coalesce(value, _NULL),
         ]
-    made = canonical(pc.binary_join_element_wise(*pieces, "}", ""))
-    return with_errors(made.values, first_error(errors, made.errors))
+    documents = to_canonical(pc.binary_join_element_wise(*pieces, "}", ""))
+    return with_errors(documents.values, first_error(errors, documents.errors))
 
 
 @scalar("jsonb_build_array", (), JSONB, errors=NEVER, stable=True)
 def build_empty_array() -> pa.Array:
-    """The list without elements."""
+    """The empty array."""
     return pa.array(["[]"])
 
 
 def _array_transfer(out: Type, *args: Specs) -> Specs:
-    """Never NULL; may fail by nesting too deeply."""
+    """jsonb_build_array over containers: never NULL; fails only if nested too deeply."""
     nested = any(arg.type.kind is Kind.JSONB or arg.type.is_nested for arg in args)
     return Specs.anything(out, null=NO, error=any_of([a.error for a in args]) | (YES if nested else NO))
 
 
-@scalar(
-    "jsonb_build_array",
-    (ANY,),
-    JSONB,
-    variadic=True,
-    lenient=True,
-    transfer=_array_transfer,
-    cost=HEAVY,
-    stable=True,
-)
-def build_array(*args: Datum, given: Sequence[Type]) -> Outcome:
-    """A list of the arguments."""
+@_builds("jsonb_build_array", transfer=_array_transfer)
+def build_array(*args: Datum, types: Sequence[Type]) -> Outcome:
+    """A JSON array of the arguments."""
     n = length(*args)
     pieces: list[Datum | str] = [pa.repeat(pa.scalar("["), n)]
-    for i, (value, type_) in enumerate(zip(args, given, strict=True)):
+    for i, (value, type_) in enumerate(zip(args, types, strict=True)):
         pieces += ["," if i else "", pc.coalesce(to_json(spread(value, n), type_), _NULL)]
     return within_depth(pc.binary_join_element_wise(*pieces, "]", ""))

@@ -1,8 +1,8 @@
 """Containment of JSON: `@>` and `<@`.
 
-A map contains a map if it holds each of its keys with a value that contains that key's; a list contains a
-list if each element of that is contained in one of its own; a scalar contains what is equal to it. As an
-exception of PostgreSQL's, at the top a list also contains a scalar that is one of its elements:
+An object contains an object if it has each of its keys, with a value that contains that key's value. An array
+contains an array if each element of the latter is contained in one of its own. A scalar contains equal scalars.
+As in PostgreSQL, an array at the top level also contains a scalar that is one of its elements:
 
 | | @> | |
 |---|---|---|
@@ -10,8 +10,8 @@ exception of PostgreSQL's, at the top a list also contains a scalar that is one 
 | `[1, 2]` | `2` | true |
 | `{"a": [1]}` | `{"a": 1}` | false |
 
-A constant on the right is walked once, each of its parts being tested for all rows at once. Where both sides
-differ from row to row (and for `<@` with a constant map) the rows are compared one by one.
+A constant on the right is traversed once, and each of its parts is tested for all rows at once. If both sides
+differ from row to row (and for `<@` with a constant object) rows are compared one by one.
 """
 
 from __future__ import annotations
@@ -20,28 +20,37 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import exact_json, json_specs
-from tidegate.expr.cancel import checked
-from tidegate.expr.duck import duck
-from tidegate.expr.exact_json import Json
-from tidegate.expr.function import HEAVY, NEVER, scalar
-from tidegate.expr.json_path import Key, Wanted, extract, few, first_letters, not_sure
-from tidegate.expr.outcome import Datum, length, spread
-from tidegate.expr.specs import Specs, to_bools
-from tidegate.expr.types import BOOL, JSONB, Type
+from tidegate.expr.domain import json_transfer as json_specs
+from tidegate.expr.domain.claims import constant
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.model.function import HEAVY, NEVER, scalar
+from tidegate.expr.model.outcome import Datum, length, spread, to_bools
+from tidegate.expr.model.types import BOOL, JSONB, Type
+from tidegate.expr.primitives.cancel import checked
+from tidegate.expr.primitives.duckdb_kernels import duckdb_eval
+from tidegate.expr.primitives.json import exact as exact_json
+from tidegate.expr.primitives.json.exact import Json
+from tidegate.expr.primitives.json.path import (
+    KeyStep,
+    PathRequest,
+    extract,
+    first_bytes,
+    is_small_batch,
+    rows_read_inexactly,
+)
 
 
 def _contains_transfer(out: Type, json: Specs, needle: Specs) -> Specs:
-    """`@>` over containers: the lanes must admit a constant."""
-    value = json_specs.constant(needle)
+    """`@>` over containers: true only where the JSON statistics admit a constant."""
+    value = constant(needle)
     if value is not None:
         return json_specs.contains(json, exact_json.decode(value.as_py()))
-    some = ~(json.empty | needle.empty)
-    return Specs.boolean(some, some, json.null | needle.null, json.error | needle.error)
+    has_rows = ~(json.empty | needle.empty)
+    return Specs.boolean(has_rows, has_rows, json.null | needle.null, json.error | needle.error)
 
 
 def _contained_transfer(out: Type, needle: Specs, json: Specs) -> Specs:
-    """`a <@ b` is `b @> a`."""
+    """`a <@ b` over containers, as `b @> a`."""
     return _contains_transfer(out, json, needle)
 
 
@@ -53,11 +62,11 @@ def contains(json: Datum, needle: Datum) -> pa.Array:
     if isinstance(needle, pa.Scalar):
         if not needle.is_valid:
             return pa.nulls(n, pa.bool_())
-        wanted = exact_json.decode(needle.as_py())
-        found = _all_contain(documents, wanted)
-        if not isinstance(wanted, dict | list):
-            found |= _lists_with(documents, wanted)
-        return pc.if_else(documents.is_valid(), pa.array(found), pa.scalar(None, pa.bool_()))
+        document = exact_json.decode(needle.as_py())
+        matches = _all_contain(documents, document)
+        if not isinstance(document, dict | list):
+            matches |= _lists_with(documents, document)
+        return pc.if_else(documents.is_valid(), pa.array(matches), pa.scalar(None, pa.bool_()))
     return pa.array(
         [_both(a, b) for a, b in checked(zip(documents.to_pylist(), needle.to_pylist(), strict=True))],
         pa.bool_(),
@@ -72,18 +81,20 @@ def contained(needle: Datum, json: Datum) -> pa.Array:
 
 
 def _all_contain(documents: pa.Array, needle: Json) -> np.ndarray:
-    """Which of the documents contain `needle`, without the exception at the top; false where null."""
+    """Which documents contain `needle`, without the exception at the top level; false where null."""
     result: np.ndarray
     if isinstance(needle, dict):
-        result = first_letters(documents) == ord("{")
+        result = first_bytes(documents) == ord("{")
         values = (
-            extract(documents, [Wanted((Key(name),), as_text=False) for name in needle]) if needle else []
+            extract(documents, [PathRequest((KeyStep(name),), as_text=False) for name in needle])
+            if needle
+            else []
         )
-        for held, wanted in zip(values, needle.values(), strict=True):
-            result &= _all_contain(held, wanted)
+        for inner, part in zip(values, needle.values(), strict=True):
+            result &= _all_contain(inner, part)
         return result
     if isinstance(needle, list):
-        result = first_letters(documents) == ord("[")
+        result = first_bytes(documents) == ord("[")
         rows = np.flatnonzero(result)
         if needle and len(rows):
             result[rows] = _hold_all(*elements_of(documents.take(pa.array(rows))), len(rows), needle)
@@ -92,7 +103,7 @@ def _all_contain(documents: pa.Array, needle: Json) -> np.ndarray:
 
 
 def _hold_all(elements: pa.Array, owner: np.ndarray, n: int, needle: list[Json]) -> np.ndarray:
-    """Which of n lists, given by their elements, hold all that the needle has; scalars are looked up all at once."""
+    """Which of n lists, passed as their elements, contain all elements of the needle."""
     plain = {exact_json.encode(item) for item in needle if not isinstance(item, dict | list)}
     result: np.ndarray = np.ones(n, bool)
     if plain:
@@ -101,41 +112,41 @@ def _hold_all(elements: pa.Array, owner: np.ndarray, n: int, needle: list[Json])
         pairs = owner[known] * len(plain) + code.drop_null().to_numpy().astype(np.int64)
         result = np.bincount(np.unique(pairs) // len(plain), minlength=n) == len(plain)
     nested = {exact_json.encode(item): item for item in needle if isinstance(item, dict | list)}
-    for wanted in checked(nested.values(), every=1):
-        result = result & (np.bincount(owner[_all_contain(elements, wanted)], minlength=n) > 0)
+    for item_ in checked(nested.values(), every=1):
+        result = result & (np.bincount(owner[_all_contain(elements, item_)], minlength=n) > 0)
     return result
 
 
-def _lists_with(documents: pa.Array, wanted: Json) -> np.ndarray:
-    """Which of the documents are lists with an element that contains `wanted`."""
-    rows = np.flatnonzero(first_letters(documents) == ord("["))
+def _lists_with(documents: pa.Array, needle: Json) -> np.ndarray:
+    """Which documents are lists with an element that contains `wanted`."""
+    rows = np.flatnonzero(first_bytes(documents) == ord("["))
     result = np.zeros(len(documents), bool)
     if len(rows):
         elements, owner = elements_of(documents.take(pa.array(rows)))
-        result[rows[owner[_all_contain(elements, wanted)]]] = True
+        result[rows[owner[_all_contain(elements, needle)]]] = True
     return result
 
 
 def elements_of(lists: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """The elements of JSON lists as JSON, all in one array, and which list each belongs to."""
-    if few(lists):
-        items = [[exact_json.encode(item) for item in _items(one)] for one in lists]
-        flat = pa.array([item for one in items for item in one], pa.string())
-        return flat, np.repeat(np.arange(len(lists)), np.array([len(one) for one in items], np.int64))
-    found = duck("json_extract(j, '$[*]')", pa.list_(pa.string()), j=lists)
-    elements, sizes = found.flatten(), pc.list_value_length(found).to_numpy(zero_copy_only=False)
+    """The elements of JSON lists in one array, and the list that each belongs to."""
+    if is_small_batch(lists):
+        items = [[exact_json.encode(item) for item in _items(items_)] for items_ in lists]
+        flat = pa.array([item for items_ in items for item in items_], pa.string())
+        return flat, np.repeat(np.arange(len(lists)), np.array([len(items_) for items_ in items], np.int64))
+    extracted = duckdb_eval("json_extract(j, '$[*]')", pa.list_(pa.string()), j=lists)
+    elements, sizes = extracted.flatten(), pc.list_value_length(extracted).to_numpy(zero_copy_only=False)
     owner = np.repeat(np.arange(len(lists)), sizes)
-    exact = not_sure(lists, np.arange(len(lists)))
+    exact = rows_read_inexactly(lists, np.arange(len(lists)))
     if not len(exact):
         return elements, owner
-    kept = ~np.isin(owner, exact)
+    exactly_read = ~np.isin(owner, exact)
     again = [[exact_json.encode(item) for item in _items(lists[int(row)])] for row in exact]
     flat = pa.array([item for items in again for item in items], pa.string())
     added = np.repeat(exact, [len(items) for items in again])
-    order = np.argsort(np.concatenate([owner[kept], added]), kind="stable")
+    order = np.argsort(np.concatenate([owner[exactly_read], added]), kind="stable")
     return (
-        pa.concat_arrays([elements.filter(pa.array(kept)), flat]).take(pa.array(order)),
-        np.concatenate([owner[kept], added])[order],
+        pa.concat_arrays([elements.filter(pa.array(exactly_read)), flat]).take(pa.array(order)),
+        np.concatenate([owner[exactly_read], added])[order],
     )
 
 

@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.cancel import checked
-from tidegate.expr.find import split
-from tidegate.expr.function import ARRAY_A, MODERATE, NEVER, scalar
-from tidegate.expr.functions.cast_nested import (
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.domain.transfer import any_of
+from tidegate.expr.functions.cast.nested import (
     make_lists,
     output_text,
     rows_of,
@@ -24,16 +23,17 @@ from tidegate.expr.functions.cast_nested import (
     spread_rows,
     valid_rows,
 )
-from tidegate.expr.outcome import Datum, spread
-from tidegate.expr.specs import Specs
-from tidegate.expr.transfer import any_of
-from tidegate.expr.types import TEXT, Kind, Type, array
+from tidegate.expr.model.function import ARRAY_A, MODERATE, NEVER, scalar
+from tidegate.expr.model.outcome import Datum, spread
+from tidegate.expr.model.types import TEXT, Kind, Type, array
+from tidegate.expr.primitives.cancel import checked
+from tidegate.expr.primitives.text_search import split_text
 
 
 @scalar("array_to_string", (ARRAY_A, TEXT), TEXT, errors=NEVER, cost=MODERATE, stable=True)
-def array_to_string(arrays: Datum, separator: Datum, given: Sequence[Type]) -> pa.Array:
-    """The elements as text, separated; those that are NULL are left out."""
-    return _to_string(arrays, separator, None, given[0])
+def array_to_string(arrays: Datum, separator: Datum, types: Sequence[Type]) -> pa.Array:
+    """The elements as text with a separator between them; NULL elements are left out."""
+    return _to_string(arrays, separator, None, types[0])
 
 
 @scalar(
@@ -41,10 +41,10 @@ def array_to_string(arrays: Datum, separator: Datum, given: Sequence[Type]) -> p
     transfer=lambda out, *args: Specs.anything(out, error=any_of([a.error for a in args])),
 )  # fmt: skip
 def array_to_string_with_null(
-    arrays: Datum, separator: Datum, null: Datum, given: Sequence[Type]
+    arrays: Datum, separator: Datum, null: Datum, types: Sequence[Type]
 ) -> pa.Array:
-    """The elements as text, separated; the last argument stands for those that are NULL."""
-    return _to_string(arrays, separator, null, given[0])
+    """The elements as text with a separator between them; the last argument stands for NULL."""
+    return _to_string(arrays, separator, null, types[0])
 
 
 def _to_string(arrays: Datum, separator: Datum, null: Datum | None, type_: Type) -> pa.Array:
@@ -54,7 +54,7 @@ def _to_string(arrays: Datum, separator: Datum, null: Datum | None, type_: Type)
     valid, sizes, flat = valid_rows(arrays), sizes_of(arrays), arrays.flatten()
     while (
         type_.element is not None and type_.element.kind is Kind.ARRAY
-    ):  # inner arrays are written without a border
+    ):  # inner arrays are written without braces
         sizes, type_ = _outer_sizes(sizes, sizes_of(flat)), type_.element
         flat = flat.flatten()
     assert type_.element is not None
@@ -76,12 +76,12 @@ def string_to_array_transfer(out: Type, text: Specs, separator: Specs, *null: Sp
     return Specs.anything(out, null=text.null, error=error, empty=text.empty)
 
 
-@scalar("string_to_array", (TEXT, TEXT, TEXT), array(TEXT), lenient=True, errors=NEVER, cost=MODERATE, stable=True,
-        transfer=string_to_array_transfer)  # fmt: skip
-@scalar("string_to_array", (TEXT, TEXT), array(TEXT), lenient=True, errors=NEVER, cost=MODERATE, stable=True,
-        transfer=string_to_array_transfer)  # fmt: skip
+@scalar(
+    "string_to_array", (TEXT, TEXT), array(TEXT), overloads=[((TEXT, TEXT, TEXT), array(TEXT))],
+    lenient=True, errors=NEVER, transfer=string_to_array_transfer, cost=MODERATE, stable=True,
+)  # fmt: skip
 def string_to_array(text: Datum, separator: Datum, null: Datum | None = None) -> pa.Array:
-    """The pieces of a text between separators (its characters, if that is NULL); pieces equal to the last argument are NULL."""
+    """The parts of a text between separators; parts equal to the last argument are NULL."""
     args = (text, separator) if null is None else (text, separator, null)
     text, separator = spread_rows(*args)[:2]
     keys = separator.dictionary_encode()
@@ -107,20 +107,20 @@ def string_to_array(text: Datum, separator: Datum, null: Datum | None = None) ->
 
 
 def _cut(text: pa.Array, separator: str | None) -> pa.Array:
-    """Text cut at one separator: None cuts between characters, an empty one nowhere; no text has no pieces."""
+    """Text split at one separator: None splits between characters, '' nowhere; '' has no parts."""
     if separator is None:
         pieces = _characters(text)
     elif separator == "":
         pieces = make_lists(pc.fill_null(text, ""), np.ones(len(text), np.int64))
     else:
-        pieces = split(text, separator)
+        pieces = split_text(text, separator)
     nothing = make_lists(pa.nulls(0, pa.string()), np.zeros(len(text), np.int64))
     cut = pc.if_else(pc.fill_null(pc.equal(text, ""), False), nothing, pieces)
     return pc.if_else(text.is_valid(), cut, pa.scalar(None, cut.type))
 
 
 def _characters(text: pa.Array) -> pa.Array:
-    """The characters of each text, over the same bytes: one starts at every byte that does not continue another."""
+    """The characters of each text, without copying its bytes."""
     text = pc.fill_null(text, "")
     first, last = (np.frombuffer(text.buffers()[1], np.int32)[text.offset + i] for i in (0, len(text)))
     data = np.frombuffer(text.buffers()[2] or b"", np.uint8)[:last]

@@ -1,18 +1,19 @@
 """Arithmetic of integers and floats: `+ - * / %`, unary `+ -`, and the bit operators.
 
-Integers keep their width as in PostgreSQL (`int2 + int2` is int2), and leaving it is the error of that row.
-Whether any row can leave it is asked of the least and greatest argument first, which costs a fraction of the
-addition itself; only then is an exact mask made. Integer division cuts towards zero, and `%` has the sign of
-its first argument: -7 / 2 = -3, -7 % 2 = -1.
+Integers keep their width as in PostgreSQL (`int2 + int2` is int2), and overflow is an error of that row.
+The least and greatest argument show whether any row can overflow, at a fraction of the cost of the addition;
+only then is an exact mask computed. Integer division truncates towards zero, and `%` has the sign of its
+first argument: -7 / 2 = -3, -7 % 2 = -1.
 
 Floats follow IEEE, except that a finite operation which overflows to infinity is an error, as is division by
-zero. Underflow to zero is none. `∞ - ∞` and `∞ * 0` are NaN, so a box of arguments with an infinite corner
-may hold NaN inside; claims are made for finite boxes only.
+zero. Underflow to zero is no error. `∞ - ∞` and `∞ * 0` are NaN, so a box of arguments with an infinite corner
+may contain NaN; claims hold for finite boxes only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -20,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.function import AT_ENDS, DOWN, EITHER, NEVER, UP, scalar
-from tidegate.expr.functions.bounded import finite, finite_and_one_sided, guarded, one_sided
-from tidegate.expr.outcome import (
+from tidegate.expr.domain.claims import finite, finite_and_one_sided, guarded, one_sided
+from tidegate.expr.domain.specs import Specs, fit
+from tidegate.expr.model.function import AT_ENDS, DOWN, EITHER, NEVER, UP, Signature, scalar
+from tidegate.expr.model.outcome import (
     Datum,
     Errors,
     Outcome,
@@ -32,15 +34,17 @@ from tidegate.expr.outcome import (
     length,
     raw_numbers,
     spread,
+    to_bools,
     to_numpy,
     with_errors,
 )
-from tidegate.expr.spark_form import cast_form, float_result
-from tidegate.expr.specs import Specs, fit, to_bools
-from tidegate.expr.types import FLOATS, INT4, INTEGERS, NUMBERS, Type
+from tidegate.expr.model.types import FLOATS, INT4, INTEGERS, NUMBERS, Type
+from tidegate.expr.spark_sql.forms import cast_form, float_result
 
 INTEGER_NAMES = {pa.int16(): "smallint", pa.int32(): "integer", pa.int64(): "bigint"}
 FLOAT_OVERFLOW = "value out of range: overflow"
+PAIRS_OF_INTEGERS: list[Signature] = [((type_, type_), type_) for type_ in INTEGERS]
+SINGLE_INTEGERS: list[Signature] = [((type_,), type_) for type_ in INTEGERS]
 
 
 # ---------------------------------------------------------------- integers
@@ -52,11 +56,11 @@ def limits(type_: pa.DataType) -> tuple[int, int]:
 
 
 def ends(arg: Datum) -> tuple[int, int]:
-    """The least and the greatest value that occur; zeros if there is none."""
+    """The least and the greatest value that occur; zeros if there are none."""
     if isinstance(arg, pa.Scalar):
         return (arg.as_py() or 0,) * 2
-    found = pc.min_max(arg)
-    return found["min"].as_py() or 0, found["max"].as_py() or 0
+    least_and_greatest = pc.min_max(arg)
+    return least_and_greatest["min"].as_py() or 0, least_and_greatest["max"].as_py() or 0
 
 
 def out_of_range(mask: np.ndarray, type_: pa.DataType) -> Errors:
@@ -65,22 +69,22 @@ def out_of_range(mask: np.ndarray, type_: pa.DataType) -> Errors:
 
 
 def _fits(a: Datum, b: Datum, operation: Callable[[int, int], int]) -> bool:
-    least, most = limits(a.type)
-    return all(least <= operation(x, y) <= most for x, y in product(ends(a), ends(b)))
+    least, greatest = limits(a.type)
+    return all(least <= operation(x, y) <= greatest for x, y in product(ends(a), ends(b)))
 
 
 def plus(a: Datum, b: Datum) -> Outcome:
-    """The sum."""
+    """The sum; fails if it does not fit the type."""
     values = pc.add(a, b)
     if _fits(a, b, lambda x, y: x + y):
         return Outcome(values)
     x, y, z = to_numpy(a), to_numpy(b), to_numpy(values)
-    # A sum has wrapped around exactly if its sign is neither's.
+    # A sum has wrapped around exactly if its sign differs from both signs.
     return with_errors(values, out_of_range(((x ^ z) & (y ^ z)) < 0, a.type))
 
 
 def minus(a: Datum, b: Datum) -> Outcome:
-    """The difference."""
+    """The difference; fails if it does not fit the type."""
     values = pc.subtract(a, b)
     if _fits(a, b, lambda x, y: x - y):
         return Outcome(values)
@@ -89,7 +93,7 @@ def minus(a: Datum, b: Datum) -> Outcome:
 
 
 def times(a: Datum, b: Datum) -> Outcome:
-    """The product."""
+    """The product; fails if it does not fit the type."""
     values = pc.multiply(a, b)
     if _fits(a, b, lambda x, y: x * y):
         return Outcome(values)
@@ -105,8 +109,8 @@ def times(a: Datum, b: Datum) -> Outcome:
 
 def _divisor(b: Datum, harmless: tuple[int, ...]) -> tuple[Datum, np.ndarray | None]:
     """`b` with 1 in place of the values that must not be divided by, and where it is zero."""
-    least, most = ends(b)
-    if least > 0 or most < min(harmless):
+    least, greatest = ends(b)
+    if least > 0 or greatest < min(harmless):
         return b, None
     values = to_numpy(b, 1)
     bad = np.isin(values, harmless)
@@ -117,7 +121,7 @@ def _divisor(b: Datum, harmless: tuple[int, ...]) -> tuple[Datum, np.ndarray | N
 
 
 def divide(a: Datum, b: Datum) -> Outcome:
-    """The quotient, cut towards zero."""
+    """The quotient, truncated towards zero; fails for a divisor of zero."""
     n = length(a, b)
     safe, zero = _divisor(b, (0,))
     if zero is not None and isinstance(b, pa.Scalar):
@@ -131,7 +135,7 @@ def divide(a: Datum, b: Datum) -> Outcome:
 
 
 def modulo(a: Datum, b: Datum) -> Outcome:
-    """What division leaves, with the sign of the first argument."""
+    """The remainder, with the sign of the dividend; fails for a divisor of zero."""
     n = length(a, b)
     # x % -1 is 0 as x % 1 is, and the machine traps on -2**63 % -1.
     safe, zero = _divisor(b, (0, -1))
@@ -142,7 +146,7 @@ def modulo(a: Datum, b: Datum) -> Outcome:
 
 
 def modulo_transfer(out: Type, a: Specs, b: Specs) -> Specs:
-    """% over containers: order is kept within one multiple of a constant divisor; else |a % b| < |b|.
+    """`%` over containers: ordered within one multiple of a constant divisor, else |a % b| < |b|.
 
     1000 .. 1040 % 100 lies in 0 .. 40, but 1090 .. 1140 % 100 anywhere in 0 .. 99.
     """
@@ -151,12 +155,12 @@ def modulo_transfer(out: Type, a: Specs, b: Specs) -> Specs:
     n = max(len(bound) for bound in (*a.bounds(), *b.bounds()))
     sides = [spread(bound[0], n) if len(bound) == 1 else bound for bound in (*a.bounds(), *b.bounds())]
     fills = (*limits(out.arrow), 1, 1)
-    x, y, least, most = (
+    x, y, least, greatest = (
         to_numpy(side, fill).astype(np.int64) for side, fill in zip(sides, fills, strict=True)
     )
     known = to_bools(pc.and_(sides[2].is_valid(), sides[3].is_valid()))
     # Minus the greatest |b|, plus one: negative, as |-2**63| has no positive counterpart.
-    floor = np.minimum(np.minimum(-np.abs(least), -np.abs(most)) + 1, 0)
+    floor = np.minimum(np.minimum(-np.abs(least), -np.abs(greatest)) + 1, 0)
     low = np.where(x >= 0, 0, np.maximum(x, floor))
     high = np.where(y <= 0, 0, np.minimum(y, -floor))
     d = np.where((least == 0) | (least == -1), 1, least)
@@ -169,7 +173,7 @@ def modulo_transfer(out: Type, a: Specs, b: Specs) -> Specs:
 
 
 def negate(a: pa.Array) -> Outcome:
-    """The same number with the other sign."""
+    """The negated number; fails if it does not fit the type."""
     values = pc.negate(a)
     least = limits(a.type)[0]
     overflow = None if ends(a)[0] != least else out_of_range(to_numpy(a) == least, a.type)
@@ -181,30 +185,25 @@ def same_type(a: Type) -> Type:
     return a
 
 
-def same(a: pa.Array) -> pa.Array:
+def identity(a: pa.Array) -> pa.Array:
     """The number itself."""
     return a
 
 
-for _type in INTEGERS:
-    _sum: dict[str, Any] = {"errors": AT_ENDS, "stable": True}
-    scalar("+", (_type, _type), _type, trend=(UP, UP), spark="({0} + {1})", **_sum)(plus)
-    scalar("-", (_type, _type), _type, trend=(UP, DOWN), spark="({0} - {1})", **_sum)(minus)
-    scalar("*", (_type, _type), _type, trend=(EITHER, EITHER), spark="({0} * {1})", **_sum)(times)
-    _divides = guarded(divide, (EITHER, EITHER), one_sided)
-    scalar("/", (_type, _type), _type, stable=True, spark=cast_form("{0} div {1}"), **_divides)(divide)
-    for _name in ("%", "mod"):
-        scalar(_name, (_type, _type), _type, stable=True, transfer=modulo_transfer, spark="({0} % {1})")(
-            modulo
-        )
-    scalar("-", (_type,), _type, trend=(DOWN,), spark="(- {0})", **_sum)(negate)
+integers = partial(scalar, overloads=PAIRS_OF_INTEGERS, stable=True)
+integers("+", trend=(UP, UP), errors=AT_ENDS, spark="({0} + {1})")(plus)
+integers("-", trend=(UP, DOWN), errors=AT_ENDS, spark="({0} - {1})")(minus)
+integers("*", trend=(EITHER, EITHER), errors=AT_ENDS, spark="({0} * {1})")(times)
+integers("/", **guarded(one_sided, EITHER, EITHER), spark=cast_form("{0} div {1}"))(divide)
+integers("%", aliases=("mod",), transfer=modulo_transfer, spark="({0} % {1})")(modulo)
+integers("-", overloads=SINGLE_INTEGERS, trend=(DOWN,), errors=AT_ENDS, spark="(- {0})")(negate)
 
 
 # ---------------------------------------------------------------- bits
 
 
 def bit_and_transfer(out: Type, a: Specs, b: Specs) -> Specs:
-    """& over containers: a side that is never negative bounds the result to 0 .. its greatest value."""
+    """`&` over containers: a side that is never negative bounds the result to 0 .. its greatest value."""
     zero = pa.scalar(0, out.arrow)
     highs = []
     for arg in (a, b):
@@ -231,12 +230,12 @@ def bit_or(a: Datum, b: Datum) -> pa.Array:
 
 
 def bit_xor(a: Datum, b: Datum) -> pa.Array:
-    """The bits that are set in one but not in the other."""
+    """The bits that are set in exactly one of both."""
     return pc.bit_wise_xor(a, b)
 
 
 def bit_not(a: pa.Array) -> pa.Array:
-    """Every bit turned: -1 - a."""
+    """All bits inverted: -1 - a."""
     return pc.bit_wise_not(a)
 
 
@@ -249,32 +248,31 @@ def _shifted(a: Datum, b: Datum, shift: Callable[[Any, Any], Any]) -> pa.Array:
 
 
 def shift_left(a: Datum, b: Datum) -> pa.Array:
-    """The bits moved up; those that leave are lost."""
+    """The bits shifted left; those that leave are lost."""
     return _shifted(a, b, np.left_shift)
 
 
 def shift_right(a: Datum, b: Datum) -> pa.Array:
-    """The bits moved down, the sign kept."""
+    """The bits shifted right; the sign is kept."""
     return _shifted(a, b, np.right_shift)
 
 
-for _type in INTEGERS:
-    _bits: dict[str, Any] = {"errors": NEVER, "stable": True}
-    scalar("&", (_type, _type), _type, transfer=bit_and_transfer, spark="({0} & {1})", **_bits)(bit_and)
-    scalar("|", (_type, _type), _type, spark="({0} | {1})", **_bits)(bit_or)
-    scalar("#", (_type, _type), _type, spark="({0} ^ {1})", **_bits)(bit_xor)
-    scalar("~", (_type,), _type, trend=(DOWN,), spark="(~ {0})", **_bits)(bit_not)
-    scalar("<<", (_type, INT4), _type, errors=NEVER, stable=True)(shift_left)
-    scalar(">>", (_type, INT4), _type, trend=(UP, None), errors=NEVER, stable=True)(shift_right)
+shifted = [((type_, INT4), type_) for type_ in INTEGERS]
+integers("&", errors=NEVER, transfer=bit_and_transfer, spark="({0} & {1})")(bit_and)
+integers("|", errors=NEVER, spark="({0} | {1})")(bit_or)
+integers("#", errors=NEVER, spark="({0} ^ {1})")(bit_xor)
+integers("~", overloads=SINGLE_INTEGERS, errors=NEVER, trend=(DOWN,), spark="(~ {0})")(bit_not)
+integers("<<", overloads=shifted, errors=NEVER)(shift_left)
+integers(">>", overloads=shifted, errors=NEVER, trend=(UP, None))(shift_right)
 
 
 # ---------------------------------------------------------------- floats
 
 
-def in_range(values: pa.Array, *args: Datum | np.ndarray) -> Outcome:
-    """An error where finite arguments gave an infinity."""
-    # A sum is finite only if all of its terms are; if it overflows itself, that costs the closer look. (A dot product is
-    # faster still, but OpenBLAS would start threads for it.)
+def check_float_range(values: pa.Array, *args: Datum | np.ndarray) -> Outcome:
+    """The values, with an error where finite arguments gave an infinity."""
+    # A sum is finite only if all of its terms are; if the sum overflows itself, the values are checked one by one.
+    # (A dot product is faster still, but OpenBLAS would start threads for it.)
     with np.errstate(all="ignore"):
         if np.isfinite(np.sum(raw_numbers(values))):
             return Outcome(values)
@@ -287,55 +285,51 @@ def in_range(values: pa.Array, *args: Datum | np.ndarray) -> Outcome:
 
 
 def float_plus(a: Datum, b: Datum) -> Outcome:
-    """The sum; an error if it overflows."""
-    return in_range(pc.add(a, b), a, b)
+    """The sum; fails if it overflows."""
+    return check_float_range(pc.add(a, b), a, b)
 
 
 def float_minus(a: Datum, b: Datum) -> Outcome:
-    """The difference; an error if it overflows."""
-    return in_range(pc.subtract(a, b), a, b)
+    """The difference; fails if it overflows."""
+    return check_float_range(pc.subtract(a, b), a, b)
 
 
 def float_times(a: Datum, b: Datum) -> Outcome:
-    """The product; an error if it overflows."""
-    return in_range(pc.multiply(a, b), a, b)
+    """The product; fails if it overflows."""
+    return check_float_range(pc.multiply(a, b), a, b)
 
 
 def float_divide(a: Datum, b: Datum) -> Outcome:
-    """The quotient; an error for a divisor of zero, and if it overflows."""
+    """The quotient; fails for a divisor of zero and if it overflows."""
     x, y = to_numpy(a), to_numpy(b, 1)
     zero = y == 0
     if not zero.any():
-        return in_range(pc.divide(a, b), a, b)
+        return check_float_range(pc.divide(a, b), a, b)
     n = length(a, b)
     failed = failing(np.broadcast_to(zero & ~np.isnan(x), n), "division by zero")
     # NaN / 0 is NaN: a divisor of 1 gives that too, and cannot overflow where the row fails already.
     with np.errstate(all="ignore"):
         values = from_numpy(x / np.where(zero, y.dtype.type(1), y), a.type, a, b)
-    values, overflow = in_range(values, x, y)
+    values, overflow = check_float_range(values, x, y)
     return with_errors(values, first_error(failed, overflow))
 
 
 def float_negate(a: pa.Array) -> pa.Array:
-    """The same number with the other sign."""
+    """The negated number."""
     return pc.negate(a)
 
 
+floats = partial(scalar, overloads=[((type_, type_), type_) for type_ in FLOATS], stable=True, exact=False)
+floats("+", **guarded(finite, UP, UP), spark=float_result("({0} + {1})"))(float_plus)
+floats("-", **guarded(finite, UP, DOWN), spark=float_result("({0} - {1})"))(float_minus)
+floats("*", **guarded(finite, EITHER, EITHER), spark=float_result("({0} * {1})"))(float_times)
 for _type in FLOATS:
-    _both: dict[str, Any] = {"stable": True, "exact": False}
-    for _name, _trend, _kernel in (
-        ("+", (UP, UP), float_plus),
-        ("-", (UP, DOWN), float_minus),
-        ("*", (EITHER, EITHER), float_times),
-    ):
-        _said = float_result(f"({{0}} {_name} {{1}})")
-        scalar(_name, (_type, _type), _type, spark=_said, **_both, **guarded(_kernel, _trend, finite))(
-            _kernel
-        )
-    _divides = guarded(float_divide, (EITHER, EITHER), finite_and_one_sided)
-    _said = float_result(f"CAST({{0}} / {{1}} AS {_type.spark})", divides=True)
-    scalar("/", (_type, _type), _type, spark=_said, **_both, **_divides)(float_divide)
+    scalar(
+        "/", (_type, _type), _type, **guarded(finite_and_one_sided, EITHER, EITHER), stable=True, exact=False,
+        spark=float_result(f"CAST({{0}} / {{1}} AS {_type.spark})", divides=True),
+    )(float_divide)  # fmt: skip
     scalar("-", (_type,), _type, trend=(DOWN,), errors=NEVER, stable=True, spark="(- {0})")(float_negate)
 
-for _type in NUMBERS:
-    scalar("+", (_type,), same_type, trend=(UP,), errors=NEVER, stable=True, spark="{0}")(same)
+scalar(
+    "+", overloads=[((t,), same_type) for t in NUMBERS], trend=(UP,), errors=NEVER, stable=True, spark="{0}"
+)(identity)

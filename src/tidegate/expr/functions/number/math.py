@@ -1,27 +1,38 @@
-"""Functions of numbers: abs, sign, floor, round, sqrt, ln, power and the like, for integers and floats.
+"""Functions of integers and floats: abs, sign, floor, round, sqrt, ln, power and others.
 
-As in PostgreSQL, what has no integer form is computed in double precision: `sqrt(2)` and `floor(7)` are
-float8. Numerics have their own forms, in `numeric.py`.
+As in PostgreSQL, functions without an integer form are computed in double precision: `sqrt(2)` and `floor(7)` are
+float8. Numerics have their own forms, in `numeric/`.
 
 `abs` turns at zero, and has a transfer of its own. Functions that no library rounds correctly (ln, exp, cbrt)
-are monotone only up to their last digit; their bounds are loosened by a little.
+are monotone only up to their last digit; their bounds are moved outwards by a few units in the last place.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import wraps
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.function import AT_ENDS, NEVER, UP, Errors, scalar
-from tidegate.expr.functions.bounded import absolute_transfer, finite, guarded, inner_function, loosened
-from tidegate.expr.functions.number import in_range, limits, out_of_range
-from tidegate.expr.outcome import (
+from tidegate.expr.domain.claims import absolute_transfer, at_ends_where, finite, nearly_rising
+from tidegate.expr.domain.specs import NO, Specs
+from tidegate.expr.domain.transfer import by_trend
+from tidegate.expr.functions.number.arithmetic import check_float_range, limits, out_of_range
+from tidegate.expr.model.function import (
+    AT_ENDS,
+    NEVER,
+    UP,
+    BoundTransfer,
+    Claims,
+    Function,
+    MaskedTrend,
+    scalar,
+)
+from tidegate.expr.model.outcome import (
     Datum,
     Outcome,
     failing,
@@ -32,40 +43,28 @@ from tidegate.expr.outcome import (
     to_numpy,
     with_errors,
 )
-from tidegate.expr.spark_form import form_failing_if
-from tidegate.expr.specs import NO, Specs
-from tidegate.expr.transfer import by_trend
-from tidegate.expr.types import FLOAT8, FLOATS, INT4, INT8, INTEGERS, Type
-
-_FLOAT: dict[str, Any] = {"stable": True, "exact": False}
+from tidegate.expr.model.types import FLOAT8, FLOATS, INT4, INT8, INTEGERS, Type
+from tidegate.expr.spark_sql.forms import form_failing_if
 
 
 def absolute(a: pa.Array) -> Outcome:
-    """The number without its sign."""
+    """The absolute value; fails if it does not fit the type."""
     values = pc.abs(a)
     if pa.types.is_floating(a.type):
         return Outcome(values)
     return with_errors(values, out_of_range(to_numpy(a) == limits(a.type)[0], a.type))
 
 
-for _type in (*INTEGERS, *FLOATS):
-    _errors = NEVER if _type.is_float else AT_ENDS
-    scalar(
-        "abs",
-        (_type,),
-        _type,
-        errors=_errors,
-        stable=True,
-        spark="abs({0})",
-        transfer=absolute_transfer(absolute, _errors),
-    )(absolute)
+sizes = partial(scalar, "abs", stable=True, spark="abs({0})", transfer=absolute_transfer)
+sizes(overloads=[((type_,), type_) for type_ in INTEGERS], errors=AT_ENDS)(absolute)
+sizes(overloads=[((type_,), type_) for type_ in FLOATS], errors=NEVER)(absolute)
 
 
 # ---------------------------------------------------------------- float8, and integers by way of it
 
 
-def of_integer(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """The same kernel for bigint."""
+def through_float(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A float8 kernel for bigint arguments."""
 
     @wraps(kernel)
     def converted(*args: Datum) -> Any:
@@ -75,22 +74,22 @@ def of_integer(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def floor(a: pa.Array) -> pa.Array:
-    """The greatest whole number that is not greater."""
+    """The greatest whole number that is not greater than the number."""
     return pc.floor(a)
 
 
 def ceil(a: pa.Array) -> pa.Array:
-    """The least whole number that is not less."""
+    """The least whole number that is not less than the number."""
     return pc.ceil(a)
 
 
 def round_half_even(a: pa.Array) -> pa.Array:
-    """The nearest whole number; of two, the even one (numerics round halves away from zero)."""
+    """The nearest whole number, halves to even (numerics round halves away from zero)."""
     return from_numpy(np.rint(to_numpy(a)), a.type, a)
 
 
 def trunc(a: pa.Array) -> pa.Array:
-    """The whole part, cut towards zero."""
+    """The number without its fraction."""
     return pc.trunc(a)
 
 
@@ -100,9 +99,10 @@ def sign(a: pa.Array) -> pa.Array:
     return from_numpy((x > 0).astype(x.dtype) - (x < 0), a.type, a)
 
 
-def sign_transfer(out: Type, a: Specs) -> Specs:
-    """Sign over containers: UP, never beyond -1 and 1, and 0 too where there may be NaN, of which it makes a number."""
-    specs = by_trend(inner_function(sign, (UP,), NEVER), [a], out)
+@BoundTransfer
+def sign_transfer(function: Function, out: Type, a: Specs) -> Specs:
+    """Sign over containers: rising, within -1 .. 1, and also 0 where a value may be NaN."""
+    specs = by_trend(function.claiming((UP,)), [a], out)
     assert a.nan is not None
     low, high = (to_numpy(bound, end) for bound, end in zip(specs.bounds(), (-1.0, 1.0), strict=True))
     low, high = np.where(a.nan, np.minimum(low, 0), low), np.where(a.nan, np.maximum(high, 0), high)
@@ -112,26 +112,25 @@ def sign_transfer(out: Type, a: Specs) -> Specs:
     )
 
 
-for _names, _kernel in (
-    (("floor",), floor),
-    (("ceil", "ceiling"), ceil),
-    (("round",), round_half_even),
-    (("trunc",), trunc),
-):
-    for _name in _names:
-        _said = "rint({0})" if _name == "round" else None
-        scalar(_name, (FLOAT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True, spark=_said)(_kernel)
-        scalar(_name, (INT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True, spark="CAST({0} AS double)")(
-            of_integer(_kernel)
-        )
+float_to_whole = partial(scalar, params=(FLOAT8,), result=FLOAT8, trend=(UP,), errors=NEVER, stable=True)
+float_to_whole("floor")(floor)
+float_to_whole("ceil", aliases=("ceiling",))(ceil)
+float_to_whole("round", spark="rint({0})")(round_half_even)
+float_to_whole("trunc")(trunc)
 scalar("sign", (FLOAT8,), FLOAT8, transfer=sign_transfer, errors=NEVER, stable=True)(sign)
-scalar("sign", (INT8,), FLOAT8, trend=(UP,), errors=NEVER, stable=True)(of_integer(sign))
+
+integer_to_float = partial(scalar, params=(INT8,), result=FLOAT8, trend=(UP,), errors=NEVER, stable=True)
+integer_to_float("floor", spark="CAST({0} AS double)")(through_float(floor))
+integer_to_float("ceil", aliases=("ceiling",), spark="CAST({0} AS double)")(through_float(ceil))
+integer_to_float("round", spark="CAST({0} AS double)")(through_float(round_half_even))
+integer_to_float("trunc", spark="CAST({0} AS double)")(through_float(trunc))
+integer_to_float("sign")(through_float(sign))
 
 
 def sqrt(a: pa.Array) -> Outcome:
-    """The square root; an error for negative numbers."""
+    """The square root; fails for negative numbers."""
     values = pc.sqrt(a)
-    # NaN is least for numpy, and where the array is null anything may stand: both only cost the closer look.
+    # NaN is least for numpy, and null slots hold arbitrary values: both only cost the exact check below.
     if not len(a) or raw_numbers(a).min() >= 0:
         return Outcome(values)
     return with_errors(
@@ -160,53 +159,45 @@ log10.__doc__ = "The logarithm to base 10; an error unless the number is positiv
 
 
 def exp(a: pa.Array) -> Outcome:
-    """E to the power of the number; an error if that overflows."""
-    return in_range(pc.exp(a), a)
+    """The exponential function e^x; fails if it overflows."""
+    return check_float_range(pc.exp(a), a)
 
 
-def _exp_transfer(kernel: Callable[..., Any]) -> Callable[..., Specs]:
-    """Both are needed: a finite range (exp(∞) = ∞, but exp(1000) fails), and loosened bounds."""
-    near, within = loosened(kernel, (UP,)), guarded(kernel, (UP,), finite)["transfer"]
+@BoundTransfer
+def exp_transfer(function: Function, out: Type, a: Specs) -> Specs:
+    """exp over containers: errors AT_ENDS while the range is finite, and bounds moved outwards."""
+    rising = function.claiming(lambda a: (MaskedTrend(UP, finite(a)),), AT_ENDS)
+    specs, (low, high) = at_ends_where(finite)(rising, out, a), nearly_rising(rising, out, a).bounds()
+    flags = {"null": specs.null, "error": specs.error, "empty": specs.empty, "exact": specs.exact}
+    return Specs.ranged(out, low, high, **flags, nan=specs.nan)
 
-    def transfer(out: Type, a: Specs) -> Specs:
-        specs, (low, high) = within(out, a), near(out, a).bounds()
-        return Specs.ranged(
-            out,
-            low,
-            high,
-            null=specs.null,
-            error=specs.error,
-            empty=specs.empty,
-            exact=specs.exact,
-            nan=specs.nan,
-        )
 
-    return transfer
+def _declare_float(
+    name: str, kernel: Callable[..., Any], *, aliases: Sequence[str] = (), **claims: Unpack[Claims]
+) -> None:
+    """Declares a function of float8, and of bigint by way of it."""
+    all_claims: Claims = {"stable": True, "exact": False, **claims}
+    declare = partial(scalar, name, result=FLOAT8, aliases=aliases, **all_claims)
+    count = 2 if name == "power" else 1
+    declare(params=(FLOAT8,) * count)(kernel)
+    declare(params=(INT8,) * count)(through_float(kernel))
 
 
 # A square root is rounded correctly, and so truly monotone.
-_root = form_failing_if("{0} < 0", "cannot take square root of a negative number", "sqrt({0})")
-scalar("sqrt", (FLOAT8,), FLOAT8, trend=(UP,), errors=AT_ENDS, spark=_root, **_FLOAT)(sqrt)
-scalar("sqrt", (INT8,), FLOAT8, trend=(UP,), errors=AT_ENDS, spark=_root, **_FLOAT)(of_integer(sqrt))
-
-
-def _nearly_monotone(name: str, kernel: Callable[..., Any], errors: Errors) -> None:
-    for type_, form in ((FLOAT8, kernel), (INT8, of_integer(kernel))):
-        scalar(name, (type_,), FLOAT8, errors=errors, transfer=loosened(form, (UP,), errors), **_FLOAT)(form)
-
-
-_nearly_monotone("cbrt", cbrt, NEVER)
-_nearly_monotone("ln", ln, AT_ENDS)
-_nearly_monotone("log", log10, AT_ENDS)
-_nearly_monotone("log10", log10, AT_ENDS)
-scalar("exp", (FLOAT8,), FLOAT8, transfer=_exp_transfer(exp), **_FLOAT)(exp)
-scalar("exp", (INT8,), FLOAT8, transfer=_exp_transfer(of_integer(exp)), **_FLOAT)(of_integer(exp))
+_declare_float(
+    "sqrt", sqrt, trend=(UP,), errors=AT_ENDS,
+    spark=form_failing_if("{0} < 0", "cannot take square root of a negative number", "sqrt({0})"),
+)  # fmt: skip
+_declare_float("cbrt", cbrt, errors=NEVER, transfer=nearly_rising)
+_declare_float("ln", ln, errors=AT_ENDS, transfer=nearly_rising)
+_declare_float("log", log10, aliases=("log10",), errors=AT_ENDS, transfer=nearly_rising)
+_declare_float("exp", exp, transfer=exp_transfer)
 
 
 def power(a: Datum, b: Datum) -> Outcome:
-    """The first number to the power of the second; an error where that is complex, infinite or overflows."""
+    """The first number to the power of the second; fails if that is complex, infinite or overflows."""
     n = length(a, b)
-    # In full, since numpy squares where all exponents are one and the same 2, which rounds differently from a power.
+    # As full arrays: for a scalar exponent of 2 numpy squares, which rounds differently from a power.
     x, y = (np.array(np.broadcast_to(to_numpy(side, 1), n)) for side in (a, b))
     broken = (x < 0) & np.isfinite(y) & (np.trunc(y) != y)
     complex_ = failing(broken, "a negative number raised to a non-integer power yields a complex result")
@@ -214,30 +205,25 @@ def power(a: Datum, b: Datum) -> Outcome:
     # 1 ^ NaN and NaN ^ 0 are 1, for signalling NaNs too, which the machine's power passes on.
     raised = np.where((x == 1) | (y == 0), 1, np.power(x, y))
     values, errors = with_errors(from_numpy(raised, pa.float64(), a, b), first_error(complex_, undefined))
-    values, overflow = in_range(values, x, y)
+    values, overflow = check_float_range(values, x, y)
     return with_errors(values, first_error(errors, overflow))
 
 
-for _name in ("power", "pow", "^"):
-    scalar(_name, (FLOAT8, FLOAT8), FLOAT8, **_FLOAT)(power)
-    scalar(_name, (INT8, INT8), FLOAT8, **_FLOAT)(of_integer(power))
+_declare_float("power", power, aliases=("pow", "^"))
 
 
 # ---------------------------------------------------------------- whole numbers, angles
 
 
+@scalar("gcd", (INT4, INT4), INT4, overloads=[((INT8, INT8), INT8)], stable=True)
 def gcd(a: Datum, b: Datum) -> Outcome:
     """The greatest common divisor."""
     values = np.gcd(to_numpy(a), to_numpy(b))
     return with_errors(from_numpy(values, a.type, a, b), out_of_range(values < 0, a.type))
 
 
-for _type in (INT4, INT8):
-    scalar("gcd", (_type, _type), _type, stable=True)(gcd)
-
-
 def _angle(name: str, kernel: Callable[[Any], Any], doc: str, limit: float = math.inf) -> None:
-    """Declares a function of an angle: an error beyond `limit`, and for infinities."""
+    """Declares a function of an angle that fails beyond `limit` and for infinities."""
 
     def angle(a: pa.Array) -> Outcome:
         x = to_numpy(a)
@@ -245,10 +231,10 @@ def _angle(name: str, kernel: Callable[[Any], Any], doc: str, limit: float = mat
             values = from_numpy(kernel(x), a.type, a)
         outside = (np.abs(x) > limit) | (np.isinf(x) if name not in ("atan", "radians", "degrees") else False)
         errors = failing(outside, "input is out of range")
-        values, overflow = in_range(values, x)
+        values, overflow = check_float_range(values, x)
         return with_errors(values, first_error(errors, overflow))
 
-    scalar(name, (FLOAT8,), FLOAT8, doc=doc, **_FLOAT)(angle)
+    scalar(name, (FLOAT8,), FLOAT8, doc=doc, stable=True, exact=False)(angle)
 
 
 _angle("sin", np.sin, "The sine of an angle in radians.")
@@ -261,7 +247,7 @@ _angle("radians", np.radians, "Degrees as radians.")
 _angle("degrees", np.degrees, "Radians as degrees.")
 
 
-@scalar("atan2", (FLOAT8, FLOAT8), FLOAT8, **_FLOAT, errors=NEVER)
+@scalar("atan2", (FLOAT8, FLOAT8), FLOAT8, errors=NEVER, stable=True, exact=False)
 def atan2(a: Datum, b: Datum) -> pa.Array:
-    """The angle of the point (second, first), in radians."""
+    """The angle of the point (second, first) in radians."""
     return from_numpy(np.arctan2(to_numpy(a), to_numpy(b)), pa.float64(), a, b)

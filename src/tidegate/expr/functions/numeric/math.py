@@ -1,7 +1,7 @@
-"""Roots, logarithms and powers of numerics: to 15 digits by way of double precision, and powers exactly where they fit.
+"""Roots and logarithms of numerics to 15 digits, by double precision; powers exactly where they fit.
 
-A numeric has more digits than a double, which matters in two places. Next to 1 the double nearest to x says little
-about x - 1, so there logarithms are taken of the exact difference: ln(0.99999) = log1p(-0.00001). And whole powers of
+A numeric has more digits than a double, which matters in two places. Near 1 the double nearest to x says little
+about x - 1, so logarithms there are computed from the exact difference: ln(0.99999) = log1p(-0.00001). And whole powers of
 short numbers are computed in integers, rounded once:
 
     100.01 ^ 4 = 10001 ** 4 / 10 ** 8 = 100040006.00040001       2.5 ^ -2 = 10 ** 2 / 25 ** 2 = 0.16
@@ -9,20 +9,17 @@ short numbers are computed in integers, rounded once:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import limbs
-from tidegate.expr.function import AT_ENDS, UP, scalar
-from tidegate.expr.functions import maths
-from tidegate.expr.functions.decimals import narrow, settle_limbs, total
-from tidegate.expr.functions.float_digits import decimal_to_float, float_to_decimal
-from tidegate.expr.outcome import (
+from tidegate.expr.functions.number import math as maths
+from tidegate.expr.model.function import AT_ENDS, UP, Claims, scalar
+from tidegate.expr.model.outcome import (
     Datum,
     Outcome,
     failing,
@@ -33,13 +30,16 @@ from tidegate.expr.outcome import (
     validity,
     with_errors,
 )
-from tidegate.expr.types import NUMERIC, Type
+from tidegate.expr.model.types import NUMERIC, Type
+from tidegate.expr.primitives import bigint as limbs
+from tidegate.expr.primitives.decimal import add, finish_bigint, to_narrow
+from tidegate.expr.primitives.float_digits import decimal_to_float, float_to_decimal
 
 _MOST_BITS = 512
-"""How long a power may become before it is left to double precision: 154 digits, of which 38 are kept."""
+"""The size of a power above which it is computed in double precision: 154 digits, while 38 are kept."""
 _MOST_DIGITS = 154
 _HUGE = 1e300
-"""In place of infinity: beyond every numeric, and so an overflow."""
+"""Stands for infinity: beyond every numeric, and so an overflow."""
 _LN_10 = float(np.log(10.0))
 
 
@@ -47,7 +47,7 @@ def _floats(arg: Datum, n: int, fill: float = 1.0) -> np.ndarray:
     return np.broadcast_to(to_numpy(decimal_to_float(spread(arg, n), pa.float64()), fill), n)
 
 
-def _settled(values: np.ndarray, valid: pa.Array | None, out: Type) -> Outcome:
+def _to_numeric(values: np.ndarray, valid: pa.Array | None, out: Type) -> Outcome:
     """Floats as numerics of their 15 leading digits, null where not `valid`."""
     finite = pa.array(np.where(np.isfinite(values), values, _HUGE))
     return float_to_decimal(
@@ -56,23 +56,23 @@ def _settled(values: np.ndarray, valid: pa.Array | None, out: Type) -> Outcome:
 
 
 def _natural(a: pa.Array) -> np.ndarray:
-    """ln of positive numerics, of others anything."""
+    """ln of positive numerics; undefined for others."""
     x = np.abs(_floats(a, len(a)))
     near = np.abs(x - 1) < 0.5
     result = np.log(np.where(near | (x == 0), 1, x))
     if not near.any():
         return result
     one = pa.scalar(Decimal(1), pa.decimal128(1, 0))
-    less_one = total(pc.abs(a), one, pa.decimal128(38, a.type.scale), minus=True).values
+    less_one = add(pc.abs(a), one, pa.decimal128(38, a.type.scale), minus=True).values
     return np.where(near, np.log1p(np.where(near, _floats(less_one, len(a), 0.0), 0)), result)
 
 
-def _logarithm(name: str, unit: float, doc: str) -> None:
+def _logarithm(name: str, unit: float, doc: str, aliases: Sequence[str] = ()) -> None:
     def numeric_form(a: pa.Array, out: Type) -> Outcome:
-        values, overflow = _settled(_natural(a) / unit, validity(a), out)
+        values, overflow = _to_numeric(_natural(a) / unit, validity(a), out)
         return with_errors(values, first_error(_not_positive(a), overflow))
 
-    scalar(name, (NUMERIC,), NUMERIC, stable=True, exact=False, doc=doc)(numeric_form)
+    scalar(name, (NUMERIC,), NUMERIC, aliases=aliases, stable=True, exact=False, doc=doc)(numeric_form)
 
 
 def _not_positive(a: pa.Array) -> Any:
@@ -82,10 +82,12 @@ def _not_positive(a: pa.Array) -> Any:
 
 
 _logarithm("ln", 1.0, "The natural logarithm, to 15 digits; an error unless the number is positive.")
-for _name in ("log", "log10"):
-    _logarithm(
-        _name, _LN_10, "The logarithm to base 10, to 15 digits; an error unless the number is positive."
-    )
+_logarithm(
+    "log",
+    _LN_10,
+    "The logarithm to base 10, to 15 digits; an error unless the number is positive.",
+    ("log10",),
+)
 
 
 @scalar("log", (NUMERIC, NUMERIC), NUMERIC, stable=True, exact=False)
@@ -95,18 +97,19 @@ def log_to_base(base: Datum, a: Datum, out: Type) -> Outcome:
     both = [spread(arg, n) for arg in (base, a)]
     below, above = (_natural(side) for side in both)
     failed = first_error(*map(_not_positive, both), failing(below == 0, "division by zero"))
-    values, overflow = _settled(above / np.where(below == 0, 1, below), validity(base, a), out)
+    values, overflow = _to_numeric(above / np.where(below == 0, 1, below), validity(base, a), out)
     return with_errors(values, first_error(failed, overflow))
 
 
-def _by_float(name: str, kernel: Callable[[pa.Array], Outcome], **claims: Any) -> None:
+def _by_float(name: str, kernel: Callable[[pa.Array], Outcome], **claims: Unpack[Claims]) -> None:
     def numeric_form(a: pa.Array, out: Type) -> Outcome:
         values, errors = kernel(decimal_to_float(a, pa.float64()))
         decimals, overflow = float_to_decimal(values, out.arrow)
         return with_errors(decimals, first_error(errors, overflow))
 
     doc = f"{(kernel.__doc__ or '').rstrip('.')}; to 15 digits."
-    scalar(name, (NUMERIC,), NUMERIC, stable=True, exact=False, doc=doc, **claims)(numeric_form)
+    all_claims: Claims = {"stable": True, "exact": False, "doc": doc, **claims}
+    scalar(name, (NUMERIC,), NUMERIC, **all_claims)(numeric_form)
 
 
 _by_float("sqrt", maths.sqrt, errors=AT_ENDS, trend=(UP,))
@@ -117,7 +120,7 @@ _by_float("exp", maths.exp)
 
 
 class _Exponents(NamedTuple):
-    """What decides the sign and the way of a power."""
+    """The properties of exponents that decide how a power is computed."""
 
     negative: np.ndarray
     whole: np.ndarray
@@ -129,9 +132,9 @@ class _Exponents(NamedTuple):
 
 
 def _exponents(b: Datum, n: int) -> _Exponents:
-    size, negative = limbs.opened(spread(b, n))
-    cut = limbs.over_power(size, b.type.scale)
-    back = limbs.times_power(cut, b.type.scale)
+    size, negative = limbs.from_decimal(spread(b, n))
+    cut = limbs.divide_by_power(size, b.type.scale)
+    back = limbs.multiply_by_power(cut, b.type.scale)
     whole = limbs.not_less(back, size)
     low, high, _ = limbs.two_words(cut)
     short = whole & (high == 0) & (low < 2**31)
@@ -139,8 +142,9 @@ def _exponents(b: Datum, n: int) -> _Exponents:
     return _Exponents(negative, whole, whole & (cut[0] % 2 == 1), np.where(negative, -small, small), short)
 
 
+@scalar("power", (NUMERIC, NUMERIC), NUMERIC, aliases=("pow", "^"), stable=True, exact=False)
 def power(a: Datum, b: Datum, out: Type) -> Outcome:
-    """The first number to the power of the second: exact if that is whole and the result fits, else to 15 digits."""
+    """The first number to the power of the second: exact for whole exponents if it fits, else 15 digits."""
     n = length(a, b)
     base, valid = spread(a, n), validity(a, b)
     exponent = _exponents(b, n)
@@ -152,20 +156,16 @@ def power(a: Datum, b: Datum, out: Type) -> Outcome:
     size = np.abs(x)
     near = np.exp(np.clip(y * _natural(base), -1000, 709))
     rough = np.where(np.abs(size - 1) < 0.5, near, np.power(size, np.where(size == 0, np.abs(y), y)))
-    got = _settled(np.where(exponent.odd & (x < 0), -rough, rough), valid, out)
-    got = _with_exact(base, exponent, got, valid, out)
-    return with_errors(got.values, first_error(complex_, undefined, got.errors))
+    result = _to_numeric(np.where(exponent.odd & (x < 0), -rough, rough), valid, out)
+    result = _use_exact_powers(base, exponent, result, valid, out)
+    return with_errors(result.values, first_error(complex_, undefined, result.errors))
 
 
-for _name in ("power", "pow", "^"):
-    scalar(_name, (NUMERIC, NUMERIC), NUMERIC, stable=True, exact=False)(power)
-
-
-def _with_exact(
-    base: pa.Array, exponent: _Exponents, got: Outcome, valid: pa.Array | None, out: Type
+def _use_exact_powers(
+    base: pa.Array, exponent: _Exponents, rough: Outcome, valid: pa.Array | None, out: Type
 ) -> Outcome:
-    """`got`, but exact where integers can tell: once for each exponent, of which there are few that small."""
-    size, scale = _shortest(base)
+    """`rough`, replaced by exact results where integer arithmetic gives them: one pass per exponent."""
+    size, scale = _without_trailing_zeros(base)
     bits = limbs.bit_length(size)
     times = np.abs(exponent.small)
     fits = (
@@ -174,13 +174,13 @@ def _with_exact(
         & (bits * times <= _MOST_BITS)
         & (scale * times + out.arrow.scale <= _MOST_DIGITS)
     )
-    _, negative = limbs.opened(base)
-    values, errors = got
+    _, negative = limbs.from_decimal(base)
+    values, errors = rough
     for count in np.unique(exponent.small[fits]).tolist():
         rows = np.flatnonzero(fits & (exponent.small == count))
-        some = [limb[rows] for limb in size]
+        row_size = [limb[rows] for limb in size]
         sign = negative[rows] & bool(count % 2)
-        exact = _whole_power(some, sign, scale, count, out)
+        exact = _whole_power(row_size, sign, scale, count, out)
         here = pa.array(np.isin(np.arange(len(base)), rows))
         values = pc.replace_with_mask(values, here, exact.values)
         if errors is not None or exact.errors is not None:
@@ -191,11 +191,11 @@ def _with_exact(
     return with_errors(masked, errors)
 
 
-def _shortest(base: pa.Array) -> tuple[limbs.Limbs, int]:
-    """Absolute unscaled values without the zeros that all have at their end, and the scale that leaves."""
-    x = narrow(base)
+def _without_trailing_zeros(base: pa.Array) -> tuple[limbs.Limbs, int]:
+    """Absolute unscaled values without the trailing zeros that all share, and the remaining scale."""
+    x = to_narrow(base)
     if x is None:
-        return limbs.opened(base)[0], base.type.scale
+        return limbs.from_decimal(base)[0], base.type.scale
     values, scale = x.values, x.scale
     while scale and not (values % 10).any():
         values, scale = values // 10, scale - 1
@@ -208,12 +208,12 @@ def _whole_power(size: limbs.Limbs, negative: np.ndarray, scale: int, count: int
     result, square, left = limbs.constant(1, len(negative)), size, abs(count)
     while left:
         if left % 2:
-            result = limbs.times(result, square)
+            result = limbs.multiply(result, square)
         left //= 2
-        square = limbs.times(square, square) if left else square
+        square = limbs.multiply(square, square) if left else square
     if count >= 0:
-        return settle_limbs(result, negative, scale * count, out.arrow, None)
+        return finish_bigint(result, negative, scale * count, out.arrow, None)
     unit = limbs.constant(10 ** (out.arrow.scale - scale * count), len(negative))
-    ratio, rest = limbs.divided(unit, result)
-    up = limbs.not_less(limbs.plus(rest, rest), result).astype(np.uint64)
-    return settle_limbs(limbs.plus(ratio, [up]), negative, out.arrow.scale, out.arrow, None)
+    ratio, rest = limbs.divide(unit, result)
+    up = limbs.not_less(limbs.add(rest, rest), result).astype(np.uint64)
+    return finish_bigint(limbs.add(ratio, [up]), negative, out.arrow.scale, out.arrow, None)

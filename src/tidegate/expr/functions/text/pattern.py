@@ -1,7 +1,7 @@
 r"""Patterns: LIKE, ILIKE, starts_with, and regular expressions.
 
-A constant pattern is taken apart once. What it demands of the start of a text turns into a range
-(`prefix.py`), and so it prunes:
+A constant pattern is parsed once. The prefix that it requires of a text is a range of texts
+(`domain/text_prefix.py`), by which it prunes:
 
 | condition | can be true only where | is true for all where |
 |---|---|---|
@@ -10,44 +10,46 @@ A constant pattern is taken apart once. What it demands of the start of a text t
 | `x LIKE 'ab%c_'` | it meets 'ab' .. 'ac' | – |
 | `x ILIKE 'ab%'`, `x ~* '^ab'` | the range of lower(x) meets 'ab' .. 'ac' | it lies within (ILIKE) |
 
-A valid constant pattern never fails, which matters as much: a filter that may fail cannot be pruned. An
-invalid one fails for every row; PostgreSQL may answer before it reaches the flaw ('a' LIKE 'b\' is false
-there).
+A valid constant pattern never fails, which matters as much: a filter that may fail cannot prune. An invalid
+pattern fails for every row; PostgreSQL may answer before it reaches the mistake ('a' LIKE 'b\' is false there).
 
-Regular expressions run on RE2 (`regex.py`). Patterns that differ from row to row are run once for each
+Regular expressions run on RE2 (`primitives/regex.py`). Patterns that differ from row to row are run once for each
 distinct one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import spark_form
-from tidegate.expr.cancel import checked
-from tidegate.expr.find import contains
-from tidegate.expr.function import HEAVY, MODERATE, NEVER, scalar
-from tidegate.expr.functions.compare import equal_transfer
-from tidegate.expr.functions.text import fixed, lower
-from tidegate.expr.functions.text_edit import by_duck
-from tidegate.expr.outcome import Datum, Outcome, failing, length, spread, with_errors
-from tidegate.expr.prefix import by_prefix, claims, common_prefix, constants, successor
-from tidegate.expr.regex import LONGEST, Ending, compiled, quoted
-from tidegate.expr.specs import Specs, to_bools
-from tidegate.expr.transfer import by_trend
-from tidegate.expr.types import BOOL, TEXT, Type
+from tidegate.expr.domain.claims import constant, constants
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.domain.text_prefix import common_prefix, keeps_prefix, successor
+from tidegate.expr.domain.transfer import by_trend
+from tidegate.expr.functions.boolean.logic import not_transfer
+from tidegate.expr.functions.compare.comparison import equal_transfer
+from tidegate.expr.functions.text.edit import duckdb_rows
+from tidegate.expr.functions.text.position import are_constants, lower
+from tidegate.expr.model.function import HEAVY, MODERATE, NEVER, REGISTRY, BoundTransfer, Function, scalar
+from tidegate.expr.model.outcome import Datum, Outcome, failing, length, spread, to_bools, with_errors
+from tidegate.expr.model.types import BOOL, TEXT, Type
+from tidegate.expr.primitives.cancel import checked
+from tidegate.expr.primitives.regex import MAX_PATTERN_LENGTH, RegexEnding, compile_regex, escape_regex
+from tidegate.expr.primitives.text_search import contains
+from tidegate.expr.spark_sql import forms as spark_form
 
-MANY, ONE = "%", "_"
+PERCENT, UNDERSCORE = "%", "_"
 BACKSLASH = pa.scalar("\\")
 
 
-class Like(NamedTuple):
-    """A LIKE pattern taken apart: wildcards, and runs of plain letters between them."""
+class LikePattern(NamedTuple):
+    """A parsed LIKE pattern: wildcards, and runs of plain letters between them."""
 
     parts: tuple[tuple[bool, str], ...] = ()
     """(True, letters) or (False, wildcard)."""
@@ -59,12 +61,12 @@ class Like(NamedTuple):
         return self.parts[0][1] if self.parts and self.parts[0][0] else ""
 
     @property
-    def ending(self) -> Ending:
-        """What may follow them."""
+    def ending(self) -> RegexEnding:
+        """What may follow the prefix."""
         rest = set(self.parts[bool(self.prefix) :])
         if not rest:
-            return Ending.NOTHING
-        return Ending.ANYTHING if rest == {(False, MANY)} else Ending.SOMETHING
+            return RegexEnding.NOTHING
+        return RegexEnding.ANYTHING if rest == {(False, PERCENT)} else RegexEnding.SOMETHING
 
     @property
     def canonical(self) -> str:
@@ -75,56 +77,60 @@ class Like(NamedTuple):
     @property
     def re2(self) -> str:
         """The same pattern as a regular expression."""
-        wild = {MANY: ".*", ONE: "."}
+        wild = {PERCENT: ".*", UNDERSCORE: "."}
         return (
-            r"(?s)\A" + "".join(quoted(text) if plain else wild[text] for plain, text in self.parts) + r"\z"
+            r"(?s)\A"
+            + "".join(escape_regex(text) if plain else wild[text] for plain, text in self.parts)
+            + r"\z"
         )
 
 
-def parsed(pattern: str, escape: str = "\\", *, fold: bool = False) -> Like:
-    """A LIKE pattern taken apart, in lower case if `fold`; if its escape ends it, it has an `error`."""
-    if len(pattern) > LONGEST:
-        return Like(error="LIKE pattern is too long")
-    return _parsed(pattern, escape, fold)
+def parse_like(pattern: str, escape: str = "\\", *, fold: bool = False) -> LikePattern:
+    """Parses a LIKE pattern, in lower case if `fold`; a pattern that ends with its escape has an `error`."""
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        return LikePattern(error="LIKE pattern is too long")
+    return _parse_like(pattern, escape, fold)
 
 
-def sought(pattern: str) -> str | None:
-    """The text that LIKE with this pattern looks for anywhere in others; None: it asks for something else."""
-    match parsed(pattern):
-        case Like(((False, "%"), (True, text), (False, "%")), None):
+def like_infix(pattern: str) -> str | None:
+    """The text x of a LIKE pattern '%x%'; None for all other patterns."""
+    match parse_like(pattern):
+        case LikePattern(((False, "%"), (True, text), (False, "%")), None):
             return text
         case _:
             return None
 
 
 @lru_cache(maxsize=1024)
-def _parsed(pattern: str, escape: str, fold: bool) -> Like:
+def _parse_like(pattern: str, escape: str, fold: bool) -> LikePattern:
     if len(escape) > 1:
-        return Like(error="invalid escape string")
+        return LikePattern(error="invalid escape string")
     parts: list[tuple[bool, str]] = []
     letters = iter(pattern)
     for letter in letters:
-        plain = letter not in (MANY, ONE) or letter == escape
+        plain = letter not in (PERCENT, UNDERSCORE) or letter == escape
         if letter == escape:
             letter = next(letters, "")
             if not letter:
-                return Like(error="LIKE pattern must not end with escape character")
+                return LikePattern(error="LIKE pattern must not end with escape character")
         if plain and parts and parts[-1][0]:
             parts[-1] = (True, parts[-1][1] + letter)
         else:
             parts.append((plain, letter))
-    # Folded only now: the escape character is told by its case.
-    return Like(tuple((plain, lower(pa.scalar(text)).as_py() if fold else text) for plain, text in parts))
+    # Folded only now, since the escape character is case-sensitive.
+    return LikePattern(
+        tuple((plain, lower(pa.scalar(text)).as_py() if fold else text) for plain, text in parts)
+    )
 
 
 # ---------------------------------------------------------------- over containers
 
 
-def demanding(base: Specs, a: Specs, prefix: str, ending: Ending) -> Specs:
-    """A condition that a text start with `prefix`, narrowed by the range of the texts."""
+def narrow_by_prefix(base: Specs, a: Specs, prefix: str, ending: RegexEnding) -> Specs:
+    """A condition that requires texts to start with `prefix`, narrowed by their range."""
     assert base.true is not None
     assert base.false is not None
-    if ending is Ending.NOTHING:
+    if ending is RegexEnding.NOTHING:
         same = equal_transfer(BOOL, a, Specs.literal(TEXT, pa.scalar(prefix)))
         assert same.true is not None
         assert same.false is not None
@@ -138,29 +144,30 @@ def demanding(base: Specs, a: Specs, prefix: str, ending: Ending) -> Specs:
     if prefix and ceiling is not None:
         outside = outside | to_bools(pc.greater_equal(low, ceiling))
         inside = inside & to_bools(pc.less(high, ceiling))
-    may_fail_to = ~inside if ending is Ending.ANYTHING else np.ones(1, bool)
+    may_fail_to = ~inside if ending is RegexEnding.ANYTHING else np.ones(1, bool)
     return Specs.boolean(base.true & ~outside, base.false & may_fail_to, base.null, base.error)
 
 
-def demanding_folded(base: Specs, a: Specs, prefix: str, ending: Ending) -> Specs:
-    """The same for lower(a): told by what all texts start with, as lower case has no order to speak of."""
-    if a.low is None or a.high is None or ending is Ending.NOTHING:
-        return demanding(base, by_prefix(claims(lower), lower, TEXT, (a,)), prefix, ending)
+def narrow_by_folded_prefix(base: Specs, a: Specs, prefix: str, ending: RegexEnding) -> Specs:
+    """`narrow_by_prefix` for lower(a), by the common prefix, since lower case does not keep the order."""
+    if a.low is None or a.high is None or ending is RegexEnding.NOTHING:
+        (function,) = REGISTRY.overloads("lower")
+        return narrow_by_prefix(base, keeps_prefix(function, TEXT, a), prefix, ending)
     assert base.true is not None
     assert base.false is not None
     start = lower(common_prefix(a.low, a.high))
     inside = to_bools(pc.starts_with(start, prefix))
-    # Where less is known of the start than the pattern demands, it may still go on so.
+    # Where the common prefix is shorter than the pattern's, texts may continue with the rest of it.
     open_ = to_bools(
         pc.is_in(start, value_set=pa.array([prefix[:size] for size in range(len(prefix))], pa.string()))
     )
-    may_fail_to = ~inside if ending is Ending.ANYTHING else np.ones(1, bool)
+    may_fail_to = ~inside if ending is RegexEnding.ANYTHING else np.ones(1, bool)
     return Specs.boolean(base.true & (inside | open_), base.false & may_fail_to, base.null, base.error)
 
 
-def _unsure(kernel: Callable[..., Outcome], args: tuple[Specs, ...]) -> Specs:
-    """The condition where nothing is known of its pattern, or it is known to be wrong."""
-    return by_trend(claims(kernel), args, BOOL).may_fail(~args[0].empty)
+def _unsure(function: Function, args: tuple[Specs, ...]) -> Specs:
+    """The condition if its pattern is unknown or invalid."""
+    return by_trend(function.claiming(), args, BOOL).may_fail(~args[0].empty)
 
 
 # ---------------------------------------------------------------- LIKE
@@ -170,21 +177,21 @@ def _like(a: Datum, pattern: Datum, escape: Datum = BACKSLASH, fold: bool = Fals
     """LIKE with any mixture of constants and arrays; `fold` compares in lower case."""
     n = length(a, pattern, escape)
     text = lower(spread(a, n)) if fold else spread(a, n)
-    if not fixed(escape):
-        return each_constant(lambda x, p, e: _like(x, p, e, fold), pa.bool_(), text, pattern, escape)
-    if fixed(pattern):
-        return _like_constant(text, parsed(pattern.as_py(), escape.as_py(), fold=fold))
+    if not are_constants(escape):
+        return run_per_constant(lambda x, p, e: _like(x, p, e, fold), pa.bool_(), text, pattern, escape)
+    if are_constants(pattern):
+        return _like_constant(text, parse_like(pattern.as_py(), escape.as_py(), fold=fold))
     patterns = spread(pattern, n).dictionary_encode()
-    likes = [parsed(p, escape.as_py(), fold=fold) for p in checked(patterns.dictionary.to_pylist())]
+    likes = [parse_like(p, escape.as_py(), fold=fold) for p in checked(patterns.dictionary.to_pylist())]
     canonical = pa.array([None if like.error else like.canonical for like in likes], pa.string())
     errors = pa.array([like.error for like in likes], pa.string()).take(patterns.indices)
-    values = by_duck("like_escape(a, b, '\\')", pa.bool_(), text, canonical.take(patterns.indices))
+    values = duckdb_rows("like_escape(a, b, '\\')", pa.bool_(), text, canonical.take(patterns.indices))
     return with_errors(values, None if errors.null_count == n else errors)
 
 
-def _like_constant(a: pa.Array, like: Like) -> Outcome:
+def _like_constant(a: pa.Array, like: LikePattern) -> Outcome:
     if like.error:
-        return all_failed(a, like.error, pa.bool_())
+        return fail_valid_rows(a, like.error, pa.bool_())
     match like.parts:
         case ():
             return Outcome(pc.equal(a, ""))
@@ -200,7 +207,7 @@ def _like_constant(a: pa.Array, like: Like) -> Outcome:
             return Outcome(pc.match_substring_regex(a, like.re2))
 
 
-def all_failed(a: pa.Array, message: str, type_: pa.DataType) -> Outcome:
+def fail_valid_rows(a: pa.Array, message: str, type_: pa.DataType) -> Outcome:
     """The same error for every row that is not null."""
     return Outcome(pa.nulls(len(a), type_), failing(a.is_valid(), message))
 
@@ -209,82 +216,86 @@ def _ilike(a: Datum, pattern: Datum, escape: Datum = BACKSLASH) -> Outcome:
     return _like(a, pattern, escape, fold=True)
 
 
-def like_transfer(_out: Type, a: Specs, pattern: Specs, *escape: Specs, fold: bool = False) -> Specs:
-    """LIKE over containers: a constant pattern is a range of texts."""
-    given = constants((pattern, *escape))
-    like = None if given is None else parsed(*(value.as_py() for value in given), fold=fold)
-    kernel = _ilike if fold else _like
+def _like_transfer(function: Function, a: Specs, pattern: Specs, *escape: Specs, fold: bool = False) -> Specs:
+    values = constants((pattern, *escape))
+    like = None if values is None else parse_like(*(value.as_py() for value in values), fold=fold)
     if like is None or like.error:
-        return _unsure(kernel, (a, pattern, *escape))
-    base = by_trend(claims(kernel), (a, pattern, *escape), BOOL)
-    return (demanding_folded if fold else demanding)(base, a, like.prefix, like.ending)
+        return _unsure(function, (a, pattern, *escape))
+    base = by_trend(function.claiming(), (a, pattern, *escape), BOOL)
+    return (narrow_by_folded_prefix if fold else narrow_by_prefix)(base, a, like.prefix, like.ending)
 
 
-def ilike_transfer(out: Type, a: Specs, pattern: Specs, *escape: Specs) -> Specs:
-    """ILIKE is LIKE of lower-case text."""
-    return like_transfer(out, a, pattern, *escape, fold=True)
+@BoundTransfer
+def like_transfer(function: Function, out: Type, *args: Specs) -> Specs:
+    """LIKE over containers: a constant pattern is a range of texts."""
+    return _like_transfer(function, *args)
 
 
-@scalar("like", (TEXT, TEXT), BOOL, transfer=like_transfer, cost=MODERATE, stable=True, spark=spark_form.like)
-def like(a: Datum, pattern: Datum) -> Outcome:
-    """Whether the whole text has the form of a pattern, in which % is any text and _ any character."""
-    return _like(a, pattern)
+@BoundTransfer
+def ilike_transfer(function: Function, out: Type, *args: Specs) -> Specs:
+    """ILIKE over containers: LIKE of lower-case text."""
+    return _like_transfer(function, *args, fold=True)
 
 
-@scalar(
+_likes = partial(
+    scalar,
     "like",
-    (TEXT, TEXT, TEXT),
-    BOOL,
+    result=BOOL,
     transfer=like_transfer,
     cost=MODERATE,
     stable=True,
-    spark=spark_form.like,
+    spark=spark_form.like_form,
 )
+_ilikes = partial(scalar, "ilike", result=BOOL, transfer=ilike_transfer, cost=MODERATE, stable=True)
+
+
+@_likes((TEXT, TEXT))
+def like(a: Datum, pattern: Datum) -> Outcome:
+    """Whether the whole text matches a pattern, in which % is any text and _ any character."""
+    return _like(a, pattern)
+
+
+@_likes((TEXT, TEXT, TEXT))
 def like_escape(a: Datum, pattern: Datum, escape: Datum) -> Outcome:
-    """LIKE … ESCAPE: the character that takes their meaning from % and _, or none if it is empty."""
+    """LIKE … ESCAPE: the character that makes % and _ plain letters; none if empty."""
     return _like(a, pattern, escape)
 
 
-@scalar("ilike", (TEXT, TEXT), BOOL, transfer=ilike_transfer, cost=MODERATE, stable=True)
+@_ilikes((TEXT, TEXT))
 def ilike(a: Datum, pattern: Datum) -> Outcome:
-    """LIKE that compares in lower case."""
+    """LIKE that ignores case."""
     return _ilike(a, pattern)
 
 
-@scalar("ilike", (TEXT, TEXT, TEXT), BOOL, transfer=ilike_transfer, cost=MODERATE, stable=True)
+@_ilikes((TEXT, TEXT, TEXT))
 def ilike_escape(a: Datum, pattern: Datum, escape: Datum) -> Outcome:
-    """ILIKE … ESCAPE."""
+    """ILIKE … ESCAPE: LIKE … ESCAPE that ignores case."""
     return _ilike(a, pattern, escape)
 
 
-def starts_with_transfer(_out: Type, a: Specs, prefix: Specs) -> Specs:
+@BoundTransfer
+def starts_with_transfer(function: Function, out: Type, a: Specs, prefix: Specs) -> Specs:
     """starts_with over containers: a constant prefix is a range of texts."""
-    base = by_trend(claims(starts_with), (a, prefix), BOOL)
-    given = constants((prefix,))
-    return base if given is None else demanding(base, a, given[0].as_py(), Ending.ANYTHING)
+    base, value = by_trend(function.claiming(), (a, prefix), BOOL), constant(prefix)
+    return base if value is None else narrow_by_prefix(base, a, value.as_py(), RegexEnding.ANYTHING)
 
 
 @scalar(
-    "starts_with",
-    (TEXT, TEXT),
-    BOOL,
-    errors=NEVER,
-    transfer=starts_with_transfer,
-    stable=True,
+    "starts_with", (TEXT, TEXT), BOOL, errors=NEVER, transfer=starts_with_transfer, stable=True,
     spark="startswith({0}, {1})",
-)
+)  # fmt: skip
 def starts_with(a: Datum, prefix: Datum) -> pa.Array:
-    """Whether the text starts with another."""
-    if isinstance(a, pa.Array) and fixed(prefix):
+    """Whether the text starts with another text."""
+    if isinstance(a, pa.Array) and are_constants(prefix):
         return pc.starts_with(a, prefix.as_py())
-    return by_duck("starts_with(a, b)", pa.bool_(), a, prefix)
+    return duckdb_rows("starts_with(a, b)", pa.bool_(), a, prefix)
 
 
 # ---------------------------------------------------------------- regular expressions
 
 
-def each_constant(kernel: Callable[..., Outcome], type_: pa.DataType, a: Datum, *keys: Datum) -> Outcome:
-    """`kernel(a, *keys)` for a kernel that wants its keys constant: one run a distinct combination."""
+def run_per_constant(kernel: Callable[..., Outcome], type_: pa.DataType, a: Datum, *keys: Datum) -> Outcome:
+    """`kernel(a, *keys)` for a kernel that needs constant keys: one run per distinct combination."""
     n = length(a, *keys)
     text = spread(a, n)
     if any(isinstance(key, pa.Scalar) and not key.is_valid for key in keys):
@@ -299,58 +310,56 @@ def each_constant(kernel: Callable[..., Outcome], type_: pa.DataType, a: Datum, 
     pieces = [Outcome(pa.nulls(int(edges[0]), type_))]
     for i, value in enumerate(checked(codes.dictionary, every=1)):
         rows = pa.array(order[edges[i] : edges[i + 1]])
-        some = [key.take(rows) if isinstance(key, pa.Array) else key for key in keys]
-        some[varying] = value
-        pieces.append(each_constant(kernel, type_, text.take(rows), *some))
-    return _rejoined(pieces, pa.array(np.argsort(order)))
+        row_keys = [key.take(rows) if isinstance(key, pa.Array) else key for key in keys]
+        row_keys[varying] = value
+        pieces.append(run_per_constant(kernel, type_, text.take(rows), *row_keys))
+    return _rejoin(pieces, pa.array(np.argsort(order)))
 
 
-def _rejoined(pieces: list[Outcome], back: pa.Array) -> Outcome:
-    """The outcomes of groups of rows as one, in the order of the rows."""
+def _rejoin(pieces: list[Outcome], back: pa.Array) -> Outcome:
+    """The outcomes of groups of rows as one outcome, in the order of the rows."""
     values = pa.concat_arrays([piece.values for piece in pieces])
     messages = [pa.nulls(len(p.values), pa.string()) if p.errors is None else p.errors for p in pieces]
     errors = pa.concat_arrays(messages)
     return with_errors(values.take(back), None if errors.null_count == len(errors) else errors.take(back))
 
 
-def matching(a: Datum, pattern: Datum, options: str = "") -> Outcome:
-    """Whether the pattern matches anywhere."""
+def match_regex(a: Datum, pattern: Datum, options: str = "") -> Outcome:
+    """Whether the pattern matches anywhere in the text."""
 
     def kernel(text: pa.Array, pattern: pa.Scalar) -> Outcome:
-        regex = compiled(pattern.as_py(), options)
+        regex = compile_regex(pattern.as_py(), options)
         if regex.error:
-            return all_failed(text, regex.error, pa.bool_())
+            return fail_valid_rows(text, regex.error, pa.bool_())
         return Outcome(pc.match_substring_regex(text, regex.re2))
 
-    return each_constant(kernel, pa.bool_(), a, pattern)
+    return run_per_constant(kernel, pa.bool_(), a, pattern)
 
 
-def _declare_match(name: str, options: str, wanted: bool, doc: str) -> None:
+def _declare_match(name: str, options: str, wants_match: bool, doc: str) -> None:
     def kernel(a: Datum, pattern: Datum) -> Outcome:
-        values, errors = matching(a, pattern, options)
-        return Outcome(values if wanted else pc.invert(values), errors)
+        values, errors = match_regex(a, pattern, options)
+        return Outcome(values if wants_match else pc.invert(values), errors)
 
-    def transfer(_out: Type, a: Specs, pattern: Specs) -> Specs:
-        found = regex_transfer(a, pattern, options)
-        assert found.true is not None
-        assert found.false is not None
-        return found if wanted else Specs.boolean(found.false, found.true, found.null, found.error)
+    def transfer(function: Function, out: Type, a: Specs, pattern: Specs) -> Specs:
+        match = regex_transfer(
+            replace(function, kernel=partial(match_regex, options=options)), a, pattern, options
+        )
+        return match if wants_match else not_transfer(out, match)
 
-    scalar(name, (TEXT, TEXT), BOOL, transfer=transfer, cost=HEAVY, stable=True, doc=doc)(kernel)
+    declare = partial(scalar, name, (TEXT, TEXT), BOOL, cost=HEAVY, stable=True, doc=doc)
+    declare(transfer=BoundTransfer(transfer))(kernel)
 
 
-def regex_transfer(a: Specs, pattern: Specs, options: str) -> Specs:
+def regex_transfer(function: Function, a: Specs, pattern: Specs, options: str) -> Specs:
     """A match over containers: a constant pattern that starts with ^ and letters is a range of texts."""
-    given = constants((pattern,))
-    regex = None if given is None else compiled(given[0].as_py(), options)
-
-    def kernel(a: Datum, pattern: Datum) -> Outcome:
-        return matching(a, pattern, options)
-
+    value = constant(pattern)
+    regex = None if value is None else compile_regex(value.as_py(), options)
     if regex is None or regex.error:
-        return _unsure(kernel, (a, pattern))
-    base = by_trend(claims(kernel), (a, pattern), BOOL)
-    return (demanding_folded if regex.folded else demanding)(base, a, regex.prefix, regex.ending)
+        return _unsure(function, (a, pattern))
+    base = by_trend(function.claiming(), (a, pattern), BOOL)
+    narrow = narrow_by_folded_prefix if regex.folded else narrow_by_prefix
+    return narrow(base, a, regex.prefix, regex.ending)
 
 
 _declare_match("~", "", True, "Whether a regular expression matches anywhere in the text.")

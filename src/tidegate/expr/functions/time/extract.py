@@ -1,8 +1,8 @@
 """extract and date_part: one number out of a time.
 
-Years, centuries and the epoch follow the order of times. An hour does not, as it starts over every day; but
-inside one day it does, and it never leaves 0 to 23. So every field is a small table row: how it is read, in
-which *period* it follows the order, and the range it never leaves. Over containers:
+Years, centuries and the epoch follow the order of times. An hour does not, since it restarts every day; but within
+one day it does, and it stays within 0 to 23. So every field is a row of a small table: how it is computed, the *period*
+within which it follows the order, and its range. Over containers:
 
     t in 2024-03-10 08:00 .. 2024-03-10 11:30    extract(hour from t) in 8 .. 11    one day: read at both ends
     t in 2024-03-10 08:00 .. 2024-03-11 01:00    extract(hour from t) in 0 .. 23    two days: any hour
@@ -18,33 +18,43 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import civil, order
-from tidegate.expr.civil import (
+from tidegate.expr.domain.claims import bound_integers, constant, container_count, inherited_flags
+from tidegate.expr.domain.specs import NO, Specs, is_bounded
+from tidegate.expr.functions.time.arithmetic import micros
+from tidegate.expr.model import order
+from tidegate.expr.model.function import scalar
+from tidegate.expr.model.outcome import Datum, Outcome, null_where_any
+from tidegate.expr.model.types import (
+    DATE,
+    FLOAT8,
+    INTERVAL,
+    NUMERIC,
+    TEXT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    Type,
+)
+from tidegate.expr.primitives.time import calendar as civil
+from tidegate.expr.primitives.time.calendar import (
     MICROS_A_DAY,
     MICROS_A_MINUTE,
     MICROS_A_SECOND,
     MICROS_AN_HOUR,
     Ints,
     decimals,
-    masked,
 )
-from tidegate.expr.enclose import constant, inherited, numbers, widest
-from tidegate.expr.function import scalar
-from tidegate.expr.functions.time import micros
-from tidegate.expr.outcome import Datum, Outcome
-from tidegate.expr.span import toward_zero
-from tidegate.expr.spark_form_time import extracted
-from tidegate.expr.specs import NO, Specs, known
-from tidegate.expr.types import DATE, FLOAT8, INTERVAL, NUMERIC, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, Type
-from tidegate.expr.units import by_choice, field_of, refused, unit_error
+from tidegate.expr.primitives.time.make_interval import toward_zero
+from tidegate.expr.primitives.time.units import evaluate_by_choice, fail_all_rows, field_of, unit_error
+from tidegate.expr.spark_sql.time_forms import extract_form
 
 Read = Callable[[Ints], Ints]
 _EPOCH_JULIAN = 2_440_588
 
 
 @dataclass(frozen=True)
-class Field:
-    """How a field is read off microseconds, and how it follows the order of times."""
+class ExtractField:
+    """How a field is computed from microseconds, and how it follows the order of times."""
 
     read: Read
     """Counts 10^-scale."""
@@ -103,29 +113,31 @@ def _julian(at: Ints) -> Ints:
 
 
 FIELDS = {
-    "microseconds": Field(lambda at: at % MICROS_A_MINUTE, 0, _minutes, 0, MICROS_A_MINUTE - 1),
-    "milliseconds": Field(lambda at: at % MICROS_A_MINUTE, 3, _minutes, 0, MICROS_A_MINUTE - 1),
-    "second": Field(lambda at: at % MICROS_A_MINUTE, 6, _minutes, 0, MICROS_A_MINUTE - 1),
-    "minute": Field(lambda at: _minutes(at) % 60, 0, _hours, 0, 59),
-    "hour": Field(lambda at: _hours(at) % 24, 0, _day, 0, 23),
-    "day": Field(_day_of_month, 0, _month, 1, 31),
-    "month": Field(lambda at: _month(at) % 12 + 1, 0, _year, 1, 12),
-    "quarter": Field(lambda at: _month(at) % 12 // 3 + 1, 0, _year, 1, 4),
-    "week": Field(_iso_week, 0, _iso_year, 1, 53),
+    "microseconds": ExtractField(lambda at: at % MICROS_A_MINUTE, 0, _minutes, 0, MICROS_A_MINUTE - 1),
+    "milliseconds": ExtractField(lambda at: at % MICROS_A_MINUTE, 3, _minutes, 0, MICROS_A_MINUTE - 1),
+    "second": ExtractField(lambda at: at % MICROS_A_MINUTE, 6, _minutes, 0, MICROS_A_MINUTE - 1),
+    "minute": ExtractField(lambda at: _minutes(at) % 60, 0, _hours, 0, 59),
+    "hour": ExtractField(lambda at: _hours(at) % 24, 0, _day, 0, 23),
+    "day": ExtractField(_day_of_month, 0, _month, 1, 31),
+    "month": ExtractField(lambda at: _month(at) % 12 + 1, 0, _year, 1, 12),
+    "quarter": ExtractField(lambda at: _month(at) % 12 // 3 + 1, 0, _year, 1, 4),
+    "week": ExtractField(_iso_week, 0, _iso_year, 1, 53),
     # 1970-01-01 was a Thursday; the week of `dow` starts on Sunday, the one of `isodow` on Monday.
-    "dow": Field(lambda at: (_day(at) + 4) % 7, 0, lambda at: np.floor_divide(_day(at) + 4, 7), 0, 6),
-    "isodow": Field(lambda at: (_day(at) + 3) % 7 + 1, 0, lambda at: np.floor_divide(_day(at) + 3, 7), 1, 7),
-    "doy": Field(_day_of_year, 0, _year, 1, 366),
-    "isoyear": Field(_iso_year),
-    "year": Field(_year),
-    "decade": Field(lambda at: _year(at) // 10),
-    "century": Field(lambda at: (_year(at) + 99) // 100),
-    "millennium": Field(lambda at: (_year(at) + 999) // 1000),
-    "epoch": Field(lambda at: at, 6),
-    "julian": Field(_julian),
-    "timezone": Field(np.zeros_like),
-    "timezone_hour": Field(np.zeros_like),
-    "timezone_minute": Field(np.zeros_like),
+    "dow": ExtractField(lambda at: (_day(at) + 4) % 7, 0, lambda at: np.floor_divide(_day(at) + 4, 7), 0, 6),
+    "isodow": ExtractField(
+        lambda at: (_day(at) + 3) % 7 + 1, 0, lambda at: np.floor_divide(_day(at) + 3, 7), 1, 7
+    ),
+    "doy": ExtractField(_day_of_year, 0, _year, 1, 366),
+    "isoyear": ExtractField(_iso_year),
+    "year": ExtractField(_year),
+    "decade": ExtractField(lambda at: _year(at) // 10),
+    "century": ExtractField(lambda at: (_year(at) + 99) // 100),
+    "millennium": ExtractField(lambda at: (_year(at) + 999) // 1000),
+    "epoch": ExtractField(lambda at: at, 6),
+    "julian": ExtractField(_julian),
+    "timezone": ExtractField(np.zeros_like),
+    "timezone_hour": ExtractField(np.zeros_like),
+    "timezone_minute": ExtractField(np.zeros_like),
 }
 _ZONE_FIELDS = {"timezone", "timezone_hour", "timezone_minute"}
 _CLOCK_FIELDS = {"microseconds", "milliseconds", "second", "minute", "hour"}
@@ -169,29 +181,29 @@ def _julian_numbers(values: np.ndarray, out: Type) -> pa.Array:
 
 
 def _bounds(out: Type, unit: Specs, t: Specs, allowed: set[str]) -> Specs:
-    flags = inherited(unit, t)
+    flags = inherited_flags(unit, t)
     name = constant(unit)
     field = None if name is None else field_of(name.as_py())
     if field is None or field not in allowed:
         return Specs.anything(
             out, null=flags["null"], error=flags["error"] | ~flags["empty"], empty=flags["empty"]
         )
-    n = widest(t)
+    n = container_count(t)
     scale = MICROS_A_DAY if t.type == DATE else 1
-    (low, low_known), (high, high_known) = (numbers(b, n) for b in t.bounds())
+    (low, low_known), (high, high_known) = (bound_integers(b, n) for b in t.bounds())
     low, high = low * scale, high * scale
     described = FIELDS[field]
     if described.period is None:
         ends = _ends(_numbers(field, low, out), low_known), _ends(_numbers(field, high, out), high_known)
     else:
         together = low_known & high_known & (described.period(low) == described.period(high))
-        least, most = (_constant(end, described.scale, out) for end in (described.low, described.high))
+        least, greatest = (_constant(end, described.scale, out) for end in (described.low, described.high))
         inside = pa.array(together)
         ends = (
             pc.if_else(inside, _numbers(field, low, out), least),
-            pc.if_else(inside, _numbers(field, high, out), most),
+            pc.if_else(inside, _numbers(field, high, out), greatest),
         )
-    exact = t.exact & known(ends[0]) if out.is_float else None
+    exact = t.exact & is_bounded(ends[0]) if out.is_float else None
     return Specs.ranged(out, *ends, exact=exact, nan=NO if out.is_float else None, **flags)
 
 
@@ -212,20 +224,20 @@ def _declare(name: str, source: Type, result: Type, read_as: Type) -> None:
     def read(text: str, t: pa.Array) -> Outcome:
         field = field_of(text)
         if field is None or field not in allowed:
-            return refused(unit_error(text, read_as), len(t), result.arrow)
-        return Outcome(masked(_numbers(field, micros(t), result), t))
+            return fail_all_rows(unit_error(text, read_as), len(t), result.arrow)
+        return Outcome(null_where_any(_numbers(field, micros(t), result), t))
 
     def kernel(unit: Datum, t: Datum) -> Outcome:
-        return by_choice(unit, read, result.arrow, t)
+        return evaluate_by_choice(unit, read, result.arrow, t)
 
     kernel.__doc__ = f"One field of a {source}: epoch, year, month, day, hour, dow, week …, as {result}."
-    exact, said = not result.is_float, None if source == TIME else extracted
-    scalar(name, (TEXT, source), result, transfer=transfer, stable=True, exact=exact, spark=said)(kernel)
+    exact, form = not result.is_float, None if source == TIME else extract_form
+    scalar(name, (TEXT, source), result, transfer=transfer, stable=True, exact=exact, spark=form)(kernel)
 
 
 for _source in _BY_TYPE:
     _declare("extract", _source, NUMERIC, _source)
-    # date_part of a date is that of its midnight, so it knows hours; extract does not.
+    # date_part of a date is that of its midnight, so it has hours; extract has none.
     _declare("date_part", _source, FLOAT8, TIMESTAMP if _source == DATE else _source)
 
 
@@ -257,8 +269,8 @@ def _interval_field(field: str, i: Datum) -> tuple[np.ndarray, int] | None:
 
 
 def _interval_bounds(out: Type, unit: Specs, i: Specs) -> Specs:
-    """The epoch follows the length of intervals without months (a year counts 365.25 days, 12 months 360)."""
-    flags = inherited(unit, i)
+    """extract from intervals over containers: only the epoch, and only without months, has bounds."""
+    flags = inherited_flags(unit, i)
     name = constant(unit)
     field = None if name is None else field_of(name.as_py())
     fine = field is not None and _interval_field(field, pa.scalar((0, 0, 0), INTERVAL.arrow)) is not None
@@ -268,11 +280,11 @@ def _interval_bounds(out: Type, unit: Specs, i: Specs) -> Specs:
         )
     if field != "epoch":
         return Specs.ranged(out, None, None, nan=NO if out.is_float else None, **flags)
-    n = widest(i, i.never_has_months())
+    n = container_count(i, i.never_has_months())
     ends: list[pa.Array] = []
     for b in i.bounds():
-        key, is_known = numbers(order.interval_key(b), n)
-        # In floats a sum of days and time rounds otherwise than their length as a whole.
+        key, is_known = bound_integers(order.interval_key(b), n)
+        # In floats the sum of days and time rounds differently from the whole length.
         slack = (1e-6 + np.abs(key) * 1e-21) * (1 if ends else -1)
         values = pa.array(key / 1e6 + slack) if out.is_float else decimals(key, 6, out.arrow)
         ends.append(_ends(values, is_known & i.never_has_months()))
@@ -280,7 +292,7 @@ def _interval_bounds(out: Type, unit: Specs, i: Specs) -> Specs:
 
 
 def _epoch(i: Datum, out: Type) -> pa.Array:
-    """Seconds; a year has 365.25 days here, and what is left of the months 30 each."""
+    """Seconds of intervals; a year has 365.25 days, other months 30."""
     months, days, span = order.interval_parts(i)
     years = toward_zero(months, 12)
     parts = years * 31_557_600, (months - years * 12) * 2_592_000, days * 86_400
@@ -291,17 +303,19 @@ def _epoch(i: Datum, out: Type) -> pa.Array:
 
 
 def _interval_read(text: str, i: pa.Array, result: Type) -> Outcome:
-    got = _interval_field(field_of(text) or "", i)
-    if got is None:
-        return refused(unit_error(text, INTERVAL), len(i), result.arrow)
-    values, scale = got
+    field = _interval_field(field_of(text) or "", i)
+    if field is None:
+        return fail_all_rows(unit_error(text, INTERVAL), len(i), result.arrow)
+    values, scale = field
     if field_of(text) == "epoch":
-        return Outcome(masked(_epoch(i, result), i))
-    return Outcome(masked(_scaled(values, scale, result), i))
+        return Outcome(null_where_any(_epoch(i, result), i))
+    return Outcome(null_where_any(_scaled(values, scale, result), i))
 
 
 @scalar("extract", (TEXT, INTERVAL), NUMERIC, transfer=_interval_bounds, stable=True)
 @scalar("date_part", (TEXT, INTERVAL), FLOAT8, transfer=_interval_bounds, stable=True, exact=False)
 def interval_part(unit: Datum, i: Datum, out: Type) -> Outcome:
-    """One field of an interval: epoch, year, month, day, hour …, each as it stands in it."""
-    return by_choice(unit, lambda text, given: _interval_read(text, given, out), out.arrow, i)
+    """One field of an interval: epoch, year, month, day, hour and others, as stored in it."""
+    return evaluate_by_choice(
+        unit, lambda text, intervals: _interval_read(text, intervals, out), out.arrow, i
+    )

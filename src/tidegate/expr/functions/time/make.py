@@ -1,21 +1,22 @@
-"""Dates and times made from numbers: make_date, make_time, make_timestamp, make_timestamptz.
+"""Dates and times from numbers: make_date, make_time, make_timestamp, make_timestamptz.
 
-Each part moves the result its own way, so all have the trend UP. Whether a date exists is another matter:
-February 29 exists in 2020 and in 2024 but not between, so the ends of a range of years tell nothing about
-such a day. Up to day 28 every month has it, and the ends do tell.
+The result rises with each part, so all have the trend UP. Whether a date exists is another question: February 29
+exists in 2020 and in 2024 but not between, so the ends of a range of years do not decide for such a day. Every month
+has the days up to 28, for which the ends do decide.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import civil
-from tidegate.expr.civil import MICROS_A_DAY, MICROS_A_MINUTE, MICROS_AN_HOUR
-from tidegate.expr.enclose import guarded, number_bound, widest
-from tidegate.expr.function import UP
-from tidegate.expr.outcome import (
+from tidegate.expr.domain.claims import at_ends_where, bound_floats, container_count
+from tidegate.expr.domain.specs import NO, YES, Specs
+from tidegate.expr.model.function import UP, scalar
+from tidegate.expr.model.outcome import (
     Datum,
     Errors,
     Outcome,
@@ -26,20 +27,21 @@ from tidegate.expr.outcome import (
     to_numpy,
     with_errors,
 )
-from tidegate.expr.specs import Specs
-from tidegate.expr.types import DATE, FLOAT8, INT4, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, Type
-from tidegate.expr.units import by_choice, refused
-from tidegate.expr.zones import find_zone
+from tidegate.expr.model.types import DATE, FLOAT8, INT4, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, Type
+from tidegate.expr.primitives.time import calendar as civil
+from tidegate.expr.primitives.time.calendar import MICROS_A_DAY, MICROS_A_MINUTE, MICROS_AN_HOUR
+from tidegate.expr.primitives.time.units import evaluate_by_choice, fail_all_rows
+from tidegate.expr.primitives.time.zones import find_zone
 
 _DATE_PARTS = (INT4, INT4, INT4)
 _CLOCK_PARTS = (INT4, INT4, FLOAT8)
 
 
-def _told(year: Specs, month: Specs, day: Specs, *_: Specs) -> np.ndarray:
-    """Where the ends of the ranges tell whether every date between them exists."""
-    high = number_bound(day.bounds()[1], widest(day))
-    told: np.ndarray = (high <= 28) | (year.exact & month.exact)
-    return told
+def _dates_exist_at_ends(year: Specs, month: Specs, day: Specs, *_: Specs) -> np.ndarray:
+    """Where all dates of a box exist if its corners do."""
+    high = bound_floats(day.bounds()[1], container_count(day))
+    result: np.ndarray = (high <= 28) | (year.exact & month.exact)
+    return result
 
 
 def _columns(args: tuple[Datum, ...]) -> list[np.ndarray]:
@@ -52,12 +54,12 @@ def _text(values: np.ndarray, width: int = 2) -> pa.Array:
 
 
 def _days(parts: list[np.ndarray]) -> tuple[np.ndarray, Errors]:
-    """Day numbers, and errors where there is no such date."""
+    """Day numbers, and errors for dates that do not exist."""
     year, month, day = (part.astype(np.int64) for part in parts)
     fine = (year >= 1) & (year <= 9999) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     year, month, day = np.where(fine, year, 1), np.where(fine, month, 1), np.where(fine, day, 1)
     days = civil.days_of(year, month, day)
-    fine &= civil.civil(days)[1] == month
+    fine &= civil.year_month_day(days)[1] == month
     if fine.all():
         return days, None
     shown = pc.binary_join_element_wise(
@@ -68,7 +70,7 @@ def _days(parts: list[np.ndarray]) -> tuple[np.ndarray, Errors]:
 
 
 def _clock(parts: list[np.ndarray], whole_day: int) -> tuple[np.ndarray, Errors]:
-    """Microseconds since midnight, up to `whole_day`, and errors where there is no such time."""
+    """Microseconds since midnight, up to `whole_day`, and errors for times that do not exist."""
     hour, minute, second = parts
     fine = (hour >= 0) & (hour <= 24) & (minute >= 0) & (minute <= 59) & (second >= 0) & (second <= 60)
     safe = np.rint(np.where(fine, second, 0.0) * 1e6).astype(np.int64)
@@ -82,7 +84,10 @@ def _clock(parts: list[np.ndarray], whole_day: int) -> tuple[np.ndarray, Errors]
     return np.where(fine, micros, 0), failing(~fine, message)
 
 
-@guarded("make_date", _DATE_PARTS, DATE, trend=(UP, UP, UP), told=_told, stable=True)
+_dates = partial(scalar, transfer=at_ends_where(_dates_exist_at_ends), stable=True)
+
+
+@_dates("make_date", _DATE_PARTS, DATE, trend=(UP, UP, UP))
 def make_date(year: Datum, month: Datum, day: Datum) -> Outcome:
     """A date from year, month and day."""
     args = (year, month, day)
@@ -90,7 +95,9 @@ def make_date(year: Datum, month: Datum, day: Datum) -> Outcome:
     return with_errors(from_numpy(days.astype(np.int32), DATE.arrow, *args), errors)
 
 
-@guarded("make_time", _CLOCK_PARTS, TIME, trend=(UP, UP, UP), told=lambda *_: np.ones(1, bool), stable=True)
+@scalar(
+    "make_time", _CLOCK_PARTS, TIME, trend=(UP, UP, UP), transfer=at_ends_where(lambda *_: YES), stable=True
+)
 def make_time(hour: Datum, minute: Datum, second: Datum) -> Outcome:
     """A time of day from hour, minute and seconds."""
     args = (hour, minute, second)
@@ -98,7 +105,7 @@ def make_time(hour: Datum, minute: Datum, second: Datum) -> Outcome:
     return with_errors(from_numpy(micros, TIME.arrow, *args), errors)
 
 
-def _made(args: tuple[Datum, ...], out: Type) -> Outcome:
+def _timestamps(args: tuple[Datum, ...], out: Type) -> Outcome:
     columns = _columns(args)
     days, no_date = _days(columns[:3])
     clock, no_time = _clock(columns[3:], MICROS_A_DAY)
@@ -106,27 +113,27 @@ def _made(args: tuple[Datum, ...], out: Type) -> Outcome:
     return with_errors(values, first_error(outside, no_date, no_time))
 
 
-@guarded("make_timestamp", (*_DATE_PARTS, *_CLOCK_PARTS), TIMESTAMP, trend=(UP,), told=_told, stable=True)
-@guarded("make_timestamptz", (*_DATE_PARTS, *_CLOCK_PARTS), TIMESTAMPTZ, trend=(UP,), told=_told, stable=True)
+@_dates("make_timestamptz", (*_DATE_PARTS, *_CLOCK_PARTS), TIMESTAMPTZ, trend=(UP,))
+@_dates("make_timestamp", (*_DATE_PARTS, *_CLOCK_PARTS), TIMESTAMP, trend=(UP,))
 def make_timestamp(*args: Datum, out: Type) -> Outcome:
     """A timestamp (in UTC) from year, month, day, hour, minute and seconds."""
-    return _made(args, out)
+    return _timestamps(args, out)
 
 
-@guarded(
+@scalar(
     "make_timestamptz", (*_DATE_PARTS, *_CLOCK_PARTS, TEXT), TIMESTAMPTZ,
-    trend=(None,), told=lambda *_: np.zeros(1, bool), stable=True,
+    trend=(None,), transfer=at_ends_where(lambda *_: NO), stable=True,
 )  # fmt: skip
 def make_timestamptz_in_zone(*args: Datum) -> Outcome:
-    """An instant from year, month, day, hour, minute and seconds of a zone's clock."""
+    """An instant from year, month, day, hour, minute and seconds in a time zone."""
 
     def run(name: str, *parts: pa.Array) -> Outcome:
         zone = find_zone(name)
         if zone is None:
-            return refused(f'time zone "{name}" not recognized', len(parts[0]), TIMESTAMPTZ.arrow)
-        local, errors = _made(parts, TIMESTAMP)
+            return fail_all_rows(f'time zone "{name}" not recognized', len(parts[0]), TIMESTAMPTZ.arrow)
+        local, errors = _timestamps(parts, TIMESTAMP)
         at = to_numpy(local)
         values, outside = civil.timestamps(at - zone.offset_of_local(at), TIMESTAMPTZ.arrow, local)
         return with_errors(values, first_error(errors, outside))
 
-    return by_choice(args[6], run, TIMESTAMPTZ.arrow, *args[:6])
+    return evaluate_by_choice(args[6], run, TIMESTAMPTZ.arrow, *args[:6])

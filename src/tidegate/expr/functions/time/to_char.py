@@ -1,8 +1,8 @@
-"""to_char for times and intervals: the pattern is read once, and each of its pieces is one array.
+"""to_char for times and intervals: the pattern is parsed once, and each piece is one array.
 
     to_char(t, 'YYYY-MM-DD "at" HH24:MI')   →   '2024-01-05 at 10:00'
 
-A pattern that differs from row to row costs as many steps as there are different ones.
+If patterns differ from row to row, each distinct pattern is one pass.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import civil, order
-from tidegate.expr.cancel import checked
-from tidegate.expr.civil import MICROS_A_MINUTE, MICROS_A_SECOND, MICROS_AN_HOUR, Ints, masked
-from tidegate.expr.function import MODERATE, NEVER, scalar
-from tidegate.expr.outcome import Datum, Outcome, to_numpy
-from tidegate.expr.span import toward_zero
-from tidegate.expr.time_format import HALVES, Piece, pieces
-from tidegate.expr.types import INTERVAL, TEXT, TIMESTAMP, TIMESTAMPTZ
-from tidegate.expr.units import by_choice, refused
+from tidegate.expr.model import order
+from tidegate.expr.model.function import MODERATE, NEVER, scalar
+from tidegate.expr.model.outcome import Datum, Outcome, null_where_any, to_numpy
+from tidegate.expr.model.types import INTERVAL, TEXT, TIMESTAMP, TIMESTAMPTZ
+from tidegate.expr.primitives.cancel import checked
+from tidegate.expr.primitives.time import calendar as civil
+from tidegate.expr.primitives.time.calendar import MICROS_A_MINUTE, MICROS_A_SECOND, MICROS_AN_HOUR, Ints
+from tidegate.expr.primitives.time.format_pattern import HALVES, PatternPiece, parse_pattern
+from tidegate.expr.primitives.time.make_interval import toward_zero
+from tidegate.expr.primitives.time.units import evaluate_by_choice, fail_all_rows
 
 MONTHS = [
     "January", "February", "March", "April", "May", "June",
@@ -37,15 +38,15 @@ _FOR_INTERVALS = (
 
 
 _AT_ONCE = 64
-"""Pieces of a pattern that are joined in one go."""
+"""Pieces of a pattern that are joined at once."""
 
 
-class Clock:
-    """The fields of times, each computed when first asked for."""
+class TimeFields:
+    """The calendar and clock fields of times, computed on first use."""
 
     def __init__(self, at: Ints) -> None:
-        self.day, self.within = civil.split(at)
-        self.year, self.month, self.day_of_month = civil.civil(self.day)
+        self.day, self.within = civil.split_days(at)
+        self.year, self.month, self.day_of_month = civil.year_month_day(self.day)
         self.weekday = (self.day + 4) % 7
 
     @property
@@ -79,8 +80,8 @@ class Clock:
         return civil.iso_year(self.day)
 
 
-class Span(Clock):
-    """The fields of intervals; like those of times, but they may be negative and go without limit."""
+class IntervalFields(TimeFields):
+    """The fields of intervals: as those of times, but they may be negative and have no limit."""
 
     def __init__(self, i: pa.Array) -> None:
         months, days, micros = order.interval_parts(i)
@@ -108,23 +109,23 @@ def _twelve(hour: Ints) -> Ints:
     return np.where(part == 0, 12, part)
 
 
-def _fraction(digits: int) -> Callable[[Clock], Ints]:
+def _fraction(digits: int) -> Callable[[TimeFields], Ints]:
     return lambda c: toward_zero(_rest(c), int(10 ** (6 - digits)))
 
 
-def _rest(c: Clock) -> Ints:
+def _rest(c: TimeFields) -> Ints:
     return c.micro - toward_zero(c.micro, MICROS_A_SECOND) * MICROS_A_SECOND
 
 
-def _seconds_of_day(c: Clock) -> Ints:
+def _seconds_of_day(c: TimeFields) -> Ints:
     return c.hour * 3600 + c.minute * 60 + toward_zero(c.micro, MICROS_A_SECOND)
 
 
-def _century(c: Clock) -> Ints:
-    return toward_zero(c.year, 100) if isinstance(c, Span) else (c.year + 99) // 100
+def _century(c: TimeFields) -> Ints:
+    return toward_zero(c.year, 100) if isinstance(c, IntervalFields) else (c.year + 99) // 100
 
 
-_NUMBERS: dict[str, tuple[int, Callable[[Clock], Ints]]] = {
+_NUMBERS: dict[str, tuple[int, Callable[[TimeFields], Ints]]] = {
     "HH24": (2, lambda c: c.hour),
     "HH12": (2, lambda c: _twelve(c.hour)),
     "HH": (2, lambda c: _twelve(c.hour)),
@@ -162,7 +163,7 @@ _NEVER_BARE = {"MS", "US"} | {f"FF{n}" for n in range(1, 7)}
 
 
 def _number(values: Ints, width: int) -> pa.Array:
-    """Numbers with zeros in front up to a width; if it is negative, a minus sign takes a place of it."""
+    """Numbers padded with zeros to a width; if the width is negative, a minus sign counts."""
     size = abs(width)
     if size in _TABLES and len(values) and values.min() >= 0 and values.max() < 10**size:
         return _TABLES[size].take(pa.array(values))
@@ -179,25 +180,25 @@ def _ordinal(values: Ints, case: str) -> pa.Array:
     return endings.take(pa.array(np.where((last <= 3) & ~teens, last, 0)))
 
 
-def _named(names: list[str], index: Ints, token: str, size: int | None, padding: int) -> pa.Array:
-    """Names in the token's case, cut to `size` letters and padded with blanks behind."""
+def _take_names(names: list[str], index: Ints, token: str, size: int | None, padding: int) -> pa.Array:
+    """Names in the token's case, cut to `size` letters and padded with blanks on the right."""
     cased = [str.upper, str.lower, str.capitalize][0 if token.isupper() else 1 if token.islower() else 2]
     return pa.array([cased(name)[:size].ljust(padding) for name in names]).take(pa.array(index))
 
 
-def _name(piece: Piece, c: Clock, zone: str) -> pa.Array | str:
+def _name(piece: PatternPiece, c: TimeFields, zone: str) -> pa.Array | str:
     token, padding = piece.token, 0 if piece.bare else 9
     match token.upper():
         case "MONTH":
-            return _named(MONTHS, c.month - 1, token, None, padding)
+            return _take_names(MONTHS, c.month - 1, token, None, padding)
         case "MON":
-            return _named(MONTHS, c.month - 1, token, 3, 0)
+            return _take_names(MONTHS, c.month - 1, token, 3, 0)
         case "DAY":
-            return _named(DAYS, c.weekday, token, None, padding)
+            return _take_names(DAYS, c.weekday, token, None, padding)
         case "DY":
-            return _named(DAYS, c.weekday, token, 3, 0)
+            return _take_names(DAYS, c.weekday, token, 3, 0)
         case "RM":
-            return _named(ROMAN, c.month - 1, token, None, 0 if piece.bare else 4)
+            return _take_names(ROMAN, c.month - 1, token, None, 0 if piece.bare else 4)
         case "TZ":
             return zone.lower() if token == "tz" else zone
         case "TZM":
@@ -206,7 +207,7 @@ def _name(piece: Piece, c: Clock, zone: str) -> pa.Array | str:
             return "+00"
 
 
-def _half(token: str, c: Clock) -> pa.Array | str:
+def _half(token: str, c: TimeFields) -> pa.Array | str:
     dots = "." in token
     first, second = (
         ("AD", "AD")
@@ -218,7 +219,7 @@ def _half(token: str, c: Clock) -> pa.Array | str:
     return pc.if_else(pa.array(c.hour - toward_zero(c.hour, 24) * 24 >= 12), spelled[1], spelled[0])
 
 
-def _piece(piece: Piece, c: Clock, zone: str) -> pa.Array | str:
+def _piece(piece: PatternPiece, c: TimeFields, zone: str) -> pa.Array | str:
     if not piece.token:
         return piece.literal
     if piece.token in HALVES:
@@ -234,15 +235,15 @@ def _piece(piece: Piece, c: Clock, zone: str) -> pa.Array | str:
     return pc.binary_join_element_wise(text, _ordinal(values, piece.ordinal), "") if piece.ordinal else text
 
 
-def _format(pattern: str, t: pa.Array, c: Clock, zone: str) -> Outcome:
-    given = pieces(pattern)
-    spelled = {piece: _piece(piece, c, zone) for piece in checked(dict.fromkeys(given), every=1)}
+def _format(pattern: str, t: pa.Array, c: TimeFields, zone: str) -> Outcome:
+    parts = parse_pattern(pattern)
+    spelled = {piece: _piece(piece, c, zone) for piece in checked(dict.fromkeys(parts), every=1)}
     blank = pa.repeat(pa.scalar(""), len(t))
-    return Outcome(masked(_joined(blank, [spelled[piece] for piece in given]), t))
+    return Outcome(null_where_any(_join_pieces(blank, [spelled[piece] for piece in parts]), t))
 
 
-def _joined(blank: pa.Array, texts: Sequence[pa.Array | str]) -> pa.Array:
-    """All texts of a row in one, some at a time: a long pattern takes long."""
+def _join_pieces(blank: pa.Array, texts: Sequence[pa.Array | str]) -> pa.Array:
+    """All pieces of a row in one text, `_AT_ONCE` at a time."""
     while True:
         runs = [texts[i : i + _AT_ONCE] for i in range(0, len(texts), _AT_ONCE)] or [()]
         texts = [pc.binary_join_element_wise(blank, *run, "") for run in checked(runs, every=1)]
@@ -251,27 +252,29 @@ def _joined(blank: pa.Array, texts: Sequence[pa.Array | str]) -> pa.Array:
 
 
 def _format_interval(pattern: str, i: pa.Array) -> Outcome:
-    for piece in pieces(pattern):
+    for piece in parse_pattern(pattern):
         if piece.token and piece.token not in _FOR_INTERVALS and piece.token not in HALVES[:8]:
-            return refused("invalid format specification for an interval value", len(i), pa.string())
-    return _format(pattern, i, Span(i), "")
+            return fail_all_rows("invalid format specification for an interval value", len(i), pa.string())
+    return _format(pattern, i, IntervalFields(i), "")
 
 
 @scalar("to_char", (TIMESTAMP, TEXT), TEXT, errors=NEVER, cost=MODERATE, stable=True)
 def timestamp_to_char(t: Datum, pattern: Datum) -> Outcome:
-    """A timestamp in the form of a pattern: `YYYY-MM-DD HH24:MI:SS`, `FMDay, FMDDth FMMonth` …"""
-    return by_choice(pattern, lambda p, given: _format(p, given, Clock(to_numpy(given)), ""), pa.string(), t)
+    """A timestamp formatted by a pattern such as `YYYY-MM-DD HH24:MI:SS` or `FMDay, FMDDth FMMonth`."""
+    return evaluate_by_choice(
+        pattern, lambda p, times: _format(p, times, TimeFields(to_numpy(times)), ""), pa.string(), t
+    )
 
 
 @scalar("to_char", (TIMESTAMPTZ, TEXT), TEXT, errors=NEVER, cost=MODERATE, stable=True)
 def timestamptz_to_char(t: Datum, pattern: Datum) -> Outcome:
-    """An instant, in UTC, in the form of a pattern."""
-    return by_choice(
-        pattern, lambda p, given: _format(p, given, Clock(to_numpy(given)), "UTC"), pa.string(), t
+    """An instant, in UTC, formatted by a pattern."""
+    return evaluate_by_choice(
+        pattern, lambda p, times: _format(p, times, TimeFields(to_numpy(times)), "UTC"), pa.string(), t
     )
 
 
 @scalar("to_char", (INTERVAL, TEXT), TEXT, cost=MODERATE, stable=True)
 def interval_to_char(i: Datum, pattern: Datum) -> Outcome:
-    """An interval in the form of a pattern of numbers: `HH24:MI:SS`, `DD`, `MM`, `YYYY`."""
-    return by_choice(pattern, _format_interval, pa.string(), i)
+    """An interval formatted by a pattern of numbers: `HH24:MI:SS`, `DD`, `MM`, `YYYY`."""
+    return evaluate_by_choice(pattern, _format_interval, pa.string(), i)

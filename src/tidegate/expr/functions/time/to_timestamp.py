@@ -1,4 +1,4 @@
-r"""to_timestamp and to_date by a pattern, which becomes a regular expression with a column for each group.
+r"""to_timestamp and to_date by a pattern, which becomes a regular expression.
 
     to_date('05/01/2024', 'DD/MM/YYYY')  →  ^\s*(\d{1,2})[^0-9A-Za-z]*(?:(\d{1,2}) …  →  5, 1, 2024
 
@@ -16,14 +16,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import civil
-from tidegate.expr.civil import MICROS_A_DAY, MICROS_A_MINUTE, MICROS_A_SECOND, MICROS_AN_HOUR
-from tidegate.expr.function import MODERATE, scalar
-from tidegate.expr.functions.format_time import DAYS, MONTHS
-from tidegate.expr.outcome import Datum, Errors, Outcome, failing, first_error, from_numpy, with_errors
-from tidegate.expr.time_format import Piece, pieces
-from tidegate.expr.types import DATE, TEXT, TIMESTAMPTZ
-from tidegate.expr.units import by_choice, refused
+from tidegate.expr.functions.time.to_char import DAYS, MONTHS
+from tidegate.expr.model.function import MODERATE, scalar
+from tidegate.expr.model.outcome import Datum, Errors, Outcome, failing, first_error, from_numpy, with_errors
+from tidegate.expr.model.types import DATE, TEXT, TIMESTAMPTZ
+from tidegate.expr.primitives.time import calendar as civil
+from tidegate.expr.primitives.time.calendar import (
+    MICROS_A_DAY,
+    MICROS_A_MINUTE,
+    MICROS_A_SECOND,
+    MICROS_AN_HOUR,
+)
+from tidegate.expr.primitives.time.format_pattern import PatternPiece, parse_pattern
+from tidegate.expr.primitives.time.units import evaluate_by_choice, fail_all_rows
 
 _DIGITS = {
     "YYYY": 4, "YYY": 3, "YY": 2, "Y": 1, "MM": 2, "DD": 2, "DDD": 3, "HH24": 2, "HH12": 2, "HH": 2, "MI": 2,
@@ -43,21 +48,21 @@ class _Pattern:
         self.tokens: list[str] = []
         self.unknown = ""
         body, depth = "", 0
-        given = pieces(pattern)
-        for i, piece in enumerate(given):
-            part = self._group(piece, i + 1 < len(given) and given[i + 1].token in _DIGITS)
+        parts = parse_pattern(pattern)
+        for i, piece in enumerate(parts):
+            part = self._group(piece, i + 1 < len(parts) and parts[i + 1].token in _DIGITS)
             body += part if depth == 0 else f"(?:{part}"
             depth += 1
         self.regex = rf"(?i)^\s*{body}" + ")?" * (depth - 1)
 
-    def _group(self, piece: Piece, digits_follow: bool) -> str:
+    def _group(self, piece: PatternPiece, digits_follow: bool) -> str:
         if not piece.token:
             letters = "".join(re.escape(c) if c.isalnum() else " " for c in piece.literal)
             return re.sub(r"(?:\\? )+", r"[^0-9A-Za-z]*", letters)
         name = f"{piece.token.upper().replace('.', '').lower()}_{len(self.tokens)}"
         if piece.token in _DIGITS:
-            most = _DIGITS[piece.token]
-            count = f"{{{most}}}" if digits_follow else f"{{1,{most}}}"
+            digits = _DIGITS[piece.token]
+            count = f"{{{digits}}}" if digits_follow else f"{{1,{digits}}}"
             self.tokens.append(piece.token)
             return rf"\s*(?P<{name}>\d{count})"
         spelled = piece.token.upper().replace(".", "")
@@ -71,15 +76,15 @@ class _Pattern:
 
 
 _LONGEST = 500
-"""Letters of a pattern: a regular expression is made of it, whose groups are nested, and RE2 takes 1,000 levels of that."""
+"""Letters of a pattern: it becomes a regular expression with nested groups, and RE2 allows 1,000 levels."""
 _pattern = lru_cache(maxsize=256)(_Pattern)
 
 
-def _fields(found: pa.Array, tokens: list[str]) -> dict[str, np.ndarray]:
-    """The number behind each token; -1 where the input ended before it."""
+def _fields(groups: pa.Array, tokens: list[str]) -> dict[str, np.ndarray]:
+    """The number of each token; -1 where the input ended before it."""
     fields = {}
     for i, token in enumerate(tokens):
-        text = pc.struct_field(found, [i])
+        text = pc.struct_field(groups, [i])
         if token in _NAMES:
             lowered = pc.utf8_lower(text)
             value = pc.index_in(lowered, value_set=pa.array([name.lower() for name in _NAMES[token]]))
@@ -95,7 +100,7 @@ def _fields(found: pa.Array, tokens: list[str]) -> dict[str, np.ndarray]:
     return fields
 
 
-def _or(fields: dict[str, np.ndarray], n: int, missing: int, *tokens: str) -> np.ndarray:
+def _first_field(fields: dict[str, np.ndarray], n: int, missing: int, *tokens: str) -> np.ndarray:
     for token in tokens:
         if token in fields:
             return np.where(fields[token] < 0, missing, fields[token])
@@ -104,8 +109,8 @@ def _or(fields: dict[str, np.ndarray], n: int, missing: int, *tokens: str) -> np
 
 def _year(fields: dict[str, np.ndarray], n: int) -> np.ndarray:
     if "YYYY" in fields:
-        return _or(fields, n, 1, "YYYY")
-    short = _or(fields, n, -1, "YYY", "YY", "Y")
+        return _first_field(fields, n, 1, "YYYY")
+    short = _first_field(fields, n, -1, "YYY", "YY", "Y")
     if "YYY" in fields:
         near = np.where(short < 100, short + 2000, np.where(short < 520, short + 2000, short + 1000))
     else:
@@ -113,30 +118,36 @@ def _year(fields: dict[str, np.ndarray], n: int) -> np.ndarray:
     return np.where(short < 0, 1, near)
 
 
-def _assembled(texts: pa.Array, fields: dict[str, np.ndarray]) -> tuple[np.ndarray, Errors]:
-    """Microseconds since 1970, and errors where a field is beyond its range."""
+def _assemble(texts: pa.Array, fields: dict[str, np.ndarray]) -> tuple[np.ndarray, Errors]:
+    """Microseconds since 1970, and errors where a field is out of range."""
     n = len(texts)
-    year, month, day = _year(fields, n), _or(fields, n, 1, "MM", "MONTH", "MON"), _or(fields, n, 1, "DD")
+    year, month, day = (
+        _year(fields, n),
+        _first_field(fields, n, 1, "MM", "MONTH", "MON"),
+        _first_field(fields, n, 1, "DD"),
+    )
     hour, minute, second = (
-        _or(fields, n, 0, "HH24", "HH12", "HH"),
-        _or(fields, n, 0, "MI"),
-        _or(fields, n, 0, "SS"),
+        _first_field(fields, n, 0, "HH24", "HH12", "HH"),
+        _first_field(fields, n, 0, "MI"),
+        _first_field(fields, n, 0, "SS"),
     )
     fine = (year >= 1) & (year <= 9999) & (month >= 1) & (month <= 12) & (day >= 1)
     safe_year, safe_month = np.where(fine, year, 1), np.where(fine, month, 1)
     days = civil.days_of(safe_year, safe_month, np.where(fine, day, 1))
-    fine &= civil.civil(days)[1] == safe_month
+    fine &= civil.year_month_day(days)[1] == safe_month
     if "DDD" in fields:
-        one = np.ones_like(year)
-        days = np.where(fields["DDD"] > 0, civil.days_of(safe_year, one, one) + fields["DDD"] - 1, days)
+        january = np.ones_like(year)
+        days = np.where(
+            fields["DDD"] > 0, civil.days_of(safe_year, january, january) + fields["DDD"] - 1, days
+        )
     if "J" in fields:
         days = np.where(fields["J"] >= 0, fields["J"] - 2_440_588, days)
-    half = _or(fields, n, -1, "AM", "PM")
+    half = _first_field(fields, n, -1, "AM", "PM")
     fine &= (hour <= 23) & (minute <= 59) & (second <= 59) & ((half < 0) | ((hour >= 1) & (hour <= 12)))
     hour = np.where(half >= 0, hour % 12 + 12 * half, hour)
     clock = hour * MICROS_AN_HOUR + minute * MICROS_A_MINUTE + second * MICROS_A_SECOND
     for token, unit in (("MS", 1000), ("US", 1), *((f"FF{d}", 1) for d in range(1, 7))):
-        clock = clock + _or(fields, n, 0, token) * unit if token in fields else clock
+        clock = clock + _first_field(fields, n, 0, token) * unit if token in fields else clock
     message = pc.binary_join_element_wise('date/time field value out of range: "', texts, '"', "")
     return np.where(fine, days * MICROS_A_DAY + clock, 0), failing(~fine, message)
 
@@ -147,37 +158,39 @@ def _read(pattern: str, texts: pa.Array) -> tuple[np.ndarray, Errors] | str:
     compiled = _pattern(pattern)
     if compiled.unknown or not compiled.tokens:
         return f'format "{pattern}" cannot be read: "{compiled.unknown or pattern}" is not supported in input'
-    found = pc.extract_regex(texts, compiled.regex)
-    micros, errors = _assembled(texts, _fields(found, compiled.tokens))
-    unfit = pc.and_(found.is_null(), texts.is_valid())
+    groups = pc.extract_regex(texts, compiled.regex)
+    micros, errors = _assemble(texts, _fields(groups, compiled.tokens))
+    unfit = pc.and_(groups.is_null(), texts.is_valid())
     message = pc.binary_join_element_wise('invalid value "', texts, f'" for format "{pattern}"', "")
     return micros, first_error(failing(unfit, message), errors)
 
 
 @scalar("to_timestamp", (TEXT, TEXT), TIMESTAMPTZ, cost=MODERATE, stable=True)
 def to_timestamp_by_pattern(a: Datum, pattern: Datum) -> Outcome:
-    """The instant (in UTC) that a text gives in the form of a pattern: `YYYY-MM-DD HH24:MI:SS`."""
+    """The instant (in UTC) of a text in the format of a pattern: `YYYY-MM-DD HH24:MI:SS`."""
 
     def run(p: str, texts: pa.Array) -> Outcome:
-        got = _read(p, texts)
-        if isinstance(got, str):
-            return refused(got, len(texts), TIMESTAMPTZ.arrow)
-        values, outside = civil.timestamps(got[0], TIMESTAMPTZ.arrow, texts)
-        return with_errors(values, first_error(got[1], outside))
+        parsed = _read(p, texts)
+        if isinstance(parsed, str):
+            return fail_all_rows(parsed, len(texts), TIMESTAMPTZ.arrow)
+        values, outside = civil.timestamps(parsed[0], TIMESTAMPTZ.arrow, texts)
+        return with_errors(values, first_error(parsed[1], outside))
 
-    return by_choice(pattern, run, TIMESTAMPTZ.arrow, a)
+    return evaluate_by_choice(pattern, run, TIMESTAMPTZ.arrow, a)
 
 
 @scalar("to_date", (TEXT, TEXT), DATE, cost=MODERATE, stable=True)
 def to_date_by_pattern(a: Datum, pattern: Datum) -> Outcome:
-    """The date that a text gives in the form of a pattern: `DD/MM/YYYY`."""
+    """The date of a text in the format of a pattern: `DD/MM/YYYY`."""
 
     def run(p: str, texts: pa.Array) -> Outcome:
-        got = _read(p, texts)
-        if isinstance(got, str):
-            return refused(got, len(texts), DATE.arrow)
-        days = np.floor_divide(got[0], MICROS_A_DAY)
+        parsed = _read(p, texts)
+        if isinstance(parsed, str):
+            return fail_all_rows(parsed, len(texts), DATE.arrow)
+        days = np.floor_divide(parsed[0], MICROS_A_DAY)
         outside = failing((days < civil.FIRST_DAY) | (days > civil.LAST_DAY), "date out of range")
-        return with_errors(from_numpy(days.astype(np.int32), DATE.arrow, texts), first_error(got[1], outside))
+        return with_errors(
+            from_numpy(days.astype(np.int32), DATE.arrow, texts), first_error(parsed[1], outside)
+        )
 
-    return by_choice(pattern, run, DATE.arrow, a)
+    return evaluate_by_choice(pattern, run, DATE.arrow, a)

@@ -1,4 +1,4 @@
-"""Times cut to units and bins, times made from parts, and the age between two of them.
+"""Times truncated to units and bins, and the age between two times.
 
 `date_trunc('month', t)` and `date_bin('15 min', t, origin)` follow the order of times while their unit,
 stride and origin are constants, which they nearly always are, so a filter on a month prunes like one on the
@@ -6,8 +6,8 @@ time itself:
 
     t in 2024-03-10 .. 2024-03-20        date_trunc('month', t) is 2024-03-01, exactly
 
-Both can only fail by leaving the calendar at its low end (the decade of year 5 begins before year 1); that is
-told by the ends where the unit is a constant, and not elsewhere.
+Both can only fail by leaving the calendar at its low end (the decade of year 5 begins before year 1). If the
+unit is a constant, this shows at the ends of a range; otherwise it does not.
 """
 
 from __future__ import annotations
@@ -16,19 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import civil, order, spark_form_time
-from tidegate.expr.civil import (
-    FIRST_MICRO,
-    MICROS_A_DAY,
-    MICROS_A_MINUTE,
-    MICROS_A_SECOND,
-    MICROS_AN_HOUR,
-    Ints,
-)
-from tidegate.expr.enclose import guarded, inherited, numbers, widest
-from tidegate.expr.function import AT_ENDS, NEVER, UP, scalar
-from tidegate.expr.functions.time import micros
-from tidegate.expr.outcome import (
+from tidegate.expr.domain.claims import at_ends_where, bound_integers, container_count, inherited_flags
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.domain.transfer import all_of
+from tidegate.expr.functions.time.arithmetic import micros
+from tidegate.expr.model import order
+from tidegate.expr.model.function import AT_ENDS, NEVER, UP, scalar
+from tidegate.expr.model.outcome import (
     Datum,
     Outcome,
     failing,
@@ -39,11 +33,19 @@ from tidegate.expr.outcome import (
     validity,
     with_errors,
 )
-from tidegate.expr.span import MAX_DAYS, spans, toward_zero
-from tidegate.expr.specs import Specs
-from tidegate.expr.transfer import all_of
-from tidegate.expr.types import BOOL, DATE, FLOAT8, INTERVAL, TEXT, TIMESTAMP, TIMESTAMPTZ, Type
-from tidegate.expr.units import by_choice, field_of, refused, unit_error
+from tidegate.expr.model.types import BOOL, DATE, FLOAT8, INTERVAL, TEXT, TIMESTAMP, TIMESTAMPTZ, Type
+from tidegate.expr.primitives.time import calendar as civil
+from tidegate.expr.primitives.time.calendar import (
+    FIRST_MICRO,
+    MICROS_A_DAY,
+    MICROS_A_MINUTE,
+    MICROS_A_SECOND,
+    MICROS_AN_HOUR,
+    Ints,
+)
+from tidegate.expr.primitives.time.make_interval import MAX_DAYS, checked_intervals, toward_zero
+from tidegate.expr.primitives.time.units import evaluate_by_choice, fail_all_rows, field_of, unit_error
+from tidegate.expr.spark_sql import time_forms as spark_form_time
 
 _STEPS = {
     "microseconds": 1, "milliseconds": 1000, "second": MICROS_A_SECOND, "minute": MICROS_A_MINUTE,
@@ -61,8 +63,8 @@ def _grid_is_exact(stride: Specs, _: Specs, origin: Specs) -> np.ndarray:
     return all_of([stride.exact, origin.exact])
 
 
-def truncated(field: str, at: Ints) -> Ints | None:
-    """Microseconds cut to the start of their unit (maybe before year 1), or None if there is no such unit."""
+def truncate_micros(field: str, at: Ints) -> Ints | None:
+    """Microseconds truncated to a unit (possibly before year 1); None if there is no such unit."""
     if field in _STEPS:
         step = _STEPS[field]
         return at if step == 1 else at - at % step
@@ -81,44 +83,22 @@ def truncated(field: str, at: Ints) -> Ints | None:
 
 def _truncate(unit: str, t: pa.Array, out: Type, source: Type) -> Outcome:
     field = field_of(unit)
-    cut = None if field is None else truncated(field, micros(t))
+    cut = None if field is None else truncate_micros(field, micros(t))
     return (
-        refused(unit_error(unit, source, truncating=True), len(t), out.arrow)
+        fail_all_rows(unit_error(unit, source, truncating=True), len(t), out.arrow)
         if cut is None
         else civil.timestamps(cut, out.arrow, t)
     )
 
 
-@guarded(
-    "date_trunc",
-    (TEXT, TIMESTAMP),
-    TIMESTAMP,
-    trend=(None, UP),
-    told=_unit_is_exact,
-    stable=True,
-    spark=spark_form_time.truncated,
-)
-@guarded(
-    "date_trunc",
-    (TEXT, TIMESTAMPTZ),
-    TIMESTAMPTZ,
-    trend=(None, UP),
-    told=_unit_is_exact,
-    stable=True,
-    spark=spark_form_time.truncated,
-)
-@guarded(
-    "date_trunc",
-    (TEXT, DATE),
-    TIMESTAMPTZ,
-    trend=(None, UP),
-    told=_unit_is_exact,
-    stable=True,
-    spark=spark_form_time.truncated,
-)
+@scalar(
+    "date_trunc", (TEXT, DATE), TIMESTAMPTZ,
+    overloads=[((TEXT, TIMESTAMPTZ), TIMESTAMPTZ), ((TEXT, TIMESTAMP), TIMESTAMP)],
+    trend=(None, UP), transfer=at_ends_where(_unit_is_exact), stable=True, spark=spark_form_time.date_trunc_form,
+)  # fmt: skip
 def date_trunc(unit: Datum, t: Datum, out: Type) -> Outcome:
-    """The start of the unit (`hour`, `day`, `week`, `month`, `quarter`, `decade` …) that a time lies in."""
-    return by_choice(unit, lambda name, at: _truncate(name, at, out, out), out.arrow, t)
+    """The time truncated to a unit: `hour`, `day`, `week`, `month`, `quarter`, `year` and others."""
+    return evaluate_by_choice(unit, lambda name, at: _truncate(name, at, out, out), out.arrow, t)
 
 
 def _truncate_interval(unit: str, i: pa.Array) -> Outcome:
@@ -133,26 +113,23 @@ def _truncate_interval(unit: str, i: pa.Array) -> Outcome:
         )
     step = {**_MONTHS, "century": 1200, "millennium": 12_000}.get(field or "")
     if step is None:
-        return refused(unit_error(unit, INTERVAL, truncating=True), len(i), INTERVAL.arrow)
+        return fail_all_rows(unit_error(unit, INTERVAL, truncating=True), len(i), INTERVAL.arrow)
     return Outcome(order.make_intervals(toward_zero(months, step) * step, zero, zero, validity(i)))
 
 
 @scalar("date_trunc", (TEXT, INTERVAL), INTERVAL, stable=True)
 def date_trunc_interval(unit: Datum, i: Datum) -> Outcome:
-    """An interval without what is smaller than the unit; a week is no unit of intervals."""
-    return by_choice(unit, _truncate_interval, INTERVAL.arrow, i)
+    """The interval truncated to a unit; `week` is not supported."""
+    return evaluate_by_choice(unit, _truncate_interval, INTERVAL.arrow, i)
 
 
-@guarded(
-    "date_bin", (INTERVAL, TIMESTAMP, TIMESTAMP), TIMESTAMP,
-    trend=(None, UP, None), told=_grid_is_exact, stable=True,
-)  # fmt: skip
-@guarded(
+@scalar(
     "date_bin", (INTERVAL, TIMESTAMPTZ, TIMESTAMPTZ), TIMESTAMPTZ,
-    trend=(None, UP, None), told=_grid_is_exact, stable=True,
+    overloads=[((INTERVAL, TIMESTAMP, TIMESTAMP), TIMESTAMP)],
+    trend=(None, UP, None), transfer=at_ends_where(_grid_is_exact), stable=True,
 )  # fmt: skip
 def date_bin(stride: Datum, t: Datum, origin: Datum, out: Type) -> Outcome:
-    """The start of the bin that a time lies in; bins have the stride's length, one starts at the origin."""
+    """The start of the bin that contains a time; bins are one stride long, and one starts at the origin."""
     months, days, span = order.interval_parts(stride)
     # A stride longer than the calendar puts all times into one of two bins, whatever its length.
     size = np.clip(days, -20_000_000, 20_000_000) * MICROS_A_DAY + span
@@ -172,33 +149,35 @@ def date_bin(stride: Datum, t: Datum, origin: Datum, out: Type) -> Outcome:
     return with_errors(values, first_error(errors, monthly, no_size))
 
 
-def _age_bounds(out: Type, a: Specs, b: Specs) -> Specs:
-    """Ages by the distance of the ends: n months have 30 n - 2 to 31 n days, so 1/28 and 5 days."""
-    n = widest(a, b)
+def age_transfer(out: Type, a: Specs, b: Specs) -> Specs:
+    """age over containers, by the distance of the ends: n months have 30 n - 2 to 31 n days."""
+    n = container_count(a, b)
     ends = []
     for side in (0, 1):
-        (x, x_known), (y, y_known) = numbers(a.bounds()[side], n), numbers(b.bounds()[1 - side], n)
+        (x, x_known), (y, y_known) = (
+            bound_integers(a.bounds()[side], n),
+            bound_integers(b.bounds()[1 - side], n),
+        )
         distance = x - y
         slack = np.abs(distance) // 28 + 5 * MICROS_A_DAY
-        ends.append((distance + (slack if side else -slack), x_known & y_known))
-    made = []
-    for span, known in ends:
+        span = distance + (slack if side else -slack)
         days = np.clip(toward_zero(span, MICROS_A_DAY), -MAX_DAYS, MAX_DAYS)
-        made.append(
-            order.make_intervals(np.zeros_like(span), days, span - days * MICROS_A_DAY, pa.array(known))
-        )
-    return Specs.ranged(out, *made, exact=np.zeros(1, bool), **inherited(a, b))
+        time, known = span - days * MICROS_A_DAY, pa.array(x_known & y_known)
+        ends.append(order.make_intervals(np.zeros_like(span), days, time, known))
+    return Specs.ranged(out, *ends, exact=np.zeros(1, bool), **inherited_flags(a, b))
 
 
-@scalar("age", (TIMESTAMPTZ, TIMESTAMPTZ), INTERVAL, errors=NEVER, transfer=_age_bounds, stable=True)
-@scalar("age", (TIMESTAMP, TIMESTAMP), INTERVAL, errors=NEVER, transfer=_age_bounds, stable=True)
+@scalar(
+    "age", (TIMESTAMP, TIMESTAMP), INTERVAL, overloads=[((TIMESTAMPTZ, TIMESTAMPTZ), INTERVAL)],
+    errors=NEVER, transfer=age_transfer, stable=True,
+)  # fmt: skip
 def age(a: Datum, b: Datum) -> Outcome:
-    """The time from the second to the first in months, days and time, as a calendar counts it."""
+    """The time from the second to the first argument in months, days and time, as a calendar counts it."""
     first, second = np.broadcast_arrays(np.atleast_1d(micros(a)), micros(b))
     sign = np.where(first < second, -1, 1)
     (late, late_clock), (early, early_clock) = (
-        civil.split(np.maximum(first, second)),
-        civil.split(np.minimum(first, second)),
+        civil.split_days(np.maximum(first, second)),
+        civil.split_days(np.minimum(first, second)),
     )
     clock = late_clock - early_clock
     borrow = clock < 0
@@ -208,23 +187,23 @@ def age(a: Datum, b: Datum) -> Outcome:
     short = days < 0
     days = days + np.where(short, civil.month_length(early_month), 0)
     months = late_month - early_month - short
-    return spans(sign * months, sign * days, sign * (clock + borrow * MICROS_A_DAY), a, b)
+    return checked_intervals(sign * months, sign * days, sign * (clock + borrow * MICROS_A_DAY), a, b)
 
 
 @scalar("to_timestamp", (FLOAT8,), TIMESTAMPTZ, trend=(UP,), errors=AT_ENDS, stable=True)
 def to_timestamp(seconds: Datum) -> Outcome:
-    """The instant so many seconds after 1970-01-01 00:00 UTC, to the nearest microsecond."""
-    given = to_numpy(seconds, 0.0)
+    """The instant a number of seconds after 1970-01-01 00:00 UTC, to the nearest microsecond."""
+    since_1970 = to_numpy(seconds, 0.0)
     # As PostgreSQL does it: relative to 2000, so that rounding falls the same way.
     epoch = 946_684_800
     with np.errstate(all="ignore"):
-        since = np.rint((given - epoch) * 1e6)
+        since = np.rint((since_1970 - epoch) * 1e6)
         outside = ~(np.abs(since) < 1e18)
         at = np.where(
             outside, FIRST_MICRO - 1, np.where(outside, 0, since).astype(np.int64) + epoch * MICROS_A_SECOND
         )
     values, errors = civil.timestamps(at, TIMESTAMPTZ.arrow, seconds)
-    nan = np.isnan(given)
+    nan = np.isnan(since_1970)
     if errors is not None and nan.any():
         errors = pc.if_else(pa.array(nan), "timestamp cannot be NaN", errors)
     return Outcome(values, errors)
@@ -235,10 +214,10 @@ def _always(_: Type, a: Specs) -> Specs:
     return Specs.boolean(~a.empty, np.zeros(1, bool), a.null, a.error)
 
 
-@scalar("isfinite", (DATE,), BOOL, errors=NEVER, transfer=_always, stable=True)
-@scalar("isfinite", (TIMESTAMP,), BOOL, errors=NEVER, transfer=_always, stable=True)
-@scalar("isfinite", (TIMESTAMPTZ,), BOOL, errors=NEVER, transfer=_always, stable=True)
-@scalar("isfinite", (INTERVAL,), BOOL, errors=NEVER, transfer=_always, stable=True)
+@scalar(
+    "isfinite", overloads=[((type_,), BOOL) for type_ in (INTERVAL, TIMESTAMPTZ, TIMESTAMP, DATE)],
+    errors=NEVER, transfer=_always, stable=True,
+)  # fmt: skip
 def isfinite(a: Datum) -> pa.Array:
-    """True: times and intervals have no infinities here."""
+    """Always true: times and intervals have no infinities here."""
     return from_numpy(np.ones(length(a), bool), pa.bool_(), a)

@@ -1,55 +1,54 @@
-"""Sorting the keys of many documents at once, by the layout that they share.
+"""Sorts the keys of many documents at once, by the layout that they share.
 
-Rows of one column tend to be written by one program, so that their keys stand in the same, unsorted, order.
-The first document of a batch tells a layout: its maps, the keys of each in order, and the leaves (all that is
-no map). Which other documents have the very same keys in the very same maps is one DuckDB call; their leaves
-are another; and the canonical document is the leaves joined with constant text in between:
+Rows of one column tend to be written by one program, so that their keys have the same, unsorted, order. The first document of a
+batch defines a layout: its maps, the keys of each in order, and the leaves (values that are not maps). One DuckDB call finds the
+other documents with exactly the same keys in the same maps, another extracts their leaves, and the canonical document is the
+leaves joined with constant text in between:
 
     {"b": 1, "a": {"d": "x", "c": 2.50}}     maps: "" → [b, a], "/a" → [d, c]
     {"a":{"c":  2.5  ,"d":  "x"  },"b":  1  }
 
-Then the first document that did not fit tells the next layout. After a few layouts that fit hardly anyone the
-others are left to the caller. Leaves are lists too, unless a map is inside one. Documents given here are
-valid JSON with nothing odd in them (see `canonical.py`), so what DuckDB makes of a leaf is canonical but for
-`2.0`, which is 2.
+Then the first document that did not fit defines the next layout. After a few layouts that fit hardly any documents the remaining
+ones are left to the caller. Lists are leaves too, unless a map is inside one. The documents must be valid JSON without anything
+unusual (see `canonical.py`), so DuckDB's text of a leaf is canonical except `2.0`, which is 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import exact_json
-from tidegate.expr.duck import duck
-from tidegate.expr.exact_json import BadJson, Json
-from tidegate.expr.specs import to_bools
+from tidegate.expr.model.outcome import to_bools
+from tidegate.expr.primitives.duckdb_kernels import duckdb_eval, sql_list
+from tidegate.expr.primitives.json import exact as exact_json
+from tidegate.expr.primitives.json.exact import InvalidJson, Json
 
 MAX_LAYOUTS = 16
 MAX_LEAVES = 100
-ENOUGH = 0.05
-"""The share of what is left that a layout must fit, or it was not worth its pass."""
+MIN_SHARE_FITTING = 0.05
+"""The share of the remaining documents that a layout must fit to be worth its pass."""
 MAX_MISSES = 3
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Maps with their keys as they stand in the documents; the canonical document as text around leaves."""
+class KeyLayout:
+    """The maps of documents with their keys in order, and the canonical document as text around leaves."""
 
     maps: dict[str, list[str]]
     """By JSON pointer."""
     leaves: list[str]
     """JSON pointers, in canonical order."""
     between: list[str]
-    """The text before each leaf, and that after the last."""
+    """The text before each leaf, and after the last."""
 
     @staticmethod
-    def of(document: Json) -> Layout:
+    def of(document: Json) -> KeyLayout:
         """The layout of a document."""
-        layout = Layout({}, [], [""])
+        layout = KeyLayout({}, [], [""])
         layout._add(document, "")
         return layout
 
@@ -62,41 +61,31 @@ class Layout:
         sign = "{"
         for key in sorted(value, key=exact_json.key_order):
             self.between[-1] += f"{sign}{exact_json.quote(key)}:"
-            self._add(value[key], f"{at}/{escape(key)}")
+            self._add(value[key], f"{at}/{escape_pointer(key)}")
             sign = ","
         self.between[-1] += "}"
 
 
-def escape(key: str) -> str:
+def escape_pointer(key: str) -> str:
     """A key as a step of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def sql_text(value: str) -> str:
-    """A string as a constant in DuckDB's SQL."""
-    return "'" + value.replace("'", "''") + "'"
-
-
-def sql_list(values: Iterable[str]) -> str:
-    """Strings as a constant list in DuckDB's SQL."""
-    return "[" + ", ".join(map(sql_text, values)) + "]"
-
-
-def arrange(documents: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """The canonical texts of those documents that share a layout, and the mask of which they are."""
-    done = np.zeros(len(documents), bool)
-    found: list[pa.Array] = [pa.nulls(0, pa.string())]
+def sort_keys(documents: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    """The canonical texts of documents that share a layout, and the mask of these documents."""
+    fitting = np.zeros(len(documents), bool)
+    sorted_texts: list[pa.Array] = [pa.nulls(0, pa.string())]
     rows: list[np.ndarray] = [np.zeros(0, np.int64)]
-    for at, texts in _by_layout(documents):
-        found.append(texts)
-        rows.append(at)
-        done[at] = True
+    for layout_rows, texts in _by_layout(documents):
+        sorted_texts.append(texts)
+        rows.append(layout_rows)
+        fitting[layout_rows] = True
     order = np.argsort(np.concatenate(rows), kind="stable")
-    return pa.concat_arrays(found).take(pa.array(order)), done
+    return pa.concat_arrays(sorted_texts).take(pa.array(order)), fitting
 
 
 def _by_layout(documents: pa.Array) -> Iterator[tuple[np.ndarray, pa.Array]]:
-    """Rows and their canonical texts, one layout after the other."""
+    """Yields rows and their canonical texts, one layout after the other."""
     left = np.arange(len(documents))
     misses = 0
     for _ in range(MAX_LAYOUTS):
@@ -110,30 +99,30 @@ def _by_layout(documents: pa.Array) -> Iterator[tuple[np.ndarray, pa.Array]]:
         fits = to_bools(texts.is_valid())
         if fits.any():
             yield left[fits], texts.filter(pa.array(fits))
-        misses += bool(fits.mean() < ENOUGH)
-        # A document that tells no layout even for itself goes to the end of the queue, and to the caller.
+        misses += bool(fits.mean() < MIN_SHARE_FITTING)
+        # A document that does not fit even its own layout goes to the end of the queue, and so to the caller.
         left = left[~fits] if fits[0] else np.roll(left[~fits], -1)
 
 
-def _layout(document: str) -> Layout | None:
-    """The layout of a document, unless it is too large to be worth it."""
+def _layout(document: str) -> KeyLayout | None:
+    """The layout of a document, or None if it has too many leaves to be worth it."""
     try:
-        layout = Layout.of(exact_json.decode(document))
-    except BadJson:
+        layout = KeyLayout.of(exact_json.decode(document))
+    except InvalidJson:
         return None
     return layout if len(layout.leaves) <= MAX_LEAVES else None
 
 
-def _fitting(layout: Layout, documents: pa.Array) -> pa.Array:
+def _fitting(layout: KeyLayout, documents: pa.Array) -> pa.Array:
     """The canonical text of each document of this layout, null for others."""
     if layout.maps:
         keys = "[" + ", ".join(sql_list(names) for names in layout.maps.values()) + "]"
-        same = duck(f"json_keys(j, {sql_list(layout.maps)}) = {keys}", pa.bool_(), j=documents)
+        same = duckdb_eval(f"json_keys(j, {sql_list(layout.maps)}) = {keys}", pa.bool_(), j=documents)
     else:
         same = pc.invert(pc.starts_with(documents, "{"))
     rows = np.flatnonzero(to_bools(same))
-    some = documents.take(pa.array(rows))
-    leaves = duck(f"json_extract(j, {sql_list(layout.leaves)})", pa.list_(pa.string()), j=some)
+    candidates = documents.take(pa.array(rows))
+    leaves = duckdb_eval(f"json_extract(j, {sql_list(layout.leaves)})", pa.list_(pa.string()), j=candidates)
     pieces: list[pa.Array | str] = []
     plain = np.ones(len(rows), bool)
     for i, before in enumerate(layout.between[:-1]):
@@ -147,7 +136,7 @@ def _fitting(layout: Layout, documents: pa.Array) -> pa.Array:
 
 
 def _is_leaf(leaf: pa.Array) -> np.ndarray:
-    """Where there is no map with keys in it, nor a list that may have one, or a real like 2.0."""
+    """Where the value is not a map with keys, nor a list that may hold one or a real like 2.0."""
     result: np.ndarray = ~to_bools(pc.starts_with(leaf, "{")) | to_bools(pc.equal(leaf, "{}"))
     lists = pc.starts_with(leaf, "[")
     if pc.any(lists, min_count=0).as_py():
@@ -156,8 +145,8 @@ def _is_leaf(leaf: pa.Array) -> np.ndarray:
 
 
 def _without_point_zero(leaf: pa.Array) -> pa.Array:
-    """Numbers like `2.0` as `2`; a string ends with a quote, so nothing else ends like this."""
-    found = pc.ends_with(leaf, ".0")
-    if not pc.any(found, min_count=0).as_py():
+    """Numbers like `2.0` as `2`; strings end with a quote, so nothing else ends like this."""
+    ends = pc.ends_with(leaf, ".0")
+    if not pc.any(ends, min_count=0).as_py():
         return leaf
-    return pc.if_else(found, pc.replace_substring_regex(leaf, r"\.0$", ""), leaf)
+    return pc.if_else(ends, pc.replace_substring_regex(leaf, r"\.0$", ""), leaf)

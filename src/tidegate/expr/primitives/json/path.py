@@ -1,11 +1,11 @@
-"""Reading paths out of JSON columns: any number of paths into one column for one parse.
+"""Extracts paths from JSON columns; any number of paths costs one parse of each document.
 
 A path is a tuple of steps. `payload -> 'a' -> 0 ->> 'b'` is (Key a, Index 0, Key b) read as text, and
-`payload #> '{a,0}'` is (Either a, Either 0), because a step of `#>` looks into maps and lists alike.
+`payload #> '{a,0}'` is (KeyOrIndex a, KeyOrIndex 0), because a step of `#>` looks into maps and lists alike.
 
-DuckDB extracts a whole list of paths after parsing a document once (0.5 to 1 µs for one path of a document of
-315 bytes, 0.9 to 1.2 µs for three, measured on a busy machine). It knows two notations, and neither can say
-every step, so a path is cut into segments that one of them can:
+DuckDB extracts a list of paths after parsing a document once (0.5 to 1 µs for one path of a document of 315 bytes, 0.9 to 1.2 µs
+for three, measured on a busy machine). It has two notations, and neither can express every step, so a path is split into segments
+that one of them can:
 
 | step | JSON path | JSON pointer |
 |---|---|---|
@@ -13,13 +13,13 @@ every step, so a path is cut into segments that one of them can:
 | Key "0" | `."0"` | – (`/0` looks into lists too) |
 | Key "" or "*" | – | `/` or `/*` |
 | Index -1 | `[-1]` | – |
-| Either "0" | – | `/0` |
-| Either "-1", "01" | both, as two alternatives | – |
+| KeyOrIndex "0" | – | `/0` |
+| KeyOrIndex "-1", "01" | both, as two alternatives | – |
 
-Nearly all paths are one segment; the others read their later segments from what the first gave.
+Nearly all paths are one segment; others read their later segments from the result of the first.
 
-DuckDB reads reals as doubles. A document whose reals do not survive that (see `canonical.py`), if the result
-could show it, is read again by `exact_json.py`: exact, and rare enough not to matter.
+DuckDB reads reals as doubles. A document whose reals lose digits by that (see `canonical.py`), if the result could show it, is read
+again by `exact.py`, which is rare enough not to matter.
 """
 
 from __future__ import annotations
@@ -33,47 +33,48 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import canonical, exact_json
-from tidegate.expr.cancel import checked
-from tidegate.expr.canonical import HUGE_REAL, LONG_REAL, replace_rows
-from tidegate.expr.duck import duck
-from tidegate.expr.exact_json import Json
-from tidegate.expr.layout import escape, sql_list
-from tidegate.expr.specs import to_bools
+from tidegate.expr.model.outcome import to_bools
+from tidegate.expr.primitives.cancel import checked
+from tidegate.expr.primitives.duckdb_kernels import duckdb_eval, sql_list
+from tidegate.expr.primitives.json import canonical
+from tidegate.expr.primitives.json import exact as exact_json
+from tidegate.expr.primitives.json.canonical import HUGE_REAL, LONG_REAL, replace_rows
+from tidegate.expr.primitives.json.exact import Json
+from tidegate.expr.primitives.json.key_sort import escape_pointer
 
 
 @dataclass(frozen=True)
-class Key:
-    """Looks up a key in maps; anything else has none."""
+class KeyStep:
+    """Looks up a key in maps; other values have none."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Index:
-    """Looks up an element of lists, negative ones from the end; anything else has none."""
+class IndexStep:
+    """Looks up an element of lists, negative ones from the end; other values have none."""
 
     at: int
 
 
 @dataclass(frozen=True)
-class Either:
-    """A step of `#>`: a key of maps, and of lists the element that it counts to, if it is a number."""
+class KeyOrIndexStep:
+    """A step of `#>`: a key of maps, or an element of lists if the name is a number."""
 
     name: str
 
     @property
     def at(self) -> int | None:
-        """The element it means, read as C reads integers: white space, a sign and leading zeros allowed."""
+        """The index of the element, parsed as in C: white space, a sign and leading zeros are allowed."""
         if not _INTEGER.match(self.name) or len(self.name.strip().lstrip("+-0")) > 10:
             return None
-        return found if abs(found := int(self.name)) < 2**31 else None
+        return index if abs(index := int(self.name)) < 2**31 else None
 
 
-Step: TypeAlias = Key | Index | Either
-Path: TypeAlias = tuple[Step, ...]
+PathStep: TypeAlias = KeyStep | IndexStep | KeyOrIndexStep
+JsonPath: TypeAlias = tuple[PathStep, ...]
 Segment: TypeAlias = tuple[str, ...]
-"""A path in DuckDB's notation, or two that are alternatives: what is there for one is not for the other."""
+"""A path in DuckDB's notation, or two alternatives; at most one of them matches a document."""
 
 _INTEGER = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+\Z")
 _POINTER_INTEGER = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
@@ -84,50 +85,52 @@ _MAY_BE_REAL[list(b'-0123456789[{"')] = True
 _MISSING = object()
 
 
-def segments(path: Path) -> list[Segment]:
-    """The path cut into pieces that can each be said in one notation; an empty path is the document."""
+def segments(path: JsonPath) -> list[Segment]:
+    """The path split into segments of one notation each; an empty path is the document."""
     result: list[Segment] = []
-    run: list[Step] = []
+    run: list[PathStep] = []
     allowed = "$/"
     for step in path:
-        mine = _notations(step)
-        both = [notation for notation in allowed if notation in mine]
-        if not both and run:
-            result.append((_said(run, allowed[0]),))
+        notations = _notations(step)
+        shared = [notation for notation in allowed if notation in notations]
+        if not shared and run:
+            result.append((_notation_text(run, allowed[0]),))
             run = []
-        if mine:
+        if notations:
             run.append(step)
-            allowed = "".join(both) or mine
+            allowed = "".join(shared) or notations
         else:
-            assert isinstance(step, Either)
+            assert isinstance(step, KeyOrIndexStep)
             allowed = "$/"
-            result.append((_said([Key(step.name)], "$"), _said([Index(step.at or 0)], "$")))
+            result.append(
+                (_notation_text([KeyStep(step.name)], "$"), _notation_text([IndexStep(step.at or 0)], "$"))
+            )
     if run:
-        result.append((_said(run, allowed[0]),))
+        result.append((_notation_text(run, allowed[0]),))
     return result or [("",)]
 
 
-def _notations(step: Step) -> str:
-    """The notations that can say a step: `$` JSON path, `/` JSON pointer; none if it takes two paths."""
+def _notations(step: PathStep) -> str:
+    """The notations that can express a step: `$` JSON path, `/` JSON pointer; none if it takes two paths."""
     match step:
-        case Index():
+        case IndexStep():
             return "$"
-        case Key("" | "*"):
+        case KeyStep("" | "*"):
             return "/"
-        case Key(name):
+        case KeyStep(name):
             return "$" if _POINTER_INTEGER.match(name) else "$/"
-        case Either(name):
+        case KeyOrIndexStep(name):
             if _POINTER_INTEGER.match(name):
                 return "/"
-            return _notations(Key(name)) if step.at is None else ""
+            return _notations(KeyStep(name)) if step.at is None else ""
 
 
-def _said(steps: Sequence[Step], notation: str) -> str:
+def _notation_text(steps: Sequence[PathStep], notation: str) -> str:
     if notation == "/":
-        return "".join(f"/{escape(step.name)}" for step in steps if not isinstance(step, Index))
+        return "".join(f"/{escape_pointer(step.name)}" for step in steps if not isinstance(step, IndexStep))
     text = "$"
     for step in steps:
-        if isinstance(step, Index):
+        if isinstance(step, IndexStep):
             text += f"[{step.at}]"
         else:
             name = step.name.replace("\\", "\\\\").replace('"', '\\"')
@@ -135,8 +138,8 @@ def _said(steps: Sequence[Step], notation: str) -> str:
     return text
 
 
-def first_letters(documents: pa.Array) -> np.ndarray:
-    """The first byte of each document, which tells its type; 0 where null. Of an empty text, any byte."""
+def first_bytes(documents: pa.Array) -> np.ndarray:
+    """The first byte of each document, which decides its type; 0 where null, undefined if empty."""
     n = len(documents)
     _, offsets, data = documents.buffers()
     letters = np.zeros(n, np.uint8)
@@ -145,7 +148,7 @@ def first_letters(documents: pa.Array) -> np.ndarray:
     starts = np.frombuffer(offsets, np.int32, n, documents.offset * 4)
     valid = to_bools(documents.is_valid())
     raw = np.frombuffer(data, np.uint8)
-    valid &= starts < len(raw)  # an empty text may stand behind the last byte
+    valid &= starts < len(raw)  # an empty text may start after the last byte
     letters[valid] = raw[starts[valid]]
     return letters
 
@@ -157,74 +160,77 @@ for _letter, _type in zip(b'{["tfn', (1, 2, 3, 4, 4, 5), strict=True):
 
 
 def type_names(documents: pa.Array) -> pa.Array:
-    """What jsonb_typeof says of each document."""
-    codes = pa.array(_TYPE_OF_LETTER[first_letters(documents)], mask=to_bools(documents.is_null()))
+    """The jsonb_typeof of each document."""
+    codes = pa.array(_TYPE_OF_LETTER[first_bytes(documents)], mask=to_bools(documents.is_null()))
     return pa.array(TYPE_NAMES).take(codes)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A path, and whether its value is wanted as text (`->>`) or as JSON (`->`)."""
+class PathRequest:
+    """A path, and whether its value is read as text (`->>`) or as JSON (`->`)."""
 
-    path: Path
+    path: JsonPath
     as_text: bool
 
 
-def extract(documents: pa.Array, wanted: Sequence[Wanted]) -> list[pa.Array]:
-    """The values at each of the paths, null where there is none; documents are parsed once for all."""
+def extract(documents: pa.Array, wanted: Sequence[PathRequest]) -> list[pa.Array]:
+    """The values at each path, null where there is none; each document is parsed once."""
 
     def exactly(document: Json) -> list[str | None]:
-        return [spelled(look_up(document, w.path), as_text=w.as_text) for w in wanted]
+        return [render(look_up(document, w.path), as_text=w.as_text) for w in wanted]
 
-    if few(documents):
+    if is_small_batch(documents):
         rows = [
             [None] * len(wanted) if d is None else exactly(exact_json.decode(d))
             for d in checked(documents.to_pylist())
         ]
         return [pa.array([row[i] for row in rows], pa.string()) for i in range(len(wanted))]
-    results = _extracted(documents, wanted)
-    return mended(documents, results, lambda row: exactly(exact_json.decode(documents[row].as_py())))
+    results = _extract_with_duckdb(documents, wanted)
+    return reread_exactly(documents, results, lambda row: exactly(exact_json.decode(documents[row].as_py())))
 
 
-def few(documents: pa.Array) -> bool:
+def is_small_batch(documents: pa.Array) -> bool:
     """Whether a loop over the documents is cheaper than a call of DuckDB."""
-    return len(documents) <= canonical.FEW
+    return len(documents) <= canonical.MAX_ROWS_ONE_BY_ONE
 
 
-def _extracted(documents: pa.Array, wanted: Sequence[Wanted]) -> list[pa.Array]:
-    """What DuckDB reads at each of the paths."""
+def _extract_with_duckdb(documents: pa.Array, wanted: Sequence[PathRequest]) -> list[pa.Array]:
+    """The values at each path as DuckDB reads them."""
     plans = [segments(w.path) for w in wanted]
     firsts = list(dict.fromkeys(path for plan in plans for path in plan[0]))
     only_text = all(w.as_text and len(plan) == 1 for w, plan in zip(wanted, plans, strict=True))
     function = "json_extract_string" if only_text else "json_extract"
-    # No document holds a zero byte, and DuckDB's SQL cannot spell one.
-    asked = sql_list(path.replace("\0", "\ufffd") for path in firsts)
+    # No document contains a zero byte, and DuckDB's SQL cannot express one.
+    path_list = sql_list(path.replace("\0", "\ufffd") for path in firsts)
     if len(firsts) == 1:
-        parts = {firsts[0]: duck(f"{function}(j, {asked[1:-1]})", pa.string(), j=documents)}
+        parts = {firsts[0]: duckdb_eval(f"{function}(j, {path_list[1:-1]})", pa.string(), j=documents)}
     else:
-        found = duck(f"{function}(j, {asked})", pa.list_(pa.string()), j=documents)
-        parts = {path: pc.list_element(found, i) for i, path in enumerate(firsts)}
+        lists = duckdb_eval(f"{function}(j, {path_list})", pa.list_(pa.string()), j=documents)
+        parts = {path: pc.list_element(lists, i) for i, path in enumerate(firsts)}
     results = []
     for w, plan in zip(wanted, plans, strict=True):
         if any("\0" in path for segment in plan for path in segment):
             results.append(pa.nulls(len(documents), pa.string()))
             continue
-        value = _either([parts[path] for path in plan[0]])
+        value = _coalesce([parts[path] for path in plan[0]])
         for segment in plan[1:]:
-            value = _either(
-                [duck(f"json_extract(j, {sql_list([path])})[1]", pa.string(), j=value) for path in segment]
+            value = _coalesce(
+                [
+                    duckdb_eval(f"json_extract(j, {sql_list([path])})[1]", pa.string(), j=value)
+                    for path in segment
+                ]
             )
         results.append(to_text(value) if w.as_text and not only_text else value)
     return results
 
 
-def _either(values: list[pa.Array]) -> pa.Array:
+def _coalesce(values: list[pa.Array]) -> pa.Array:
     return values[0] if len(values) == 1 else pc.coalesce(*values)
 
 
 def to_text(values: pa.Array) -> pa.Array:
-    """JSON values as `->>` gives them: strings without quotes, JSON null as NULL, all else as its JSON."""
-    if few(values):
+    """JSON values as `->>` yields them: strings unquoted, JSON null as NULL, others as JSON text."""
+    if is_small_batch(values):
         bare = [
             None if v in (None, "null") else exact_json.decode(v) if v[0] == '"' else v
             for v in values.to_pylist()
@@ -233,23 +239,23 @@ def to_text(values: pa.Array) -> pa.Array:
     strings = pc.starts_with(values, '"')
     if pc.any(strings, min_count=0).as_py():
         rows = np.flatnonzero(to_bools(strings))
-        bare = duck("json_extract_string(j, '$')", pa.string(), j=values.take(pa.array(rows)))
+        bare = duckdb_eval("json_extract_string(j, '$')", pa.string(), j=values.take(pa.array(rows)))
         return replace_rows(pc.if_else(pc.equal(values, "null"), None, values), rows, bare)
     return pc.if_else(pc.equal(values, "null"), pa.scalar(None, pa.string()), values)
 
 
-def mended(
+def reread_exactly(
     documents: pa.Array, results: list[pa.Array], exactly: Callable[[int], list[str | None]]
 ) -> list[pa.Array]:
-    """`results`, read again where what DuckDB gave may be rounded, or is escaped in another way."""
+    """`results`, read again exactly where DuckDB may have rounded, or escaped differently."""
     doubtful = np.zeros(len(documents), bool)
     for result in results:
-        # Most results are plain words, which their first letter tells.
-        rows = np.flatnonzero(_MAY_BE_REAL[first_letters(result)])
+        # Most results are plain words, which the first byte shows.
+        rows = np.flatnonzero(_MAY_BE_REAL[first_bytes(result)])
         if len(rows):
-            some = result if len(rows) == len(result) else result.take(pa.array(rows))
-            doubtful[rows] |= to_bools(pc.match_substring_regex(some, _SEEMS_REAL))
-    rows = not_sure(documents, np.flatnonzero(doubtful))
+            candidates = result if len(rows) == len(result) else result.take(pa.array(rows))
+            doubtful[rows] |= to_bools(pc.match_substring_regex(candidates, _SEEMS_REAL))
+    rows = rows_read_inexactly(documents, np.flatnonzero(doubtful))
     if not len(rows):
         return results
     again = [exactly(int(row)) for row in rows]
@@ -259,24 +265,24 @@ def mended(
     ]
 
 
-def not_sure(documents: pa.Array, rows: np.ndarray) -> np.ndarray:
-    """Those of `rows` whose documents DuckDB does not give back as they are."""
+def rows_read_inexactly(documents: pa.Array, rows: np.ndarray) -> np.ndarray:
+    """Those of `rows` whose documents DuckDB does not return unchanged."""
     if not len(rows):
         return rows
     rows = rows[to_bools(pc.match_substring_regex(documents.take(pa.array(rows)), _NOT_SURE))]
     if not len(rows):
         return rows
-    same = to_bools(duck("json(j)::VARCHAR = j", pa.bool_(), j=documents.take(pa.array(rows))))
+    same = to_bools(duckdb_eval("json(j)::VARCHAR = j", pa.bool_(), j=documents.take(pa.array(rows))))
     changed: np.ndarray = rows[~same]
     return changed
 
 
-def look_up(document: Json, path: Path) -> Any:
+def look_up(document: Json, path: JsonPath) -> Any:
     """The value at a path of a decoded document, or `_MISSING`."""
     value: Any = document
     for step in path:
-        at = None if isinstance(step, Key) else step.at
-        if isinstance(value, dict) and not isinstance(step, Index):
+        at = None if isinstance(step, KeyStep) else step.at
+        if isinstance(value, dict) and not isinstance(step, IndexStep):
             value = value.get(step.name, _MISSING)
         elif isinstance(value, list) and at is not None and -len(value) <= at < len(value):
             value = value[at]
@@ -285,50 +291,52 @@ def look_up(document: Json, path: Path) -> Any:
     return value
 
 
-def spelled(value: Any, *, as_text: bool) -> str | None:
-    """A value that `look_up` found, as JSON or as text."""
+def render(value: Any, *, as_text: bool) -> str | None:
+    """A value that `look_up` returned, as JSON or as text; None where it is missing."""
     if value is _MISSING or (as_text and value is None):
         return None
     return value if as_text and isinstance(value, str) else exact_json.encode(value)
 
 
-def follow(documents: pa.Array, steps: pa.Array, *, either: bool = False) -> pa.Array:
-    """One step, another for each row: keys (with `either` elements too) or, for integers, elements."""
+def take_step(documents: pa.Array, steps: pa.Array, *, either: bool = False) -> pa.Array:
+    """One step per row, by another key or index in each; text steps also index lists if `either`."""
 
     def exactly(row: int) -> list[str | None]:
         document, step = documents[row].as_py(), steps[row].as_py()
         if document is None or step is None:
             return [None]
-        one: Step = Index(step) if isinstance(step, int) else Either(step) if either else Key(step)
-        return [spelled(look_up(exact_json.decode(document), (one,)), as_text=False)]
+        path_step: PathStep = (
+            IndexStep(step) if isinstance(step, int) else KeyOrIndexStep(step) if either else KeyStep(step)
+        )
+        return [render(look_up(exact_json.decode(document), (path_step,)), as_text=False)]
 
-    if few(documents):
+    if is_small_batch(documents):
         return pa.array([exactly(row)[0] for row in range(len(documents))], pa.string())
     if pa.types.is_integer(steps.type):
         paths = pc.binary_join_element_wise("$[", pc.cast(steps, pa.string()), "]", "")
-        paths = _only(pc.starts_with(documents, "["), paths)
+        paths = _where(pc.starts_with(documents, "["), paths)
     else:
-        paths = _only(pc.starts_with(documents, "{"), pointers(steps))
+        paths = _where(pc.starts_with(documents, "{"), to_pointers(steps))
         if either:
-            paths = pc.coalesce(paths, _only(pc.starts_with(documents, "["), _element_paths(steps)))
-    values = duck("json_extract(j, p)", pa.string(), j=documents, p=paths)
-    return mended(documents, [values], exactly)[0]
+            paths = pc.coalesce(paths, _where(pc.starts_with(documents, "["), _element_paths(steps)))
+    values = duckdb_eval("json_extract(j, p)", pa.string(), j=documents, p=paths)
+    return reread_exactly(documents, [values], exactly)[0]
 
 
-def pointers(names: pa.Array) -> pa.Array:
-    """Keys as JSON pointers of one step."""
+def to_pointers(names: pa.Array) -> pa.Array:
+    """Keys as JSON pointers with one step."""
     escaped = pc.replace_substring(pc.replace_substring(names, "~", "~0"), "/", "~1")
     return pc.binary_join_element_wise("/", escaped, "")
 
 
 def _element_paths(steps: pa.Array) -> pa.Array:
-    """`$[n]` for texts that are integers, null for others."""
+    """`$[n]` for texts that are integers, else null."""
     digits = pc.struct_field(pc.extract_regex(steps, r"^[ \t\n\v\f\r]*(?P<n>[+-]?[0-9]+)$"), "n")
-    digits = _only(pc.less(pc.binary_length(digits), 12), digits)
+    digits = _where(pc.less(pc.binary_length(digits), 12), digits)
     number = pc.cast(pc.utf8_ltrim(digits, "+"), pa.int64())
     number = pc.if_else(pc.less(pc.abs(number), 2**31), number, pa.scalar(None, pa.int64()))
     return pc.binary_join_element_wise("$[", pc.cast(number, pa.string()), "]", "")
 
 
-def _only(mask: pa.Array, values: pa.Array) -> pa.Array:
+def _where(mask: pa.Array, values: pa.Array) -> pa.Array:
     return pc.if_else(mask, values, pa.scalar(None, values.type))

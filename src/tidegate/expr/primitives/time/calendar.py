@@ -1,16 +1,15 @@
-"""The civil calendar over numpy arrays: days, months and years of any number of dates at once.
+"""Calendar arithmetic over numpy arrays: days, months and years of many dates at once.
 
-A date is a number of days since 1970-01-01, a timestamp a number of microseconds since then, and a *month
-number* counts months since January 1970. Adding months keeps the day of the month, or takes the last day
-where the month is too short:
+A date is a number of days since 1970-01-01, a timestamp a number of microseconds since then, and a *month number* counts months
+since January 1970. Adding months keeps the day of the month, or takes the last day where the month is too short:
 
 >>> days = np.array([day_of(2024, 1, 30), day_of(2024, 1, 31)])
->>> [tuple(int(part[i]) for part in civil(add_months(days, 1))) for i in (0, 1)]
+>>> [tuple(int(part[i]) for part in year_month_day(add_months(days, 1))) for i in (0, 1)]
 [(2024, 2, 29), (2024, 2, 29)]
 
-The calendar goes from year 1 to year 9999, because Arrow, Spark and Python all agree there. Everything here
-works beyond these ends too (on the way to a result, `+ 1 month - 40 days` may pass through year 10000);
-`dates` and `timestamps` check where a result lands, and make it an error of the row if it lies outside.
+The calendar spans the years 1 to 9999, where Arrow, Spark and Python agree. The arithmetic works beyond these ends too (`+ 1 month
+- 40 days` may pass through year 10000); `dates` and `timestamps` check the result, and report an error of the row if it lies
+outside.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tidegate.expr.outcome import Datum, Outcome, failing, from_numpy, validity, with_errors
+from tidegate.expr.model.outcome import Datum, Outcome, failing, from_numpy, null_where_any, with_errors
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -38,8 +36,8 @@ FIRST_MICRO = FIRST_DAY * MICROS_A_DAY
 LAST_MICRO = (LAST_DAY + 1) * MICROS_A_DAY - 1
 MONTHS_AT_YEAR_ZERO = -1970 * 12
 """The month number of January of year 0."""
-_FAR = 10_000_000
-"""More days than the calendar and any time part have together: adding as many always leaves the calendar."""
+_MAX_SHIFT_DAYS = 10_000_000
+"""More days than the calendar and any time part span together: adding as many always leaves the calendar."""
 
 
 def day_of(year: int, month: int, day: int) -> int:
@@ -54,7 +52,7 @@ _STARTS = (
     .astype("M8[D]")
     .astype(np.int64)
 )
-"""The first day of every month of years -1 to 10001: a look-up is ten times as fast as numpy's conversion."""
+"""The first day of every month of years -1 to 10001: a lookup is ten times as fast as numpy's conversion."""
 
 
 def months_of(days: Ints) -> Ints:
@@ -87,11 +85,11 @@ def _within(values: np.ndarray, low: int, high: int) -> bool:
 
 
 def days_of(year: Ints, month: Ints, day: Ints) -> Ints:
-    """Day numbers from years, months 1 to 12 and days; a day beyond its month runs on into the next."""
+    """Day numbers from years, months 1 to 12 and days; a day past the end of its month counts on."""
     return first_day(MONTHS_AT_YEAR_ZERO + year * 12 + month - 1) + day - 1
 
 
-def civil(days: Ints) -> tuple[Ints, Ints, Ints]:
+def year_month_day(days: Ints) -> tuple[Ints, Ints, Ints]:
     """Year, month and day of the month."""
     months = months_of(days)
     year, month = np.divmod(months - MONTHS_AT_YEAR_ZERO, 12)
@@ -99,16 +97,16 @@ def civil(days: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def month_length(months: Ints) -> Ints:
-    """How many days each month has."""
+    """The number of days of each month."""
     return first_day(months + 1) - first_day(months)
 
 
 def add_months(days: Ints, months: Ints | int) -> Ints:
-    """Each date moved by months; a day that the month does not have becomes its last."""
-    here = months_of(days)
-    target = here + months
-    place: Ints = np.minimum(days - first_day(here), month_length(target) - 1)
-    return first_day(target) + place
+    """Each date moved by months; a day past the end of the month becomes its last."""
+    month = months_of(days)
+    target = month + months
+    day_of_month: Ints = np.minimum(days - first_day(month), month_length(target) - 1)
+    return first_day(target) + day_of_month
 
 
 def week_start(days: Ints) -> Ints:
@@ -117,18 +115,18 @@ def week_start(days: Ints) -> Ints:
 
 
 def iso_year(days: Ints) -> Ints:
-    """The year that the Thursday of each day's week lies in, which is what ISO 8601 counts weeks by."""
-    return civil(week_start(days) + 3)[0]
+    """The ISO 8601 year of each day: the year of the Thursday of its week."""
+    return year_month_day(week_start(days) + 3)[0]
 
 
 def iso_year_start(year: Ints) -> Ints:
-    """The Monday of ISO week 1: the week that January 4 lies in."""
-    one = np.ones_like(year)
-    start: Ints = week_start(days_of(year, one, 4 * one))
+    """The Monday of ISO week 1, which contains January 4."""
+    ones = np.ones_like(year)
+    start: Ints = week_start(days_of(year, ones, 4 * ones))
     return start
 
 
-def split(micros: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def split_days(micros: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Day, and microseconds since its midnight."""
     day = np.floor_divide(micros, MICROS_A_DAY)
     return day, micros - day * MICROS_A_DAY
@@ -137,18 +135,18 @@ def split(micros: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def shift(
     micros: np.ndarray, months: np.ndarray, days: np.ndarray, span: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Times moved by months, then days, then microseconds, and where that leaves the calendar (0 there)."""
+    """Times moved by months, then days, then microseconds, and where they leave the calendar (0 there)."""
     if not np.any(months):
-        moved = micros + np.clip(days, -_FAR, _FAR) * MICROS_A_DAY + span
+        moved = micros + np.clip(days, -_MAX_SHIFT_DAYS, _MAX_SHIFT_DAYS) * MICROS_A_DAY + span
         outside = (moved < FIRST_MICRO) | (moved > LAST_MICRO)
         return (np.where(outside, 0, moved) if outside.any() else moved), outside
-    day, within = split(micros)
-    carry, within = split(within + span)
-    return composed(add_months(day, months) + days + carry, within)
+    day, within = split_days(micros)
+    carry, within = split_days(within + span)
+    return compose_timestamps(add_months(day, months) + days + carry, within)
 
 
-def composed(day: np.ndarray, within: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Timestamps from days and microseconds of the day, and where they lie outside the calendar (0 there)."""
+def compose_timestamps(day: np.ndarray, within: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Timestamps from days and microseconds of the day, and where they leave the calendar (0 there)."""
     outside = (day < FIRST_DAY) | (day > LAST_DAY)
     if outside.any():
         day, within = np.where(outside, 0, day), np.where(outside, 0, within)
@@ -158,7 +156,7 @@ def composed(day: np.ndarray, within: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def timestamps(
     micros: np.ndarray, type_: pa.DataType, *args: Datum, outside: np.ndarray | None = None
 ) -> Outcome:
-    """An outcome of a timestamp type from microseconds; leaving the calendar is the row's error."""
+    """Timestamps from microseconds, an error where they leave the calendar."""
     if outside is None:
         outside = (micros < FIRST_MICRO) | (micros > LAST_MICRO)
         micros = np.where(outside, 0, micros) if outside.any() else micros
@@ -167,7 +165,7 @@ def timestamps(
 
 
 def dates(days: np.ndarray, *args: Datum) -> Outcome:
-    """An outcome of type date from day numbers; leaving the calendar is the row's error."""
+    """Dates from day numbers, an error where they leave the calendar."""
     outside = (days < FIRST_DAY) | (days > LAST_DAY)
     if outside.any():
         days = np.where(outside, 0, days)
@@ -181,10 +179,4 @@ def decimals(values: np.ndarray, scale: int, type_: pa.DataType, *args: Datum) -
     exact = pa.Array.from_buffers(
         pa.decimal128(38, scale), len(low), [None, pa.py_buffer(np.ascontiguousarray(raw))]
     )
-    return masked(exact.cast(type_), *args)
-
-
-def masked(values: pa.Array, *args: Datum) -> pa.Array:
-    """`values`, null where any of `args` is null."""
-    valid = validity(*args) if args else None
-    return values if valid is None else pc.if_else(valid, values, pa.scalar(None, values.type))
+    return null_where_any(exact.cast(type_), *args)

@@ -1,12 +1,11 @@
-"""PostgreSQL's format patterns for times, cut into pieces once: `YYYY-MM-DD` → YYYY, "-", MM, "-", DD.
+"""Parses PostgreSQL's format patterns for times: `YYYY-MM-DD` → YYYY, "-", MM, "-", DD.
 
->>> [piece.token or piece.literal for piece in pieces('FMDDth "of" Month')]
+>>> [piece.token or piece.literal for piece in parse_pattern('FMDDth "of" Month')]
 ['DD', ' of ', 'Month']
 
-The longest token that fits is taken. A token is written all in capitals or all in small letters, which only
-matters for names (`MONTH`, `Month`, `month`) and halves of the day; what is no token stands for itself, and
-so does text in double quotes. `FM` (up to four such) before a token leaves out its padding, `TH` or `th` behind it makes a
-number an ordinal.
+The longest matching token is taken. Tokens are in upper or lower case, which matters only for names (`MONTH`, `Month`, `month`) and
+AM and PM. Other text is literal, and so is text in double quotes. `FM` (up to four such) before a token omits its padding, `TH`
+or `th` behind it makes a number an ordinal.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tidegate.expr.cancel import checked
+from tidegate.expr.primitives.cancel import checked
 
 NUMERIC = (
     "HH24", "HH12", "HH", "MI", "SSSSS", "SSSS", "SS", "MS", "US", "FF1", "FF2", "FF3", "FF4", "FF5", "FF6",
@@ -32,11 +31,11 @@ HALVES = (
 )  # fmt: skip
 ZONES = ["TZH", "TZM", "OF"]
 
-_SPELLED = {token: token for token in (*NUMERIC, *ZONES)} | {
+_SPELLINGS = {token: token for token in (*NUMERIC, *ZONES)} | {
     token.lower(): token for token in (*NUMERIC, *ZONES)
 }
-_SPELLED |= {token: token for token in (*NAMES, *HALVES)}
-_TOKENS = "|".join(re.escape(token) for token in sorted(_SPELLED, key=len, reverse=True))
+_SPELLINGS |= {token: token for token in (*NAMES, *HALVES)}
+_TOKENS = "|".join(re.escape(token) for token in sorted(_SPELLINGS, key=len, reverse=True))
 _PIECE = re.compile(
     rf'(?P<mode>(?:FM|fm|FX|fx|TM|tm){{0,4}})(?P<token>{_TOKENS})(?P<th>TH|th)?|"(?P<quoted>(?:[^"\\]|\\.)*)"?|\\(?P<escaped>.)|(?P<other>.)',
     re.DOTALL,
@@ -44,7 +43,7 @@ _PIECE = re.compile(
 
 
 @dataclass(frozen=True)
-class Piece:
+class PatternPiece:
     """A token with its modifiers, or a literal text."""
 
     token: str = ""
@@ -55,17 +54,17 @@ class Piece:
     """TH or th."""
 
 
-LONG = 1000
-"""Letters of a pattern that nobody writes by hand: it is not kept."""
+MAX_CACHED_LENGTH = 1000
+"""The longest pattern whose parsed form is cached; nobody writes longer ones by hand."""
 
 
-def pieces(pattern: str) -> tuple[Piece, ...]:
-    """The pieces of a pattern, neighbouring literals joined."""
-    return _cut(pattern) if len(pattern) > LONG else _cut_once(pattern)
+def parse_pattern(pattern: str) -> tuple[PatternPiece, ...]:
+    """The pieces of a pattern; adjacent literals are joined."""
+    return _parse(pattern) if len(pattern) > MAX_CACHED_LENGTH else _parse_cached(pattern)
 
 
-def _cut(pattern: str) -> tuple[Piece, ...]:
-    found: list[Piece] = []
+def _parse(pattern: str) -> tuple[PatternPiece, ...]:
+    pieces: list[PatternPiece] = []
     literal: list[str] = []
     for match in checked(_PIECE.finditer(pattern)):
         if match["token"] is None:
@@ -75,11 +74,11 @@ def _cut(pattern: str) -> tuple[Piece, ...]:
             )
             continue
         if literal:
-            found.append(Piece(literal="".join(literal)))
+            pieces.append(PatternPiece(literal="".join(literal)))
             literal = []
         bare = "fm" in match["mode"].lower()
-        found.append(Piece(_SPELLED[match["token"]], bare=bare, ordinal=match["th"] or ""))
-    return (*found, Piece(literal="".join(literal))) if literal else tuple(found)
+        pieces.append(PatternPiece(_SPELLINGS[match["token"]], bare=bare, ordinal=match["th"] or ""))
+    return (*pieces, PatternPiece(literal="".join(literal))) if literal else tuple(pieces)
 
 
-_cut_once = lru_cache(maxsize=256)(_cut)
+_parse_cached = lru_cache(maxsize=256)(_parse)

@@ -1,4 +1,4 @@
-"""Intervals from text and to text, in PostgreSQL's style.
+"""Parses and prints intervals in PostgreSQL's style.
 
 >>> parse_interval("1 year 2 mons 3 days 04:05:06.7")
 (14, 3, 14706700000)
@@ -7,10 +7,9 @@ True
 >>> parse_interval("1", "DAY"), parse_interval("1:30", "MINUTE TO SECOND")
 ((0, 1, 0), (0, 0, 90000000))
 
-A text is read from its end, as a number takes its unit from what stands behind it: `3 days` is a number
-before a unit, `3 04:05` a number before a time and so days, and a number with nothing behind it counts
-seconds (or the unit that SQL names after the literal). A fraction of a year becomes months, one of a month
-days (30 a month), one of a day time.
+A text is read from its end, since a number takes its unit from what follows: `3 days` is a number before a unit, `3 04:05` a number
+before a time and so days, and a final number counts seconds (or the unit that SQL names after the literal). A fraction of a year
+becomes months, of a month days (30 per month), of a day time.
 """
 
 from __future__ import annotations
@@ -22,8 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.civil import MICROS_A_DAY, MICROS_A_MINUTE, MICROS_A_SECOND, MICROS_AN_HOUR
-from tidegate.expr.span import MAX_DAYS, MAX_MICROS, toward_zero
+from tidegate.expr.primitives.time.calendar import (
+    MICROS_A_DAY,
+    MICROS_A_MINUTE,
+    MICROS_A_SECOND,
+    MICROS_AN_HOUR,
+)
+from tidegate.expr.primitives.time.make_interval import MAX_DAYS, MAX_MICROS, toward_zero
 
 _UNITS = {
     "us": "us usec usecs usecond useconds microsecon microsecond microseconds",
@@ -65,10 +69,10 @@ Parts = tuple[int, int, int]
 
 
 def parse_interval(text: str, unit: str | None = None) -> Parts:
-    """Months, days and microseconds of a text; a ValueError says what is wrong as PostgreSQL does.
+    """Months, days and microseconds of a text; a ValueError with PostgreSQL's message if it is invalid.
 
-    `unit` is what SQL may write behind the literal: 'DAY', 'DAY TO SECOND'. It is the unit of a bare number,
-    and what is smaller is cut off.
+    `unit` is the qualifier behind an SQL literal: 'DAY', 'DAY TO SECOND'. It is the unit of a bare number, and smaller units are
+    truncated.
     """
     fields = [UNITS[word.lower()] for word in (unit or "").split() if word.upper() != "TO"]
     try:
@@ -77,7 +81,7 @@ def parse_interval(text: str, unit: str | None = None) -> Parts:
         raise ValueError(f'interval field value out of range: "{text}"') from None
     if parts is None:
         raise ValueError(f'invalid input syntax for type interval: "{text}"')
-    months, days, micros = _cut(parts, fields[-1]) if fields else parts
+    months, days, micros = _truncate(parts, fields[-1]) if fields else parts
     length = months * 30 + days + micros // MICROS_A_DAY
     if not -MAX_DAYS <= length < MAX_DAYS or max(abs(months), abs(days)) >= 2**31:
         raise ValueError(f'interval field value out of range: "{text}"')
@@ -87,7 +91,7 @@ def parse_interval(text: str, unit: str | None = None) -> Parts:
     return months, days, micros
 
 
-def _cut(parts: Parts, unit: str) -> Parts:
+def _truncate(parts: Parts, unit: str) -> Parts:
     months, days, micros = parts
     match unit:
         case "y":
@@ -103,7 +107,7 @@ def _cut(parts: Parts, unit: str) -> Parts:
 
 
 def _amount(number: str, unit: str) -> Parts:
-    """One number with its unit; whole numbers stay exact, fractions go down to the smaller units."""
+    """A number with its unit; whole numbers are exact, fractions become smaller units."""
     number = number.replace(" ", "")
     head, _, tail = number.partition(".")
     sign = -1 if head.startswith("-") else 1
@@ -129,7 +133,7 @@ def _plus(a: Parts, b: Parts) -> Parts:
 
 
 def _clock(token: str, minutes_first: bool) -> int | None:
-    """Microseconds of [+-]h:m[:s[.f]], or of m:s.f where there are but two fields and a fraction."""
+    """Microseconds of [+-]h:m[:s[.f]], or of m:s.f with only two fields and a fraction."""
     token = token.replace(" ", "")
     sign = -1 if token.startswith("-") else 1
     clock, _, tail = token.lstrip("+-").partition(".")
@@ -144,15 +148,15 @@ def _clock(token: str, minutes_first: bool) -> int | None:
 
 
 def _tokens(text: str) -> list[tuple[str, str]] | None:
-    found, at = [], 0
+    tokens, at = [], 0
     while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None or token.lastgroup is None:
             return None
         if token.lastgroup != "skip":
-            found.append((token.lastgroup, token[0]))
+            tokens.append((token.lastgroup, token[0]))
         at = token.end()
-    return found
+    return tokens
 
 
 def _verbose(text: str, fields: list[str]) -> Parts | None:
@@ -170,12 +174,12 @@ def _verbose(text: str, fields: list[str]) -> Parts | None:
                 return None
             continue
         step = _token(kind, token, unit, minutes_first=fields[:1] == ["min"])
-        fresh = {"time": {"h", "min", "s"}, "years": {"y", "month"}}.get(kind, {unit or ""})
-        if step is None or fresh & seen:
+        fields_of_token = {"time": {"h", "min", "s"}, "years": {"y", "month"}}.get(kind, {unit or ""})
+        if step is None or fields_of_token & seen:
             return None
-        seen |= fresh
+        seen |= fields_of_token
         total = _plus(total, step)
-        # A number before a time counts days; one before another number has no unit, and is an error.
+        # A number before a time counts days; a number before another number has no unit, which is an error.
         unit, named = {"time": "d", "years": None}.get(kind), False
     if named or not seen:
         return None
@@ -196,19 +200,19 @@ def _token(kind: str, token: str, unit: str | None, minutes_first: bool) -> Part
 
 
 def _iso(text: str) -> Parts | None:
-    found = _ISO.match(text)
-    if found and text != "P":
+    match = _ISO.match(text)
+    if match and text != "P":
         total = (0, 0, 0)
-        for unit, number in found.groupdict().items():
+        for unit, number in match.groupdict().items():
             if number:
                 total = _plus(total, _amount(number, unit))
         return total
-    found = _ISO_DATES.match(text)
-    if not found:
+    match = _ISO_DATES.match(text)
+    if not match:
         return None
-    clock = _amount(found["s"] or "0", "s")[2]
-    clock += int(found["h"] or 0) * MICROS_AN_HOUR + int(found["mi"] or 0) * MICROS_A_MINUTE
-    return int(found["y"]) * 12 + int(found["mo"]), int(found["d"]), clock
+    clock = _amount(match["s"] or "0", "s")[2]
+    clock += int(match["h"] or 0) * MICROS_AN_HOUR + int(match["mi"] or 0) * MICROS_A_MINUTE
+    return int(match["y"]) * 12 + int(match["mo"]), int(match["d"]), clock
 
 
 def interval_texts(months: np.ndarray, days: np.ndarray, micros: np.ndarray) -> pa.Array:
@@ -217,7 +221,7 @@ def interval_texts(months: np.ndarray, days: np.ndarray, micros: np.ndarray) -> 
     before = np.zeros(len(micros), bool)
     pieces = []
     for value, name in ((years, "year"), (months - years * 12, "mon"), (days, "day")):
-        # After a negative part a positive one shows its sign.
+        # A positive part after a negative one shows its sign.
         sign = pc.if_else(pa.array(before & (value > 0)), "+", "")
         ending = pc.if_else(pa.array(value == 1), f" {name}", f" {name}s")
         piece = pc.binary_join_element_wise(sign, pa.array(value).cast(pa.string()), ending, "")
@@ -231,10 +235,10 @@ def interval_texts(months: np.ndarray, days: np.ndarray, micros: np.ndarray) -> 
 
 
 def clock_texts(micros: np.ndarray) -> pa.Array:
-    """hh:mm:ss, and the fraction if there is one, of microseconds ≥ 0; hours may have more digits."""
+    """hh:mm:ss with any fraction, of microseconds ≥ 0; hours may have more digits."""
     hours, rest = np.divmod(micros, MICROS_AN_HOUR)
     tail = pa.array(rest).view(pa.time64("us")).cast(pa.string())
     tail = pc.utf8_rtrim(pc.utf8_rtrim(tail, "0"), ".")
-    # 00:10:00.000000 has lost the zeros of the fraction only, as the point stops them.
+    # Of 00:10:00.000000 only the zeros of the fraction are stripped, since the point stops them.
     head = pc.utf8_lpad(pa.array(hours).cast(pa.string()), 2, "0")
     return pc.binary_join_element_wise(head, pc.utf8_slice_codeunits(tail, 2), "")

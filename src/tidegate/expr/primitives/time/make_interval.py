@@ -1,12 +1,11 @@
-"""Intervals made from parts, within their range.
+"""Builds intervals from months, days and microseconds, and checks their range.
 
-An interval is ordered by its length with months of 30 days, which must fit 64 bits of microseconds:
-±106,751,991 days, some 292,000 years. Arrow keeps months and days in 32 bits and the time part in 64 bits of
-nanoseconds (292 years). A time or a day part that is too large for its place is carried to the next unit,
-which leaves the length as it is: so the length alone decides what is out of range, and a sum can only fail at
-the ends of a range of lengths.
+An interval is ordered by its length with months of 30 days, which must fit 64 bits of microseconds: ±106,751,991 days, some 292,000
+years. Arrow stores months and days in 32 bits and the time part in 64 bits of nanoseconds (292 years). A time or a day part that
+is too large is carried to the next unit, which keeps the length: so the length alone decides what is out of range, and a sum
+can only fail at the ends of a range of lengths.
 
->>> spans(np.array([0]), np.array([0]), np.array([300 * 365 * MICROS_A_DAY])).values[0].as_py()
+>>> checked_intervals(np.array([0]), np.array([0]), np.array([300 * 365 * MICROS_A_DAY])).values[0].as_py()
 MonthDayNano(months=0, days=109500, nanoseconds=0)
 """
 
@@ -14,21 +13,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate.expr.civil import MICROS_A_DAY, Ints
-from tidegate.expr.order import make_intervals
-from tidegate.expr.outcome import Datum, Outcome, failing, validity, with_errors
+from tidegate.expr.model.order import make_intervals
+from tidegate.expr.model.outcome import Datum, Outcome, failing, validity, with_errors
+from tidegate.expr.primitives.time.calendar import MICROS_A_DAY, Ints
 
 OUT_OF_RANGE = "interval out of range"
 MAX_DAYS = 106_751_991
-"""An interval is shorter than this, either way."""
+"""The absolute length of an interval is below this."""
 MAX_MICROS = (2**63 - 1) // 1000
 _MAX_PART = 2**31 - 1
 
 
-def spans(
+def checked_intervals(
     months: np.ndarray, days: np.ndarray, micros: np.ndarray, *args: Datum, bad: np.ndarray | None = None
 ) -> Outcome:
-    """Intervals from int64 parts; those too long, and those `bad` already, are errors of their rows."""
+    """Intervals from int64 parts; an error where they are too long or `bad` is true."""
     months, days, micros = np.broadcast_arrays(np.atleast_1d(months), days, micros)
     large = np.abs(micros) > MAX_MICROS
     if large.any():
@@ -50,7 +49,7 @@ def spans(
 
 
 def toward_zero(value: Ints, unit: int) -> Ints:
-    """Whole units in a value, rounded toward zero as C does: -90 minutes are -1 hour."""
+    """The whole units in a value, rounded toward zero: -90 minutes are -1 hour."""
     whole = np.floor_divide(np.abs(value), unit)
     result: Ints = np.where(value < 0, -whole, whole)
     return result

@@ -1,8 +1,7 @@
-"""The units and fields that date_trunc and extract know, and arguments that are nearly always constants.
+"""Units and fields of date_trunc and extract, and evaluation by distinct unit.
 
-A unit is a text argument, so in principle every row may have another. `each_choice` gives the distinct ones
-with their rows: one for a constant, and as many steps as there are different units for a column of them,
-never one a row.
+A unit is a text argument, so in principle each row may have another. `distinct_choices` yields the distinct units with their rows:
+one for a constant, and one for each different unit of a column, never one per row.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from tidegate.expr.cancel import check
-from tidegate.expr.interval_text import UNITS
-from tidegate.expr.outcome import Datum, Outcome, length, only_where, spread, with_errors
-from tidegate.expr.types import Type
+from tidegate.expr.model.outcome import Datum, Outcome, length, only_where, spread, with_errors
+from tidegate.expr.model.types import Type
+from tidegate.expr.primitives.cancel import check
+from tidegate.expr.primitives.time.interval_text import UNITS
 
 _LONG_NAMES = {
     "us": "microseconds", "ms": "milliseconds", "s": "second", "min": "minute", "h": "hour",
@@ -27,7 +26,7 @@ FIELDS = {spelling: _LONG_NAMES.get(short, short) for spelling, short in UNITS.i
     "timezone_h": "timezone_hour", "timezone_hour": "timezone_hour", "timezone_m": "timezone_minute",
     "timezone_minute": "timezone_minute",
 }  # fmt: skip
-"""Every spelling of a field, by its name here."""
+"""The canonical name of each spelling of a field."""
 
 SQL_NAMES = {
     "timestamp": "timestamp without time zone",
@@ -37,7 +36,7 @@ SQL_NAMES = {
 
 
 def field_of(text: str) -> str | None:
-    """The field that a text names, in any case."""
+    """The canonical name of a field in any case, or None."""
     return FIELDS.get(text.lower())
 
 
@@ -45,14 +44,14 @@ _FIELDS_ONLY = {"isoyear", "isodow", "dow", "doy", "epoch", "julian"}
 
 
 def unit_error(text: str, type_: Type, truncating: bool = False) -> str:
-    """What PostgreSQL says of a unit that the function does not take for this type."""
+    """PostgreSQL's message for a unit that the function does not support for this type."""
     unknown = field_of(text) is None or (truncating and field_of(text) in _FIELDS_ONLY)
     verb = "recognized" if unknown else "supported"
     return f'unit "{text.lower()}" not {verb} for type {SQL_NAMES.get(type_.kind.value, type_.kind.value)}'
 
 
-def each_choice(choice: Datum) -> Iterator[tuple[str | None, pa.Array | None]]:
-    """Each distinct text with the numbers of its rows; rows None: all of them, text None: NULL."""
+def distinct_choices(choice: Datum) -> Iterator[tuple[str | None, pa.Array | None]]:
+    """Each distinct text with its row numbers; rows None: all rows, text None: NULL."""
     if isinstance(choice, pa.Scalar):
         yield choice.as_py(), None
         return
@@ -63,25 +62,27 @@ def each_choice(choice: Datum) -> Iterator[tuple[str | None, pa.Array | None]]:
         return
     codes = which.fill_null(-1).to_numpy()
     rising = np.argsort(codes, kind="stable")
-    found, starts = np.unique(codes[rising], return_index=True)
+    distinct, starts = np.unique(codes[rising], return_index=True)
     ends = [*starts[1:].tolist(), len(codes)]
-    for code, start, end in zip(found.tolist(), starts.tolist(), ends[: len(found)], strict=True):
+    for code, start, end in zip(distinct.tolist(), starts.tolist(), ends[: len(distinct)], strict=True):
         check()
         yield (None if code < 0 else texts[code]), pa.array(rising[start:end])
 
 
-def by_choice(choice: Datum, run: Callable[..., Outcome], out: pa.DataType, *args: Datum) -> Outcome:
-    """`run(text, *args)` for each distinct text of `choice` over its rows, put together in their order."""
+def evaluate_by_choice(choice: Datum, run: Callable[..., Outcome], out: pa.DataType, *args: Datum) -> Outcome:
+    """Runs `run(text, *args)` for each distinct text of `choice` over its rows, and joins the results."""
     n = length(choice, *args)
     pieces, places = [], []
-    for text, rows in each_choice(choice):
+    for text, rows in distinct_choices(choice):
         if rows is None and text is not None:
             values, errors = run(text, *(spread(arg, n) for arg in args))
             return with_errors(values, errors)
         size = n if rows is None else len(rows)
-        given = [spread(arg, n) if rows is None else spread(arg, n).take(rows) for arg in args]
-        got = Outcome(pa.nulls(size, out)) if text is None else run(text, *given)
-        pieces.append(Outcome(got.values, pa.nulls(size, pa.string()) if got.errors is None else got.errors))
+        row_args = [spread(arg, n) if rows is None else spread(arg, n).take(rows) for arg in args]
+        outcome = Outcome(pa.nulls(size, out)) if text is None else run(text, *row_args)
+        pieces.append(
+            Outcome(outcome.values, pa.nulls(size, pa.string()) if outcome.errors is None else outcome.errors)
+        )
         places.append(np.arange(n) if rows is None else rows.to_numpy())
     if not pieces:
         return Outcome(pa.nulls(0, out))
@@ -91,6 +92,6 @@ def by_choice(choice: Datum, run: Callable[..., Outcome], out: pa.DataType, *arg
     return with_errors(values, only_where(errors, errors.is_valid()))
 
 
-def refused(message: str, n: int, out: pa.DataType) -> Outcome:
-    """A failure of every row."""
+def fail_all_rows(message: str, n: int, out: pa.DataType) -> Outcome:
+    """The same error for every row."""
     return Outcome(pa.nulls(n, out), pa.repeat(pa.scalar(message), n))

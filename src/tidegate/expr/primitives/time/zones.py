@@ -1,22 +1,21 @@
 """Time zones as two sorted arrays, so that AT TIME ZONE is one binary search for all rows.
 
-A zone is a list of instants at which its offset from UTC changes. They are read from the `tzdata` package,
-never from the machine, so that a stored result does not depend on where it was computed; after the last
-recorded instant the zone's own rule (`CET-1CEST,M3.5.0,M10.5.0/3`: until further notice) is unrolled to year
-9999.
+A zone is a list of instants at which its offset from UTC changes. They are read from the `tzdata` package, never from the machine,
+so that a stored result does not depend on where it was computed; after the last recorded instant the zone's rule
+(`CET-1CEST,M3.5.0,M10.5.0/3`) is unrolled to year 9999.
 
-A local time may come twice (clocks set back) or not at all (set forward). As PostgreSQL has it: the first
-kind means the later instant, the second kind is read with the offset from before the change. Both come to the
-same search: the new offset holds from the local time that the new clock shows at the change.
+A local time may occur twice (clocks set back) or not at all (set forward). As in PostgreSQL, the first kind is the later instant,
+and the second kind is read with the offset before the change. Both follow from one search: the new offset holds from the local
+time that the new clock shows at the change.
 
 >>> berlin = find_zone("europe/berlin")
 >>> noon = np.array([1_704_110_400_000_000])            # 2024-01-01 12:00 UTC
 >>> (berlin.offset_at(noon) // 3_600_000_000).tolist()
 [1]
 
-A name is looked up as PostgreSQL does: abbreviations first (`EST` is always UTC-5), then names in any case,
-then POSIX offsets, whose sign is the other way round: `+02` and `XYZ+2` lie west of Greenwich. Unlike in
-PostgreSQL an abbreviation whose meaning has changed over time (`MSK`) stands for its present offset.
+A name is looked up as in PostgreSQL: abbreviations first (`EST` is always UTC-5), then names in any case, then POSIX offsets, whose
+sign is inverted: `+02` and `XYZ+2` lie west of Greenwich. Unlike in PostgreSQL, an abbreviation whose meaning has changed over
+time (`MSK`) stands for its present offset.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from importlib import resources
 
 import numpy as np
 
-from tidegate.expr.civil import LAST_MICRO, MICROS_A_DAY, MICROS_A_SECOND, Ints, days_of
+from tidegate.expr.primitives.time.calendar import LAST_MICRO, MICROS_A_DAY, MICROS_A_SECOND, Ints, days_of
 
 _HOURS_EAST = {
     "UTC UCT UT GMT Z ZULU WET AZOST EGST": 0,
@@ -80,17 +79,17 @@ _POSIX = re.compile(r"(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]+>)?([+-]?)(\d{1,3})(?::?([0
 
 @dataclass(frozen=True, eq=False)
 class Zone:
-    """Instants of change in UTC, and the offsets east before, between and after; all in microseconds."""
+    """Instants of change in UTC, and the eastern offsets between them; all in microseconds."""
 
     changes: np.ndarray
     offsets: np.ndarray
     """One longer than `changes`."""
     local_changes: np.ndarray
-    """What the new clock shows at each change."""
+    """The local time of the new offset at each change."""
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the offset never changes, so that converting follows the order of times."""
+        """Whether the offset never changes, so that conversion keeps the order of times."""
         return len(self.offsets) == 1
 
     def offset_at(self, instant: Ints) -> Ints:
@@ -99,16 +98,16 @@ class Zone:
         return result
 
     def offset_of_local(self, local: Ints) -> Ints:
-        """The offset at which local times are read."""
+        """The offset that applies to local times."""
         result: Ints = self.offsets[np.searchsorted(self.local_changes, local, side="right")]
         return result
 
     def period(self, instant: Ints) -> Ints:
-        """A number for the stretch between two changes: inside one, converting keeps the order."""
+        """The number of the period between two changes; within one, conversion keeps the order."""
         return np.searchsorted(self.changes, instant, side="right")
 
     def local_period(self, local: Ints) -> Ints:
-        """The same for local times."""
+        """The number of the period of local times."""
         return np.searchsorted(self.local_changes, local, side="right")
 
 
@@ -130,15 +129,15 @@ def find_zone(name: str) -> Zone | None:
 
 
 def fixed_zone(seconds: int) -> Zone:
-    """A zone that is always so many seconds east."""
+    """A zone with a constant offset, in seconds east."""
     return _zone(np.zeros(0, np.int64), np.array([seconds], np.int64))
 
 
 def _posix_seconds(name: str) -> int | None:
-    found = _POSIX.match(name)
-    if found is None:
+    match = _POSIX.match(name)
+    if match is None:
         return None
-    sign, hours, minutes, seconds = found.groups()
+    sign, hours, minutes, seconds = match.groups()
     if int(hours) > 167:
         return None
     total = int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
@@ -147,12 +146,12 @@ def _posix_seconds(name: str) -> int | None:
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, str]:
-    listed = (resources.files("tzdata") / "zones").read_text("utf-8").split()
-    return {name.lower(): name for name in listed if name != "Factory"}
+    names = (resources.files("tzdata") / "zones").read_text("utf-8").split()
+    return {name.lower(): name for name in names if name != "Factory"}
 
 
 def _read(name: str) -> Zone:
-    """A TZif file (RFC 8536): its second block, in 64 bits, and the rule in its last line."""
+    """Reads a TZif file (RFC 8536): its second block, of 64 bits, and the rule in its last line."""
     raw = resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).read_bytes()
     header = struct.Struct(">4s1s15x6l")
     _, _, utc_flags, std_flags, leaps, times, types, letters = header.unpack_from(raw)
@@ -166,9 +165,12 @@ def _read(name: str) -> Zone:
     )
     at += times * 9 + types * 6 + letters + leaps * 12 + std_flags + utc_flags
     offsets = table["offset"].astype(np.int64)[np.concatenate([[0], which]).astype(np.intp)]
-    more, later = _rule(raw[at:].strip().decode("ascii"))
-    fresh = more > changes[-1] if len(changes) else np.ones(len(more), bool)
-    return _zone(np.concatenate([changes, more[fresh]]), np.concatenate([offsets, later[fresh]]))
+    rule_changes, rule_offsets = _rule(raw[at:].strip().decode("ascii"))
+    after_table = rule_changes > changes[-1] if len(changes) else np.ones(len(rule_changes), bool)
+    return _zone(
+        np.concatenate([changes, rule_changes[after_table]]),
+        np.concatenate([offsets, rule_offsets[after_table]]),
+    )
 
 
 _RULE_NAME = r"(?:[A-Za-z]+|<[^>]+>)"
@@ -179,15 +181,15 @@ _RULE = re.compile(
 
 
 def _rule(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """The changes of `CET-1CEST,M3.5.0,M10.5.0/3` from 1900 to 9999, and the offsets from each on."""
-    found = _RULE.match(text)
-    if found is None:
+    """The changes by a rule like `CET-1CEST,M3.5.0,M10.5.0/3` from 1900 to 9999, and the offsets after."""
+    match = _RULE.match(text)
+    if match is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    standard = -_clock(found[1])
-    summer = -_clock(found[2]) if found[2] else standard + 3600
+    standard = -_clock(match[1])
+    summer = -_clock(match[2]) if match[2] else standard + 3600
     years = np.arange(1900, 10_000, dtype=np.int64)
-    begin = _yearly(found[3], years) * 86_400 + _clock(found[4] or "2") - standard
-    end = _yearly(found[5], years) * 86_400 + _clock(found[6] or "2") - summer
+    begin = _yearly(match[3], years) * 86_400 + _clock(match[4] or "2") - standard
+    end = _yearly(match[5], years) * 86_400 + _clock(match[6] or "2") - summer
     changes = np.concatenate([begin, end])
     offsets = np.concatenate([np.full(len(years), summer), np.full(len(years), standard)])
     order = np.argsort(changes, kind="stable")
@@ -202,17 +204,17 @@ def _clock(text: str) -> int:
 
 
 def _yearly(text: str, years: Ints) -> Ints:
-    """The day in each year that M3.5.0 (the last Sunday in March), J60 or 59 names."""
-    one = np.ones_like(years)
+    """The day in each year named by M3.5.0 (the last Sunday in March), J60 or 59."""
+    ones = np.ones_like(years)
     if text.startswith("M"):
         month, week, weekday = map(int, text[1:].split("."))
-        first, following = days_of(years, one * month, one), days_of(years, one * month + 1, one)
+        first, following = days_of(years, ones * month, ones), days_of(years, ones * month + 1, ones)
         day = first + (weekday - (first + 4) % 7) % 7 + (week - 1) * 7
         return np.where(day >= following, day - 7, day)
-    start = days_of(years, one, one)
+    start = days_of(years, ones, ones)
     if not text.startswith("J"):
         return start + int(text)
     # J60 is March 1 in every year: February 29 is not counted.
-    leap = days_of(years, one * 3, one) - start == 60
+    leap = days_of(years, ones * 3, ones) - start == 60
     day = start + int(text[1:]) - 1
     return np.where(leap & (int(text[1:]) > 59), day + 1, day)

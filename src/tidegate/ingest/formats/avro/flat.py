@@ -1,16 +1,16 @@
-"""Avro records of plain fields, many at a time: one field of all records after the other, in numpy.
+"""Decodes Avro records of scalar fields with numpy: one field of all records after another.
 
-fastavro decodes record by record, at 0.5 µs a field, and skips a field at 0.3. But where a field ends depends on its bytes
-alone. So all records are walked at once: `at` holds for each of them how far it was read, and a field moves all of `at`.
+fastavro decodes record by record, in 0.5 µs per field, and skips a field in 0.3 µs. But the end of a field depends only on its
+bytes. So all records are walked together: `at` holds the current position in each of them, and each field advances all of `at`.
 
-    field      bytes of record 0 / 1 / 2        at before        at behind         a wanted one gives
+    field      bytes of record 0 / 1 / 2        at before        at after          value, if the field is read
     long       02 / ac02 / 01                   0, 40, 90        1, 42, 91         1, 150, -1
-    string     0661... / 00 / 0462...           1, 42, 91        5, 43, 94         where its text is, and how long
+    string     0661... / 00 / 0462...           1, 42, 91        5, 43, 94         the position and length of its text
 
-In a container the records of a block follow each other, so what is walked at once is a record of every block.
+In a container the records of a block follow each other, so one record of every block is walked at a time.
 
-Only schemas of scalars and unions of these are walked (`plan_of`), and only bytes that are right: whatever is not as it
-should be is a `Stumble`, and fastavro says what is wrong, record by record.
+Only schemas of scalars and unions of these are walked (`plan_of`), and only valid bytes: anything else raises `Stumble`, and
+fastavro then decodes record by record and determines the error.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _PAD = bytes(16)
 _ONE_BYTE = np.array([(i >> 1) ^ -(i & 1) for i in range(256)], np.int64)
 
 
-class Stumble(Exception):  # noqa: N818  # it is no one's error: another way is taken
+class Stumble(Exception):  # noqa: N818  # not an error: the caller falls back to fastavro
     """These bytes cannot be walked."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field: its branches (one, if it is no union), and whether its values are wanted."""
+    """A field: its branches (one, if it is not a union), and whether its values are read."""
 
     name: str
     branches: tuple[Any, ...]
@@ -44,7 +44,7 @@ class Field:
 
 
 def plan_of(writer: Any, reader: Any) -> tuple[Field, ...] | None:
-    """How records of a bare schema are walked for the fields of another; None if they cannot be."""
+    """Plans how to walk records of a bare schema for the fields of another; None if that is not possible."""
     targets = {field["name"]: field["type"] for field in reader["fields"]}
     fields = []
     for field in writer["fields"]:
@@ -61,12 +61,12 @@ def plan_of(writer: Any, reader: Any) -> tuple[Field, ...] | None:
 
 
 def _kind(branch: Any) -> str:
-    found = branch if isinstance(branch, str) else branch["type"]
-    return found if isinstance(found, str) else ""
+    kind = branch if isinstance(branch, str) else branch["type"]
+    return kind if isinstance(kind, str) else ""
 
 
 class Walk:
-    """Records of some lanes (blocks, or single records), walked together."""
+    """Walks the records of several lanes (blocks, or single records) together."""
 
     def __init__(self, lanes: Sequence[bytes], counts: np.ndarray, fields: Sequence[Field]) -> None:
         self.fields = fields
@@ -79,7 +79,7 @@ class Walk:
         if len(self.data) >= 2**31 or not total:
             raise Stumble
         self.values = {f.name: np.zeros(total, np.int64) for f in fields if f.wanted}
-        """Numbers; of what has bytes, where they begin."""
+        """Numbers; for values with bytes, the position where they begin."""
         self.lengths = {f.name: np.zeros(total, np.int64) for f in fields if f.wanted}
         self.nulls = {f.name: np.zeros(total, bool) for f in fields if f.wanted}
         at = self.ends - sizes
@@ -93,7 +93,7 @@ class Walk:
             raise Stumble
 
     def _record(self, at: np.ndarray, ends: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Moves behind one record of each lane. None goes back, so it is enough to see at last that none went too far."""
+        """Skips one record of each lane. Positions only grow, so one bounds check at the end suffices."""
         for field in self.fields:
             if not field.union:
                 at = self._value(field, field.branches[0], at, numbers)
@@ -114,7 +114,7 @@ class Walk:
         return at
 
     def _value(self, field: Field, branch: Any, at: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Moves behind one value of each, and keeps it if it is wanted."""
+        """Advances past one value of each lane, and stores it if the field is read."""
         kind = _kind(branch)
         behind = at
         if kind == "null":
@@ -129,7 +129,9 @@ class Walk:
             size: Any = _WIDTH.get(kind) or (branch["size"] if kind == "fixed" else 0)
             if kind in _BYTES:
                 size, at = self._varint(at)
-                if (size.view(np.uint64) > len(self.data)).any():  # a negative one is greater than any
+                if (
+                    size.view(np.uint64) > len(self.data)
+                ).any():  # as unsigned, a negative size is larger than any other
                     raise Stumble
             if field.wanted:
                 self.values[field.name][numbers] = at
@@ -138,7 +140,7 @@ class Walk:
         return behind
 
     def _varint(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of seven bits a byte, the last of which is below 128, and the sign in the lowest bit."""
+        """Reads zigzag numbers: seven bits per byte, the last byte below 128, the sign in the lowest bit."""
         letters = self.data[at]
         behind = at + 1
         rows = np.flatnonzero(letters > 0x7F)
@@ -160,9 +162,9 @@ class Walk:
     # ------------------------------------------------------------ columns
 
     def column(self, name: str) -> pa.Array:
-        """The values of a wanted field, as fastavro would give them, in an array."""
-        (field,) = (one for one in self.fields if one.name == name)
-        branch: Any = next((one for one in field.branches if _kind(one) != "null"), "null")
+        """The values of a field that is read, equal to fastavro's, as an array."""
+        (field,) = (field for field in self.fields if field.name == name)
+        branch: Any = next((branch for branch in field.branches if _kind(branch) != "null"), "null")
         kind, values, nulls = _kind(branch), self.values[name], self.nulls[name]
         match kind:
             case "int" | "long":
@@ -184,7 +186,7 @@ class Walk:
                 return self._pieces(name, text=kind == "string")
 
     def _pieces(self, name: str, *, text: bool) -> pa.Array:
-        """Texts or bytes: the data cut at both ends of each, and every second piece taken."""
+        """Texts or bytes: cuts the data at both ends of each value, and takes every second piece."""
         begin, nulls = self.values[name], self.nulls[name]
         offsets = np.zeros(2 * len(begin) + 1, np.int32)
         offsets[1::2] = begin
@@ -194,8 +196,8 @@ class Walk:
         pieces = pa.Array.from_buffers(
             pa.binary(), 2 * len(begin), [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
         )
-        found = pieces.take(pa.array(np.arange(1, 2 * len(begin), 2), mask=nulls))
+        values = pieces.take(pa.array(np.arange(1, 2 * len(begin), 2), mask=nulls))
         try:
-            return found.cast(pa.string()) if text else found
+            return values.cast(pa.string()) if text else values
         except pa.ArrowInvalid:
             raise Stumble from None

@@ -1,16 +1,16 @@
-"""FORMAT AVRO: a column for each field of the record; those that are not demanded are skipped, not decoded.
+"""FORMAT AVRO: one column per field of the record; fields that a plan does not read are skipped.
 
     USING SCHEMA '{"type": "record", …}'                       a record is the bytes of one datum
-    USING CONFLUENT SCHEMA REGISTRY 'http://…'                 framed: see registry.py
+    USING CONFLUENT SCHEMA REGISTRY 'http://…'                 framed: see schema_registry.py
     files                                                      object container files, each with its own schema
 
-`Avro.schema` is what columns come from. Records may be written with other schemas (an older one of the registry,
-another file's): Avro's rules resolve them, so a field that the writer did not have has its default. To skip what is
-not demanded, the schema that records are resolved to has the demanded fields alone.
+`AvroFormat.schema` defines the columns. Records may be written with other schemas (an older one of the registry, another
+file's): Avro's rules resolve them, so a field that the writer did not have gets its default. To skip fields that the plan does
+not read, the reader's schema contains only the fields that it reads.
 
-A record fails if its bytes end too early or go on behind it, if it cannot be resolved, or if a value has no place
-in our type. A field is not looked at where it is not demanded, or demanded only of what passes a filter before. A
-container file that is damaged is an error that names it: nothing tells where the next record begins.
+A record fails if its bytes end too early or continue after it, if it cannot be resolved, or if the SQL type cannot hold a value.
+A field is not checked if the plan does not read it, or reads it only for records that pass a filter. A damaged container file is
+an error that names the file, since the start of the next record is unknown.
 """
 
 from __future__ import annotations
@@ -27,151 +27,167 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptError, UnsupportedError
-from tidegate.expr.exact_json import BadJson
-from tidegate.ingest.decode import avro_container
-from tidegate.ingest.decode.avro_container import Block
-from tidegate.ingest.decode.avro_flat import Stumble, Walk, plan_of
-from tidegate.ingest.decode.avro_schema import check_schema
-from tidegate.ingest.decode.avro_types import BadValue, Convert, Mapped, Values, bare, in_list, mapped
-from tidegate.ingest.decode.demand import Staged, stages
-from tidegate.ingest.decode.registry import Registry, UnknownSchema
-from tidegate.ingest.decode.rows import bad_rows, picked
-from tidegate.ingest.source import Bad, Columns, Decoded
-from tidegate.plan.mfp import MapFilterProject
+from tidegate.expr.primitives import InvalidJson
+from tidegate.ingest.formats.avro import container as avro_container
+from tidegate.ingest.formats.avro.container import AvroBlock
+from tidegate.ingest.formats.avro.flat import Stumble, Walk, plan_of
+from tidegate.ingest.formats.avro.schema import check_schema
+from tidegate.ingest.formats.avro.schema_registry import SchemaRegistry, UnknownSchemaError
+from tidegate.ingest.formats.avro.types import (
+    AvroValueError,
+    Convert,
+    MappedType,
+    Values,
+    bare,
+    in_list,
+    mapped,
+)
+from tidegate.ingest.formats.demand import StagedPlan, split_stages
+from tidegate.ingest.formats.rows import plan_error_records, take_rows
+from tidegate.ingest.protocol import Columns, DecodedBatch, RecordError, RecordFormat
+from tidegate.plan import MapFilterProject
 
 BATCH = 131_072
-"""Records of a file that are decoded together: the more blocks, the more is done at once (`avro_flat.py`)."""
+"""Records of a file that are decoded together: more blocks mean longer numpy operations (`flat.py`)."""
 _BYTES = 64 << 20
-"""And bytes: whichever is reached first."""
+"""Bytes of a file that are decoded together; whichever of both limits is reached first applies."""
 _FRAME = 5
 _MORE = bytes(8)
-"""Put behind what is read: fastavro skips a value whose bytes are cut off, but then it is found behind the end."""
+"""Appended to the data: fastavro skips a truncated value without an error, but then its position is past the end."""
 _NOT_AVRO = "the record is not Avro of its schema"
 _WRONG = (EOFError, IndexError, ValueError, TypeError, OverflowError, MemoryError)
-"""What fastavro raises over bytes that are not of the schema."""
+"""Errors that fastavro raises for bytes that do not match the schema."""
 
 
 @dataclass(frozen=True)
-class Avro:
-    """Records of a schema, given as JSON text."""
+class AvroFormat(RecordFormat):
+    """Records of an Avro schema in JSON text."""
 
     schema: str
-    registry: Registry | None = None
-    """Where the schemas of framed records are; None: records are not framed, and written with `schema`."""
+    registry: SchemaRegistry | None = None
+    """The registry with the schemas of framed records; None: records are not framed, and written with `schema`."""
 
     @staticmethod
-    def of_file(opened: BinaryIO, name: str) -> Avro:
-        """With the schema that a container file brings."""
-        return Avro(json.dumps(_opened(opened, name)[0]))
+    def of_file(opened: BinaryIO, name: str) -> AvroFormat:
+        """Creates the format with the schema of a container file."""
+        return AvroFormat(json.dumps(_open_file(opened, name)[0]))
 
     @cached_property
     def fields(self) -> tuple[tuple[str, Any], ...]:
-        """Names and schemas of the columns, named types spelled out."""
-        found = expanded(self.schema)
-        if not isinstance(found, dict) or found.get("type") != "record":
+        """Names and schemas of the columns, without references to named types."""
+        schema = expanded(self.schema)
+        if not isinstance(schema, dict) or schema.get("type") != "record":
             raise UnsupportedError(
                 "an Avro source needs a schema whose type is a record", hint="its fields become the columns"
             )
-        return tuple((field["name"], field["type"]) for field in found["fields"])
+        return tuple((field["name"], field["type"]) for field in schema["fields"])
 
     @cached_property
-    def mapped(self) -> tuple[Mapped, ...]:
-        """How each field becomes a column."""
+    def mapped(self) -> tuple[MappedType, ...]:
+        """The type and conversion of each field."""
         return tuple(mapped(schema) for _, schema in self.fields)
 
     @property
     def columns(self) -> Columns:
-        """The fields."""
-        return tuple((name, one.type) for (name, _), one in zip(self.fields, self.mapped, strict=True))
+        """The columns: the fields of the record."""
+        return tuple((name, field.type) for (name, _), field in zip(self.fields, self.mapped, strict=True))
 
-    @property
-    def splittable(self) -> bool:
-        """Containers are read from their beginning."""
-        return False
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form in the catalog."""
+        registry = None if self.registry is None else self.registry.to_json()
+        return {"kind": "avro", "schema": self.schema, "registry": registry}
 
-    def take(self, plan: MapFilterProject) -> tuple[AvroDecode, MapFilterProject]:
-        """Takes the demanded fields, and the conditions over them."""
-        staged, left = stages(plan, len(self.fields))
-        return AvroDecode(Avro(self.schema, self.registry), staged), left
+    def take(self, plan: MapFilterProject) -> tuple[AvroDecoder, MapFilterProject]:
+        """Takes over the fields that the plan reads, and the conditions on them."""
+        staged, left = split_stages(plan, len(self.fields))
+        return AvroDecoder(AvroFormat(self.schema, self.registry), staged), left
 
 
 def expanded(schema: str) -> Any:
-    """A schema with its named types spelled out wherever they are used."""
-    import fastavro.schema
+    """Parses a schema, and replaces references to named types by their definitions."""
+    try:
+        import fastavro.schema
+    except ImportError:
+        raise UnsupportedError(
+            "FORMAT AVRO needs the package fastavro, which is not installed",
+            hint="pip install 'tidegate[ingest]'",
+        ) from None
 
     try:
-        found = json.loads(schema)
-        check_schema(found)
-        return fastavro.schema.expand_schema(found)
+        parsed = json.loads(schema)
+        check_schema(parsed)
+        return fastavro.schema.expand_schema(parsed)
     except (ValueError, RecursionError, KeyError, fastavro.schema.SchemaParseException) as error:
         raise UnsupportedError(f"the Avro schema cannot be read: {error}") from None
 
 
 @lru_cache(256)
 def _plain(schema: str, fields: tuple[str, ...] | None = None) -> Any:
-    """A schema for fastavro: without logical types, of the fields only some."""
+    """Prepares a schema for fastavro: without logical types, and optionally with only some fields."""
     import fastavro.schema
 
-    found = expanded(schema)
+    full = expanded(schema)
     if fields is not None:
-        found = {**found, "fields": [field for field in found["fields"] if field["name"] in fields]}
-    return fastavro.schema.parse_schema(bare(found))
+        full = {**full, "fields": [field for field in full["fields"] if field["name"] in fields]}
+    return fastavro.schema.parse_schema(bare(full))
 
 
 @dataclass(frozen=True)
-class AvroDecode:
-    """Avro of which some fields are wanted."""
+class AvroDecoder:
+    """Decodes the fields of Avro records that a plan reads."""
 
-    format: Avro
-    staged: Staged
+    format: AvroFormat
+    staged: StagedPlan
 
     @property
     def columns(self) -> Columns:
-        """What the plan makes of the fields of its conditions, and others that it demands."""
+        """The outputs of the first stage, and the fields of the second."""
         return self.staged.columns
 
     @property
-    def _wanted(self) -> tuple[str, ...]:
+    def _read_fields(self) -> tuple[str, ...]:
         return tuple(self.format.fields[i][0] for i in (*self.staged.first, *self.staged.later))
 
-    def records(self, values: pa.Array) -> Decoded:
-        """Each value a record, framed if there is a registry."""
-        reader = _plain(self.format.schema, self._wanted)
+    def records(self, values: pa.Array) -> DecodedBatch:
+        """Decodes values, one record each, framed if there is a registry."""
+        reader = _plain(self.format.schema, self._read_fields)
         raws = values.to_pylist()
-        columns = self._together(raws, reader)
-        numbers, failures = np.arange(len(raws)), list[Bad]()
+        columns = self._decode_together(raws, reader)
+        numbers, failures = np.arange(len(raws)), list[RecordError]()
         if columns is None:
-            found, failures = self._one_by_one(raws, reader)
+            records, failures = self._decode_one_by_one(raws, reader)
             numbers = _without(len(raws), dict(failures))
-            columns = {field: [one[field] for one in found] for field in self._wanted}
-        decoded = self._decoded(columns, numbers, failures)
-        return Decoded(*decoded, len(values), lambda i: values[i].as_py() or b"", size=values.nbytes)
+            columns = {field: [record[field] for record in records] for field in self._read_fields}
+        decoded = self._decode_columns(columns, numbers, failures)
+        return DecodedBatch(*decoded, len(values), lambda i: values[i].as_py() or b"", size=values.nbytes)
 
-    def _together(self, raws: Sequence[bytes | None], reader: Any) -> dict[str, Values] | None:
-        """All records at once, if they are there, written with one schema, and right."""
+    def _decode_together(self, raws: Sequence[bytes | None], reader: Any) -> dict[str, Values] | None:
+        """Decodes all records at once; None unless all are present, valid, and written with one schema."""
         begin = 0 if self.format.registry is None else _FRAME
         frames = {None if raw is None else raw[:begin] for raw in raws}
         if len(frames) != 1 or None in frames:
             return None
         try:
             writer = self._writer(raws[0] or b"")
-        except BadValue:
+        except AvroValueError:
             return None
         lanes = [(raw or b"")[begin:] for raw in raws]
-        return _walked(lanes, np.ones(len(lanes), np.int64), writer, reader)
+        return _walk_columns(lanes, np.ones(len(lanes), np.int64), writer, reader)
 
-    def _one_by_one(self, raws: Sequence[bytes | None], reader: Any) -> tuple[list[Any], list[Bad]]:
-        """The records that can be read, and what is wrong with others; each may have another schema."""
-        found: list[Any] = []
-        failures: list[Bad] = []
-        nothing = dict.fromkeys(self._wanted)
+    def _decode_one_by_one(
+        self, raws: Sequence[bytes | None], reader: Any
+    ) -> tuple[list[Any], list[RecordError]]:
+        """Decodes records one by one; returns the valid records, and the errors of the others."""
+        records: list[Any] = []
+        failures: list[RecordError] = []
+        nothing = dict.fromkeys(self._read_fields)
         begin = 0 if self.format.registry is None else _FRAME
         for i, raw in enumerate(raws):
             try:
-                found.append(nothing if raw is None else _datum(raw[begin:], self._writer(raw), reader))
-            except BadValue as bad:
+                records.append(nothing if raw is None else _datum(raw[begin:], self._writer(raw), reader))
+            except AvroValueError as bad:
                 failures.append((i, str(bad)))
-        return found, failures
+        return records, failures
 
     def _writer(self, raw: bytes) -> Any:
         """The schema that a record was written with."""
@@ -179,24 +195,24 @@ class AvroDecode:
         if registry is None:
             return _plain(self.format.schema)
         if len(raw) < _FRAME or raw[0] != 0:
-            raise BadValue("the record does not start with a zero byte and the number of a schema")
+            raise AvroValueError("the record does not start with a zero byte and the number of a schema")
         try:
             return _plain(json.dumps(registry.schema(int.from_bytes(raw[1:_FRAME], "big"))))
-        except UnknownSchema as unknown:
-            raise BadValue(str(unknown)) from None
+        except UnknownSchemaError as unknown:
+            raise AvroValueError(str(unknown)) from None
         except UnsupportedError as unusable:
-            raise BadValue(f"the record's schema is not read: {unusable.message}") from None
+            raise AvroValueError(f"the record's schema is not read: {unusable.message}") from None
 
-    def file(self, opened: BinaryIO, name: str) -> Iterator[Decoded]:
-        """The records of a container file."""
+    def file(self, opened: BinaryIO, name: str) -> Iterator[DecodedBatch]:
+        """Decodes the records of a container file."""
         start = count = size = 0
-        schema, found = _opened(opened, name)
-        writer, blocks = _plain(json.dumps(schema)), list[Block]()
+        schema, remaining = _open_file(opened, name)
+        writer, blocks = _plain(json.dumps(schema)), list[AvroBlock]()
         damage: CorruptError | None = None
         while True:
             try:
-                block = next(found, None)
-            except CorruptError as error:  # what comes before it is read
+                block = next(remaining, None)
+            except CorruptError as error:  # the blocks before it are decoded first
                 block, damage = None, error
             if blocks and (block is None or count >= BATCH or size >= _BYTES):
                 yield self._batch(blocks, writer, start, name)
@@ -208,44 +224,48 @@ class AvroDecode:
         if damage is not None:
             raise damage
 
-    def _batch(self, blocks: Sequence[Block], writer: Any, start: int, name: str) -> Decoded:
-        reader = _plain(self.format.schema, self._wanted)
+    def _batch(self, blocks: Sequence[AvroBlock], writer: Any, start: int, name: str) -> DecodedBatch:
+        reader = _plain(self.format.schema, self._read_fields)
         lanes = [block.data for block in blocks]
         counts = np.array([block.count for block in blocks], np.int64)
-        found = _walked(lanes, counts, writer, reader)
-        if found is None:
+        columns = _walk_columns(lanes, counts, writer, reader)
+        if columns is None:
             pairs = zip(lanes, counts.tolist(), strict=True)
-            records = [one for raw, count in pairs for one in _all(raw, count, writer, reader, name)]
-            found = {field: [one[field] for one in records] for field in self._wanted}
+            records = [
+                record for raw, count in pairs for record in _block_records(raw, count, writer, reader, name)
+            ]
+            columns = {field: [record[field] for record in records] for field in self._read_fields}
         count = int(counts.sum())
-        decoded = self._decoded(found, np.arange(count), [])
-        return Decoded(*decoded, count, _raw(lanes, counts, writer), start, size=sum(map(len, lanes)))
+        decoded = self._decode_columns(columns, np.arange(count), [])
+        return DecodedBatch(*decoded, count, _raw(lanes, counts, writer), start, size=sum(map(len, lanes)))
 
-    def _decoded(
-        self, found: Mapping[str, Values], numbers: np.ndarray, failures: list[Bad]
-    ) -> tuple[list[pa.Array], np.ndarray, list[Bad]]:
-        """Columns of the first stage, of all; of the second, where the filter holds."""
-        first, wrong = self._columns(found, self.staged.first, np.arange(len(numbers)))
+    def _decode_columns(
+        self, fields: Mapping[str, Values], numbers: np.ndarray, failures: list[RecordError]
+    ) -> tuple[list[pa.Array], np.ndarray, list[RecordError]]:
+        """Converts columns of the first stage for all records, and of the second for those that pass."""
+        first, wrong = self._columns(fields, self.staged.first, np.arange(len(numbers)))
         good = _without(len(numbers), wrong)
-        rows = self.staged.before.evaluate([picked(column, good) for column in first], len(good))
+        rows = self.staged.before.evaluate([take_rows(column, good) for column in first], len(good))
         passed = good[rows.selection]
-        later, more = self._columns(found, self.staged.later, passed)
-        kept = _without(len(passed), more)
+        later, more = self._columns(fields, self.staged.later, passed)
+        valid = _without(len(passed), more)
         failures = [*failures, *((int(numbers[i]), why) for i, why in wrong.items())]
         failures += [(int(numbers[passed[i]]), why) for i, why in more.items()]
-        columns = [picked(column, kept) for column in (*rows.columns, *later)]
-        return columns, numbers[passed[kept]], sorted([*failures, *bad_rows(rows, numbers[good])])
+        columns = [take_rows(column, valid) for column in (*rows.columns, *later)]
+        return columns, numbers[passed[valid]], sorted([*failures, *plan_error_records(rows, numbers[good])])
 
     def _columns(
-        self, found: Mapping[str, Values], wanted: Sequence[int], rows: np.ndarray
+        self, fields: Mapping[str, Values], indexes: Sequence[int], rows: np.ndarray
     ) -> tuple[list[pa.Array], dict[int, str]]:
-        """Some columns of some decoded records (where one is bad: anything), and which are bad."""
+        """Converts some fields of some records; returns the columns, and the errors by row (any value there)."""
         wrong: dict[int, str] = {}
         columns = []
-        for i in wanted:
-            values = found[self.format.fields[i][0]]
-            some = picked(values, rows) if isinstance(values, pa.Array) else [values[row] for row in rows]
-            columns.append(_column(some, self.format.mapped[i].convert, wrong))
+        for i in indexes:
+            values = fields[self.format.fields[i][0]]
+            picked = (
+                take_rows(values, rows) if isinstance(values, pa.Array) else [values[row] for row in rows]
+            )
+            columns.append(_column(picked, self.format.mapped[i].convert, wrong))
         return columns, wrong
 
 
@@ -256,15 +276,15 @@ def _without(count: int, wrong: Mapping[int, str]) -> np.ndarray:
 
 
 def _column(values: Values, convert: Convert, wrong: dict[int, str]) -> pa.Array:
-    """All at once; if that fails one by one, to see which."""
+    """Converts all values at once; if that fails, one by one, to find the wrong ones."""
     try:
         return convert(values)
-    except (BadValue, BadJson, pa.ArrowInvalid):
+    except (AvroValueError, InvalidJson, pa.ArrowInvalid):
         parts = []
         for i, value in enumerate(in_list(values)):
             try:
                 parts.append(convert([value]))
-            except (BadValue, BadJson, pa.ArrowInvalid) as bad:
+            except (AvroValueError, InvalidJson, pa.ArrowInvalid) as bad:
                 wrong[i] = min(wrong.get(i, str(bad)), str(bad))
                 parts.append(convert([None]))
         return pa.concat_arrays(parts)
@@ -280,24 +300,24 @@ def _read(data: BinaryIO, writer: Any, reader: Any) -> Any:
 
 
 def _datum(raw: bytes, writer: Any, reader: Any) -> Any:
-    """One record that is alone in its bytes."""
+    """Decodes a single record, which must use all of its bytes."""
     import fastavro.read
 
     data = io.BytesIO(raw + _MORE)
     try:
-        found = _read(data, writer, reader)
+        record = _read(data, writer, reader)
     except fastavro.read.SchemaResolutionError as error:
-        raise BadValue(f"the record's schema does not fit the source's: {error}") from None
+        raise AvroValueError(f"the record's schema does not fit the source's: {error}") from None
     except _WRONG:
-        raise BadValue(_NOT_AVRO) from None
+        raise AvroValueError(_NOT_AVRO) from None
     if data.tell() != len(raw):
-        raise BadValue("bytes follow the record" if data.tell() < len(raw) else _NOT_AVRO)
-    return found
+        raise AvroValueError("bytes follow the record" if data.tell() < len(raw) else _NOT_AVRO)
+    return record
 
 
 @contextmanager
 def _damage(name: str) -> Iterator[None]:
-    """Whatever goes wrong while a container is read is the file's fault."""
+    """Converts errors while reading a container into a CorruptError that names the file."""
     try:
         yield
     except (*_WRONG, KeyError) as error:
@@ -308,13 +328,13 @@ def _damage(name: str) -> Iterator[None]:
         ) from error
 
 
-def _opened(opened: BinaryIO, name: str) -> tuple[Any, Iterator[Block]]:
+def _open_file(opened: BinaryIO, name: str) -> tuple[Any, Iterator[AvroBlock]]:
     with _damage(name):
-        schema, blocks = avro_container.opened(opened)
-    return schema, _checked(blocks, name)
+        schema, blocks = avro_container.open_container(opened)
+    return schema, _checked_blocks(blocks, name)
 
 
-def _checked(blocks: Iterator[Block], name: str) -> Iterator[Block]:
+def _checked_blocks(blocks: Iterator[AvroBlock], name: str) -> Iterator[AvroBlock]:
     while True:
         with _damage(name):
             block = next(blocks, None)
@@ -323,18 +343,20 @@ def _checked(blocks: Iterator[Block], name: str) -> Iterator[Block]:
         yield block
 
 
-def _all(raw: bytes, count: int, writer: Any, reader: Any, name: str) -> list[Any]:
-    """The records of a block."""
+def _block_records(raw: bytes, count: int, writer: Any, reader: Any, name: str) -> list[Any]:
+    """Decodes the records of a block."""
     data = io.BytesIO(raw + _MORE)
     with _damage(name):
-        found = [_read(data, writer, reader) for _ in range(count)]
+        records = [_read(data, writer, reader) for _ in range(count)]
         if data.tell() != len(raw):
             raise EOFError("a block does not end where its last record does")
-    return found
+    return records
 
 
-def _walked(lanes: Sequence[bytes], counts: np.ndarray, writer: Any, reader: Any) -> dict[str, Values] | None:
-    """All records at once; None if that cannot be."""
+def _walk_columns(
+    lanes: Sequence[bytes], counts: np.ndarray, writer: Any, reader: Any
+) -> dict[str, Values] | None:
+    """Decodes all records at once; None if that is not possible."""
     fields = plan_of(writer, reader)
     if fields is None:
         return None
@@ -346,7 +368,7 @@ def _walked(lanes: Sequence[bytes], counts: np.ndarray, writer: Any, reader: Any
 
 
 def _raw(lanes: Sequence[bytes], counts: np.ndarray, writer: Any) -> Callable[[int], bytes]:
-    """The bytes of a record of a container: those that reading it passes over."""
+    """Returns a function that gives the bytes of a record of a container, by reading up to it."""
 
     def raw(record: int) -> bytes:
         lane = int(np.searchsorted(np.cumsum(counts), record, side="right"))

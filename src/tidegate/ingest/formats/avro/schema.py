@@ -1,12 +1,12 @@
-"""Schemas of Avro that may be used: what a few bytes cannot make endless.
+"""Checks of Avro schemas: a few bytes must not decode to endless data.
 
-A schema comes with a file or from a registry, so from whoever writes there. Three kinds are refused:
+A schema comes with a file or from a registry, so anyone who can write there controls it. Three kinds are refused:
 
-| schema | what a decoder would do |
+| schema | effect on a decoder |
 |---|---|
-| a type that holds itself | recurse as deep as the bytes say |
-| an array of what has no bytes (`null`, a record of nothing) | read 10**12 of them from six bytes |
-| types that hold each other twice, thirty times over | spell out a billion fields |
+| a type that contains itself | recurses as deep as the bytes say |
+| an array of values without bytes (`null`, a record without fields) | reads 10**12 of them from six bytes |
+| types that contain each other twice, thirty levels deep | expands to a billion fields |
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any
 
 from tidegate.errors import UnsupportedError
 
-MOST = 20_000
-"""Types in a schema, when those with names are spelled out wherever they are used."""
-_SELF = "a type that holds itself has no columns: use FORMAT BYTES"
+MAX_TYPES = 20_000
+"""The maximum number of types in a schema, counting a named type at each use."""
+_RECURSIVE_HINT = "a type that contains itself has no columns: use FORMAT BYTES"
 
 
 def check_schema(schema: Any) -> None:
-    """Raises if a schema must not be used."""
-    _Check().size(schema, "")
+    """Raises if a schema is refused."""
+    _SchemaCheck().size(schema, "")
 
 
-class _Check:
+class _SchemaCheck:
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
         self._empty: dict[str, bool] = {}
         self._open: set[str] = set()
 
     def size(self, schema: Any, space: str) -> int:
-        """How many types there are in it."""
+        """The number of types in a schema."""
         match schema:
             case str():
                 return self._named(schema, space)
@@ -57,7 +57,7 @@ class _Check:
                 return 1
 
     def empty(self, schema: Any, space: str) -> bool:
-        """Whether a value may have no bytes. A union has one at least: its number."""
+        """Whether a value may be encoded in no bytes. A union has at least one byte: its branch number."""
         match schema:
             case "null":
                 return True
@@ -76,22 +76,22 @@ class _Check:
         self._open.add(full)
         types = [field.get("type") for field in fields if isinstance(field, dict)]
         self._sizes[full] = self._sum(types, inside)
-        self._empty[full] = all(self.empty(one, inside) for one in types)
+        self._empty[full] = all(self.empty(type_, inside) for type_ in types)
         self._open.discard(full)
         return self._sizes[full]
 
     def _sum(self, schemas: list[Any], space: str) -> int:
         total = 1
-        for one in schemas:
-            total += self.size(one, space)
-            if total > MOST:
-                raise UnsupportedError(f"the Avro schema has more than {MOST:,} types")
+        for schema in schemas:
+            total += self.size(schema, space)
+            if total > MAX_TYPES:
+                raise UnsupportedError(f"the Avro schema has more than {MAX_TYPES:,} types")
         return total
 
     def _named(self, name: str, space: str) -> int:
         for full in (_full(name, space), name):
             if full in self._open:
-                raise UnsupportedError(f'the Avro type "{name}" cannot be read', hint=_SELF)
+                raise UnsupportedError(f'the Avro type "{name}" cannot be read', hint=_RECURSIVE_HINT)
             if full in self._sizes:
                 return self._sizes[full]
         return 1

@@ -1,18 +1,18 @@
-r"""CSV as RFC 4180 has it: where records end, and the fields of many records at once.
+r"""CSV as in RFC 4180: finds the ends of records, and the fields of many records at once.
 
-A field that starts with a quote goes to the next quote that stands alone (`""` is a quote in it), and may hold
-delimiters and line breaks; behind it the field must end. Anywhere else a quote is a letter like any other.
+A field that starts with a quote extends to the next single quote (`""` is a quote in the text), and may contain delimiters
+and line breaks; the field must end after the closing quote. Anywhere else a quote is an ordinary character.
 
     5" pipe,"a ""b"", c"        two fields:   5" pipe   and   a "b", c
-    "a"b,c                      no record: text follows a closing quote
+    "a"b,c                      not a record: text follows a closing quote
 
 | a block of records | how it is cut into fields |
 |---|---|
-| no quotes, and every record has as many fields as it should | `_Grid`: where delimiters and breaks are, found in one pass |
-| quotes stand only where they must (`ordinary`), or some counts are wrong | by Arrow, which then sees what we see |
-| others, and those with a carriage return that ends no line | one by one |
+| no quotes, and every record has the right number of fields | `_Grid`: finds delimiters and line breaks in one pass |
+| quotes only around fields (`ordinary`), or some counts are wrong | by Arrow, which agrees with RFC 4180 here |
+| others, and those with a carriage return that is not part of a line break | one by one |
 
-A grid knows where every field is, and copies those of a column when it is asked for, of the records that it is asked for.
+A grid holds the position of every field, and copies the fields of a column only for the records that a caller requests.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from tidegate.expr.outcome import raw_bytes
-from tidegate.ingest.decode.lines import holds, positions
-from tidegate.ingest.source import Bad
+from tidegate.expr.model import outcome
+from tidegate.ingest.formats.lines import contains, positions
+from tidegate.ingest.protocol import RecordError
 
 UNCLOSED = "a quoted field is not closed"
 BEHIND_QUOTE = "text follows a closing quote"
@@ -35,24 +35,24 @@ _STRETCH = 1 << 16
 """Bytes that are searched at a time."""
 
 
-class BadRecord(ValueError):  # noqa: N818  # it is the record that has the error
-    """A record that is no CSV; the message is the record's error."""
+class CsvRecordError(ValueError):
+    """A record is not valid CSV; the message becomes the record's error."""
 
 
 Pick: TypeAlias = Callable[[int, np.ndarray | None], pa.Array]
 
 
 class Fields(NamedTuple):
-    """The records that are well formed, and what is wrong with the others."""
+    """The fields of valid records, and the errors of the others."""
 
     column: Pick
-    """A column that was asked for, by its place in the record: of all of `rows`, or of some, by their places there."""
+    """Returns a requested column, by its position in the record, for all of `rows` or for some, by their positions in `rows`."""
     rows: np.ndarray
-    failures: list[Bad]
+    failures: list[RecordError]
 
 
 def split(record: str, delimiter: str) -> list[str]:
-    """The fields of one record, with or without its line break."""
+    """Splits one record, with or without its line break, into fields."""
     text = record.removesuffix("\n").removesuffix("\r") if record.endswith("\n") else record
     fields: list[str] = []
     at = 0
@@ -62,11 +62,11 @@ def split(record: str, delimiter: str) -> list[str]:
             while end >= 0 and text.startswith('"', end + 1):
                 end = text.find('"', end + 2)
             if end < 0:
-                raise BadRecord(UNCLOSED)
+                raise CsvRecordError(UNCLOSED)
             fields.append(text[at + 1 : end].replace('""', '"'))
             at = end + 1
             if at < len(text) and text[at] != delimiter:
-                raise BadRecord(BEHIND_QUOTE)
+                raise CsvRecordError(BEHIND_QUOTE)
         else:
             end = text.find(delimiter, at)
             end = len(text) if end < 0 else end
@@ -81,31 +81,31 @@ def split(record: str, delimiter: str) -> list[str]:
 
 
 def ends(letters: np.ndarray, delimiter: str, *, last: bool) -> np.ndarray:
-    """Where the records of a block end; bytes behind the last of them begin one that the block does not hold whole.
+    """Finds where the records of a block end; bytes after the last end begin an incomplete record.
 
-    With `last` there is nothing behind the block. Then a quote that is never closed makes its line a record, which
-    fails, and what follows goes on: one wrong quote does not swallow a file.
+    `last` means that nothing follows the block. Then a line with a quote that is never closed is a record, which fails, and
+    parsing continues on the next line: one wrong quote does not consume the rest of a file.
     """
     breaks = positions(letters, "\n")
-    if holds(letters, '"'):
+    if contains(letters, '"'):
         quotes = positions(letters, '"')
         if not ordinary(letters, quotes, delimiter) or (last and len(quotes) % 2):
-            return _walked(letters.tobytes(), delimiter, last=last)
+            return _ends_by_line(letters.tobytes(), delimiter, last=last)
         breaks = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
-    found = breaks + 1
-    if last and len(letters) and (not len(found) or found[-1] != len(letters)):
-        found = np.append(found, len(letters))
-    return found
+    behind = breaks + 1
+    if last and len(letters) and (not len(behind) or behind[-1] != len(letters)):
+        behind = np.append(behind, len(letters))
+    return behind
 
 
 def ordinary(letters: np.ndarray, quotes: np.ndarray, delimiter: str) -> bool:
-    """Whether every quote opens a field, closes one, or is one of two that stand for a quote in it."""
+    """Whether every quote opens a field, closes one, or is one of a pair that represents a quote."""
     around = np.zeros(256, bool)
     around[[ord(delimiter), ord("\n"), ord('"')]] = True
     opening, closing = quotes[::2], quotes[1::2]
     before = letters[np.maximum(opening - 1, 0)]
     fits = around[before] | (opening == 0)
-    # A quote before an opening one must be a closing one, and it is: they alternate.
+    # A quote before an opening one must be a closing one; this holds, since they alternate.
     around[ord("\r")] = True
     behind = letters[np.minimum(closing + 1, len(letters) - 1)]
     fits_behind = around[behind] | (closing == len(letters) - 1)
@@ -119,10 +119,10 @@ def _pairs(quotes: np.ndarray, opening: np.ndarray) -> bool:
     return bool((quotes[at - 1] == opening - 1).all())
 
 
-def _walked(data: bytes, delimiter: str, *, last: bool) -> np.ndarray:
-    """Line by line: a record goes on while a quote in it is open."""
+def _ends_by_line(data: bytes, delimiter: str, *, last: bool) -> np.ndarray:
+    """Finds the ends of records line by line: a record continues while a quote is open."""
     lines = data.splitlines(keepends=True) if b"\r" not in data else _lines(data)
-    found: list[int] = []
+    record_ends: list[int] = []
     at = begin = position = 0
     while at < len(lines):
         begin, record = position, b""
@@ -130,7 +130,7 @@ def _walked(data: bytes, delimiter: str, *, last: bool) -> np.ndarray:
         while upto < len(lines):
             record += lines[upto]
             upto += 1
-            if not _open(record, delimiter):
+            if not _has_open_quote(record, delimiter):
                 break
         else:
             if not last:
@@ -140,75 +140,75 @@ def _walked(data: bytes, delimiter: str, *, last: bool) -> np.ndarray:
         at = upto
         if not last and at == len(lines) and not record.endswith(b"\n"):
             break
-        found.append(position)
-    return np.array(found, np.int64)
+        record_ends.append(position)
+    return np.array(record_ends, np.int64)
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Lines that end with a line feed, and with nothing else."""
+    """Splits at line feeds only."""
     parts = data.split(b"\n")
     return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
-def _open(record: bytes, delimiter: str) -> bool:
+def _has_open_quote(record: bytes, delimiter: str) -> bool:
     try:
         split(record.decode("latin-1"), delimiter)
-    except BadRecord as bad:
+    except CsvRecordError as bad:
         return str(bad) == UNCLOSED
     return False
 
 
-# ---------------------------------------------------------------- their fields
+# ---------------------------------------------------------------- fields
 
 
 def parse(records: pa.Array, delimiter: str, width: int, columns: Sequence[int]) -> Fields:
-    """Some of the `width` columns of records that are valid UTF-8 and not empty."""
+    """Parses some of the `width` columns of records that are valid UTF-8 and not empty."""
     if not len(records):
         return Fields(lambda *_: pa.array([], pa.string()), np.zeros(0, np.int64), [])
-    data = raw_bytes(records)
-    if _broken_well(data, records):
-        quotes = positions(data, '"') if holds(data, '"') else np.zeros(0, np.int64)
+    data = outcome.raw_bytes(records)
+    if _has_regular_breaks(data, records):
+        quotes = positions(data, '"') if contains(data, '"') else np.zeros(0, np.int64)
         grid = None if len(quotes) else _Grid.of(data, records, delimiter, width)
         if grid is not None:
             return Fields(grid.column, np.arange(len(records)), [])
         if len(quotes) % 2 == 0 and (not len(quotes) or ordinary(data, quotes, delimiter)):
-            found = _by_arrow(records, data, delimiter, width, columns, quoted=bool(len(quotes)))
-            if found is not None:
-                return found
-    return _one_by_one(records, delimiter, width, columns)
+            fields = _parse_by_arrow(records, data, delimiter, width, columns, quoted=bool(len(quotes)))
+            if fields is not None:
+                return fields
+    return _parse_one_by_one(records, delimiter, width, columns)
 
 
-def _one_by_one(records: pa.Array, delimiter: str, width: int, columns: Sequence[int]) -> Fields:
+def _parse_one_by_one(records: pa.Array, delimiter: str, width: int, columns: Sequence[int]) -> Fields:
     rows: list[int] = []
     values: list[list[str]] = []
-    failures: list[Bad] = []
+    failures: list[RecordError] = []
     for i, record in enumerate(records.to_pylist()):
         try:
             fields = split(record.decode(), delimiter)
             if len(fields) != width:
-                raise BadRecord(wrong_count(len(fields), width))
-        except BadRecord as bad:
+                raise CsvRecordError(wrong_count(len(fields), width))
+        except CsvRecordError as bad:
             failures.append((i, str(bad)))
         else:
             rows.append(i)
             values.append(fields)
     arrays = {column: pa.array([fields[column] for fields in values], pa.string()) for column in columns}
-    return Fields(_of(arrays), np.array(rows, np.int64), failures)
+    return Fields(_pick_from(arrays), np.array(rows, np.int64), failures)
 
 
-def _of(arrays: dict[int, pa.Array]) -> Pick:
-    """Columns that are there already."""
+def _pick_from(arrays: dict[int, pa.Array]) -> Pick:
+    """Returns a function that picks from parsed columns."""
     return lambda column, rows: arrays[column] if rows is None else arrays[column].take(pa.array(rows))
 
 
-def wrong_count(found: int, width: int) -> str:
-    """What is said of a record with too many or too few fields."""
-    return f"the record has {found} field{'' if found == 1 else 's'} instead of {width}"
+def wrong_count(count: int, width: int) -> str:
+    """The message for a record with too many or too few fields."""
+    return f"the record has {count} field{'' if count == 1 else 's'} instead of {width}"
 
 
-def _broken_well(data: np.ndarray, records: pa.Array) -> bool:
-    """Whether each record but the last ends with a line break, and carriage returns are parts of such."""
-    if holds(data, "\r"):
+def _has_regular_breaks(data: np.ndarray, records: pa.Array) -> bool:
+    """Whether each record but the last ends with a line break, and each carriage return is part of one."""
+    if contains(data, "\r"):
         returns = positions(data, "\r")
         if not (data[np.minimum(returns + 1, len(data) - 1)] == ord("\n")).all():
             return False
@@ -217,51 +217,51 @@ def _broken_well(data: np.ndarray, records: pa.Array) -> bool:
 
 
 class _Grid:
-    """Records without quotes, each of `width` fields: where the fields are."""
+    """The positions of the fields of records without quotes, each with `width` fields."""
 
     def __init__(self, fields: pa.Array, width: int, *, returns: bool) -> None:
         self._fields, self._width, self._returns = fields, width, returns
 
     @staticmethod
     def of(data: np.ndarray, records: pa.Array, delimiter: str, width: int) -> _Grid | None:
-        """None if some record has another number of fields."""
+        """Finds the fields; None if a record has another number of fields."""
         if data[-1] != ord("\n"):
             data = np.append(data, np.uint8(ord("\n")))
-        found = separators(data, delimiter)
-        if len(found) != width * len(records) or not (data[found[width - 1 :: width]] == ord("\n")).all():
+        marks = separators(data, delimiter)
+        if len(marks) != width * len(records) or not (data[marks[width - 1 :: width]] == ord("\n")).all():
             return None
-        offsets = np.zeros(len(found) + 1, np.int32)
-        np.add(found, 1, out=offsets[1:], casting="unsafe")
+        offsets = np.zeros(len(marks) + 1, np.int32)
+        np.add(marks, 1, out=offsets[1:], casting="unsafe")
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
-        fields = pa.Array.from_buffers(pa.binary(), len(found), buffers)
-        return _Grid(fields, width, returns=holds(data, "\r"))
+        fields = pa.Array.from_buffers(pa.binary(), len(marks), buffers)
+        return _Grid(fields, width, returns=contains(data, "\r"))
 
     def column(self, column: int, rows: np.ndarray | None) -> pa.Array:
-        """The texts of a column: each field is taken with what ends it, which is then cut off."""
+        """The texts of a column: takes each field with its separator, which is then cut off."""
         count = len(self._fields) // self._width
         at = np.arange(count) if rows is None else rows
-        found = pc.binary_slice(self._fields.take(pa.array(at * self._width + column)), 0, -1)
+        texts = pc.binary_slice(self._fields.take(pa.array(at * self._width + column)), 0, -1)
         if self._returns and column == self._width - 1:
-            found = pc.if_else(pc.ends_with(found, b"\r"), pc.binary_slice(found, 0, -1), found)
-        return found.view(pa.string())
+            texts = pc.if_else(pc.ends_with(texts, b"\r"), pc.binary_slice(texts, 0, -1), texts)
+        return texts.view(pa.string())
 
 
 def separators(data: np.ndarray, delimiter: str) -> np.ndarray:
-    """Where delimiters and line breaks are."""
-    one, other = np.empty(_STRETCH, bool), np.empty(_STRETCH, bool)
-    found = []
+    """The positions of delimiters and line breaks."""
+    delimiters, breaks = np.empty(_STRETCH, bool), np.empty(_STRETCH, bool)
+    marks = []
     for at in range(0, len(data), _STRETCH):
-        some = data[at : at + _STRETCH]
-        same = np.equal(some, ord(delimiter), out=one[: len(some)])
-        np.logical_or(same, np.equal(some, ord("\n"), out=other[: len(some)]), out=same)
-        found.append(np.flatnonzero(same) + at)
-    return np.concatenate(found)
+        stretch = data[at : at + _STRETCH]
+        same = np.equal(stretch, ord(delimiter), out=delimiters[: len(stretch)])
+        np.logical_or(same, np.equal(stretch, ord("\n"), out=breaks[: len(stretch)]), out=same)
+        marks.append(np.flatnonzero(same) + at)
+    return np.concatenate(marks)
 
 
-def _by_arrow(
+def _parse_by_arrow(
     records: pa.Array, data: np.ndarray, delimiter: str, width: int, columns: Sequence[int], *, quoted: bool
 ) -> Fields | None:
-    """None if Arrow counts other records than we do."""
+    """Parses with Arrow; None if Arrow finds a different number of records."""
     names = [str(i) for i in range(width)]
     wanted = [names[column] for column in columns] or names[:1]
     wrong: list[tuple[int, int]] = []
@@ -298,4 +298,4 @@ def _by_arrow(
         return None
     arrays = {column: table.column(names[column]).combine_chunks() for column in columns}
     failures = sorted((number - 1, wrong_count(count, width)) for number, count in wrong)
-    return Fields(_of(arrays), np.flatnonzero(good), failures)
+    return Fields(_pick_from(arrays), np.flatnonzero(good), failures)

@@ -1,12 +1,12 @@
-"""Rows of a row group, some at a time, in memory that does not depend on how much a file unpacks to.
+"""Reads the rows of a row group in chunks, in memory that does not depend on the decompressed size.
 
-    stream = Stream(file, group, ["kind", "note"])
-    stream.at(1000, 500)            columns of the rows 1000 to 1499; only forwards
-    row_bytes(table)                what the texts of each would take, before they are taken out of their dictionary
+    stream = ColumnStream(file, group, ["kind", "note"])
+    stream.at(1000, 500)            the columns of rows 1000 to 1499; only moves forward
+    row_bytes(table)                the size of the texts of each row, before they are decoded from their dictionary
 
-A row group of a few kB may hold a million rows of a text of 10 kB: a dictionary has it once. So texts that have a dictionary stay
-in it until somebody has counted how many rows fit into memory. A page is unpacked as a whole: `check_pages` looks at what the
-headers say of their sizes before anything is.
+A row group of a few kB may hold a million rows of a text of 10 kB, which is stored once, in a dictionary. So texts stay in their
+dictionary until the number of rows that fit into memory is known. A page is decompressed as a whole: `check_pages` first checks the
+sizes in the page headers.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegate.errors import CorruptError
-from tidegate.ingest.limits import limits
-from tidegate.shard.thrift import read_struct
+from tidegate.ingest.formats.limits import current_limits
+from tidegate.storage.part import thrift
 
 ROWS = 131_072
-"""Rows that are decoded together."""
+"""The number of rows that are decoded together."""
 NESTED_ROWS = 4096
-"""The same where there are lists or records, whose sizes nothing tells beforehand."""
+"""The same if there are lists or records, whose sizes are not known in advance."""
 BYTES = 64 << 20
-"""And bytes of text."""
-_LONG = 1024
-"""Bytes of a text of which `ROWS` are not too much."""
-_LITTLE = 4 << 20
-"""Bytes of a column up to which its pages are always looked at: what unpacks to a thousand times as much is small."""
+"""The bytes of text that are decoded together."""
+_LONG_TEXT_BYTES = 1024
+"""The length of a text above which `ROWS` texts may not fit into memory."""
+_SMALL_COLUMN_BYTES = 4 << 20
+"""The pages of columns up to this size are always checked: data that expands a thousandfold is small."""
 
 
-def opened_as_dictionaries(opened: BinaryIO, found: pq.ParquetFile, names: Sequence[str]) -> pq.ParquetFile:
-    """The same file, of whose columns those stay in their dictionaries that hold long texts; of short ones it would be slower."""
+def reopen_with_dictionaries(opened: BinaryIO, found: pq.ParquetFile, names: Sequence[str]) -> pq.ParquetFile:
+    """Reopens a file to read columns of long texts as dictionaries; for short texts this is slower."""
     schema, metadata = found.schema_arrow, found.metadata
     plain = {
         field.name
@@ -47,62 +47,65 @@ def opened_as_dictionaries(opened: BinaryIO, found: pq.ParquetFile, names: Seque
         chunk.path_in_schema
         for group in range(metadata.num_row_groups)
         for chunk in (metadata.row_group(group).column(i) for i in range(metadata.num_columns))
-        if chunk.path_in_schema in plain and chunk.has_dictionary_page and _has_long(opened, chunk)
+        if chunk.path_in_schema in plain and chunk.has_dictionary_page and _may_have_long_text(opened, chunk)
     }
     return found if not coded else pq.ParquetFile(opened, metadata=metadata, read_dictionary=sorted(coded))
 
 
-def _has_long(opened: BinaryIO, chunk: Any) -> bool:
-    """Whether a text of a dictionary is long, or nobody can tell."""
+def _may_have_long_text(opened: BinaryIO, chunk: Any) -> bool:
+    """Whether a dictionary contains, or may contain, a long text."""
     begin, end = chunk.dictionary_page_offset, chunk.data_page_offset
-    if not begin or not 0 < end - begin <= limits().block:
+    if not begin or not 0 < end - begin <= current_limits().block:
         return True
     opened.seek(begin)
     data = opened.read(end - begin)
     try:
-        header, at = read_struct(data, 0)
-        if header[2] <= _LONG:
+        header, at = thrift.read_struct(data, 0)
+        if header[2] <= _LONG_TEXT_BYTES:
             return False
-        if header[2] > limits().block:
+        if header[2] > current_limits().block:
             return True
         page = data[at : at + header[3]]
         if chunk.compression != "UNCOMPRESSED":
             codec = pa.Codec(chunk.compression.lower())
             page = codec.decompress(page, decompressed_size=header[2], asbytes=True)
-        return _any_long(page)
+        return _page_has_long_text(page)
     except (IndexError, KeyError, ValueError, TypeError, OSError, pa.ArrowException):
         return True
 
 
-def _any_long(page: bytes) -> bool:
-    """Texts of a dictionary: of each its length, in four bytes, before it."""
+def _page_has_long_text(page: bytes) -> bool:
+    """Whether a dictionary page has a long text; each text follows its length in four bytes."""
     at = 0
     while at + 4 <= len(page):
         size = int.from_bytes(page[at : at + 4], "little")
-        if size > _LONG:
+        if size > _LONG_TEXT_BYTES:
             return True
         at += 4 + size
     return False
 
 
 def check_pages(opened: BinaryIO, file: pq.ParquetFile, group: int, names: Sequence[str], name: str) -> None:
-    """Raises if a page of these columns is too large when it is unpacked."""
+    """Raises if a page of these columns is too large after decompression."""
     row_group = file.metadata.row_group(group)
     for place in range(row_group.num_columns):
         chunk = row_group.column(place)
         if chunk.path_in_schema.partition(".")[0] not in names:
             continue
-        if chunk.total_compressed_size <= _LITTLE or chunk.total_uncompressed_size > limits().block:
+        if (
+            chunk.total_compressed_size <= _SMALL_COLUMN_BYTES
+            or chunk.total_uncompressed_size > current_limits().block
+        ):
             largest = max(_page_sizes(opened, chunk), default=0)
-            if largest > limits().block:
-                page = limits().too_large(
+            if largest > current_limits().block:
+                page = current_limits().too_large(
                     f"a page of column {chunk.path_in_schema} unpacks to {largest:,} bytes, which"
                 )
                 raise CorruptError(f'the file "{name}" is not read any further: {page}')
 
 
 def _page_sizes(opened: BinaryIO, chunk: Any) -> Iterator[int]:
-    """What the header of each page says that it unpacks to."""
+    """Yields the decompressed size of each page, from its header."""
     begin = chunk.data_page_offset
     if chunk.has_dictionary_page and chunk.dictionary_page_offset:
         begin = min(begin, chunk.dictionary_page_offset)
@@ -110,18 +113,18 @@ def _page_sizes(opened: BinaryIO, chunk: Any) -> Iterator[int]:
     data, at = opened.read(chunk.total_compressed_size), 0
     try:
         while at < len(data):
-            header, at = read_struct(data, at)
+            header, at = thrift.read_struct(data, at)
             yield header[2]
             at += max(header[3], 0)
     except (IndexError, KeyError, ValueError):
-        return  # damaged: whoever reads it says so
+        return  # damaged: reading the page reports it
 
 
-class Stream:
-    """Some columns of a row group."""
+class ColumnStream:
+    """Reads some columns of a row group, forward only."""
 
     def __init__(self, file: pq.ParquetFile, group: int, names: Sequence[str]) -> None:
-        self._rows = NESTED_ROWS if _nested(file, names) else ROWS
+        self._rows = NESTED_ROWS if _has_nested(file, names) else ROWS
         self._batches = file.iter_batches(
             self._rows, row_groups=[group], columns=list(names), use_threads=False
         )
@@ -129,30 +132,30 @@ class Stream:
         self._start = 0
 
     def at(self, start: int, count: int) -> pa.Table:
-        """The rows from there on."""
+        """Returns `count` rows from `start` on."""
         while self._held is None or self._start + len(self._held) < start + count:
             batch = pa.Table.from_batches([next(self._batches)])
             if self._held is not None:
                 begin = max(start - self._start, 0)
-                kept = self._held.slice(begin)
+                rest = self._held.slice(begin)
                 self._start += min(begin, len(self._held))
-                batch = pa.concat_tables([kept, batch]) if len(kept) else batch
+                batch = pa.concat_tables([rest, batch]) if len(rest) else batch
             self._held = batch
         return self._held.slice(start - self._start, count)
 
 
 def rows_at_once(file: pq.ParquetFile, names: Sequence[str]) -> int:
-    """How many rows are read together."""
-    return NESTED_ROWS if _nested(file, names) else ROWS
+    """The number of rows to read together."""
+    return NESTED_ROWS if _has_nested(file, names) else ROWS
 
 
-def _nested(file: pq.ParquetFile, names: Sequence[str]) -> bool:
+def _has_nested(file: pq.ParquetFile, names: Sequence[str]) -> bool:
     schema = file.schema_arrow
     return any(name in schema.names and pa.types.is_nested(schema.field(name).type) for name in names)
 
 
 def row_bytes(table: pa.Table) -> np.ndarray:
-    """The bytes of the texts of each row, without taking them out of their dictionaries."""
+    """The size of the texts of each row, without decoding them from their dictionaries."""
     total = np.zeros(len(table), np.int64)
     for column in table.columns:
         parts = [_lengths(chunk) for chunk in column.chunks]
@@ -163,15 +166,15 @@ def row_bytes(table: pa.Table) -> np.ndarray:
 
 def _lengths(values: pa.Array) -> np.ndarray | None:
     if pa.types.is_dictionary(values.type):
-        found = pc.binary_length(values.dictionary).take(values.indices)
+        sizes = pc.binary_length(values.dictionary).take(values.indices)
     elif pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-        found = pc.binary_length(values)
+        sizes = pc.binary_length(values)
     else:
         return None
-    lengths: np.ndarray = pc.fill_null(found, 0).to_numpy(zero_copy_only=False)
+    lengths: np.ndarray = pc.fill_null(sizes, 0).to_numpy(zero_copy_only=False)
     return lengths.astype(np.int64)
 
 
-def fitting(sizes: np.ndarray) -> int:
-    """How many rows, from the first on, can be taken out together; one at least."""
+def count_fitting_rows(sizes: np.ndarray) -> int:
+    """How many rows, from the first on, can be decoded together; at least one."""
     return max(1, int(np.searchsorted(np.cumsum(sizes), BYTES, side="right")))

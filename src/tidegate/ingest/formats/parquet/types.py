@@ -1,7 +1,7 @@
-"""Columns of Parquet files as ours: which type each becomes, its values, and what a footer says of it.
+"""Maps Parquet columns to SQL types: the type of each, its values, and its footer statistics.
 
-Widening only (uint32 to int8, uint64 to numeric(20,0)), so that no value is lost; times in nanoseconds lose what is
-below a microsecond. A map becomes jsonb. Bounds of a footer are taken where its order is ours.
+Types are only widened (uint32 to int8, uint64 to numeric(20,0)), so that no value is lost; times in nanoseconds are truncated to
+microseconds. A map becomes jsonb. The footer's bounds are used for types whose order in Parquet is the SQL order.
 """
 
 from __future__ import annotations
@@ -14,35 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import UnsupportedError
-from tidegate.expr import exact_json
-from tidegate.expr.specs import Specs
-from tidegate.expr.types import (
-    BOOL,
-    BYTEA,
-    DATE,
-    FLOAT4,
-    FLOAT8,
-    INT2,
-    INT4,
-    INT8,
-    JSONB,
-    TEXT,
-    TIME,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    Kind,
-    Type,
-    array,
-    numeric,
-    record,
-)  # fmt: skip
-from tidegate.ingest.decode.avro_types import plain_json
+from tidegate.expr.domain import Specs
+from tidegate.expr.model import Kind, Type, types
+from tidegate.expr.primitives import exact_json
+from tidegate.ingest.formats.avro.types import plain_json
 
 _EXACT: dict[pa.DataType, Type] = {
-    pa.bool_(): BOOL, pa.int8(): INT2, pa.uint8(): INT2, pa.int16(): INT2, pa.uint16(): INT4, pa.int32(): INT4,
-    pa.uint32(): INT8, pa.int64(): INT8, pa.uint64(): numeric(20, 0), pa.float16(): FLOAT4, pa.float32(): FLOAT4,
-    pa.float64(): FLOAT8, pa.string(): TEXT, pa.large_string(): TEXT, pa.binary(): BYTEA, pa.large_binary(): BYTEA,
-    pa.date32(): DATE,
+    pa.bool_(): types.BOOL, pa.int8(): types.INT2, pa.uint8(): types.INT2, pa.int16(): types.INT2, pa.uint16(): types.INT4,
+    pa.int32(): types.INT4, pa.uint32(): types.INT8, pa.int64(): types.INT8, pa.uint64(): types.numeric(20, 0),
+    pa.float16(): types.FLOAT4,
+    pa.float32(): types.FLOAT4, pa.float64(): types.FLOAT8, pa.string(): types.TEXT, pa.large_string(): types.TEXT,
+    pa.binary(): types.BYTEA, pa.large_binary(): types.BYTEA, pa.date32(): types.DATE,
 }  # fmt: skip
 _BOUNDED = (
     Kind.BOOL,
@@ -57,32 +39,32 @@ _BOUNDED = (
 
 
 def type_of(arrow: pa.DataType, name: str) -> Type:
-    """What a column of the file is here."""
-    found = _EXACT.get(arrow)
-    if found is not None:
-        return found
+    """The SQL type of a column of the file."""
+    exact = _EXACT.get(arrow)
+    if exact is not None:
+        return exact
     kinds = pa.types
     if kinds.is_dictionary(arrow):
         return type_of(arrow.value_type, name)
     if kinds.is_decimal(arrow) and arrow.precision <= 38 and 0 <= arrow.scale <= arrow.precision:
-        return numeric(arrow.precision, arrow.scale)
+        return types.numeric(arrow.precision, arrow.scale)
     if kinds.is_timestamp(arrow):
-        return TIMESTAMPTZ if arrow.tz else TIMESTAMP
+        return types.TIMESTAMPTZ if arrow.tz else types.TIMESTAMP
     if kinds.is_time(arrow):
-        return TIME
+        return types.TIME
     if kinds.is_fixed_size_binary(arrow):
-        return BYTEA
+        return types.BYTEA
     if kinds.is_list(arrow) or kinds.is_large_list(arrow):
-        return array(type_of(arrow.value_type, name))
+        return types.array(type_of(arrow.value_type, name))
     if kinds.is_struct(arrow):
-        return record(*((field.name, type_of(field.type, name)) for field in arrow))
+        return types.record(*((field.name, type_of(field.type, name)) for field in arrow))
     if kinds.is_map(arrow):
-        return JSONB
+        return types.JSONB
     raise UnsupportedError(f'the column "{name}" is {arrow} in its file, which has no type here')
 
 
-def converted(values: pa.Array, type_: Type) -> pa.Array:
-    """Values of a file as a column of ours; an ArrowInvalid if one has no place in it."""
+def convert_values(values: pa.Array, type_: Type) -> pa.Array:
+    """Converts values of a file to an SQL type; raises an ArrowInvalid if it cannot hold one."""
     if pa.types.is_map(values.type):
         texts = [None if v is None else exact_json.encode(plain_json(dict(v))) for v in values.to_pylist()]
         return pa.array(texts, pa.string())
@@ -97,7 +79,7 @@ def converted(values: pa.Array, type_: Type) -> pa.Array:
 
 
 def specs_of(statistics: Sequence[Any], arrow: pa.DataType | None, type_: Type) -> Specs:
-    """A column in each of some row groups, by the statistics of the footer (None where there are none)."""
+    """The specs of a column in each row group, from the footer's statistics (None if missing)."""
     nulls = np.array([s is None or not s.has_null_count or s.null_count > 0 for s in statistics])
     if arrow is None or type_.kind not in _BOUNDED or (pa.types.is_timestamp(arrow) and arrow.unit == "ns"):
         return Specs.anything(type_, null=nulls)
@@ -115,6 +97,6 @@ def specs_of(statistics: Sequence[Any], arrow: pa.DataType | None, type_: Type) 
         UnicodeDecodeError,
     ):
         return Specs.anything(type_, null=nulls)
-    # A writer may have shortened a text: equal bounds do not say that all values are equal.
+    # A writer may have truncated a text: equal bounds do not mean that all values are equal.
     exact = np.zeros(len(statistics), bool)
-    return Specs.ranged(type_, low, high, null=nulls, exact=None if type_ == BOOL else exact)
+    return Specs.ranged(type_, low, high, null=nulls, exact=None if type_ == types.BOOL else exact)

@@ -1,12 +1,12 @@
-"""Where files are: folders of this machine, or a bucket. Listed by a pattern, opened as they were when they were listed.
+"""Lists and opens files in local folders and in buckets, and detects files that change after listing.
 
-    place = at("/in/*.json", {})                 Folder;  at("s3://bucket/in/*.json", {"region": …})   Bucket
-    place.list()                                 File(path, size, written), …
-    opened = place.open(file)                    reads `size` bytes, whatever becomes of the file meanwhile
-    opened.raw.check()                           a SourceError, if it has changed since it was listed
+    place = open_location("/in/*.json", {})      LocalFolder; a Bucket for "s3://bucket/in/*.json" and {"region": …}
+    place.list()                                 ListedFile(path, size, written), …
+    opened = place.open(file)                    reads `size` bytes, even if the file grows meanwhile
+    opened.raw.check()                           raises a SourceError if the file has changed since it was listed
 
-A file is what it was as long as its size and the time at which it was written are the same. Trouble is always a `SourceError`,
-also from inside of `read`: a disk or a network that fails must not pass for a file that is damaged.
+A file counts as unchanged while its size and modification time stay the same. Every failure is a `SourceError`, including those
+inside `read`: a failing disk or network must not look like a damaged file.
 """
 
 from __future__ import annotations
@@ -23,70 +23,71 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from tidegate.errors import SourceError, StoreError
-from tidegate.ingest.files_pattern import Pattern
-from tidegate.store.object import SCHEMES, connected, first_line
+from tidegate.ingest.upstreams.files.pattern import Pattern
+from tidegate.storage.blob import OBJECT_SCHEMES, open_object_store
+from tidegate.text import first_line
 
-_AHEAD = 16
-"""Small objects that are asked for at once."""
-_RANGE = 8 << 20
-"""Bytes of a large object that are asked for in one request; several are under way at once."""
-_BUFFER = 1 << 20
+_MAX_CONCURRENT_FETCHES = 16
+"""Small objects that are requested concurrently."""
+_RANGE_BYTES = 8 << 20
+"""Bytes of a large object that one request fetches; several requests run concurrently."""
+_BUFFER_BYTES = 1 << 20
 
 
-class File(NamedTuple):
-    """A file as it was listed."""
+class ListedFile(NamedTuple):
+    """A file with the size and modification time that the listing reported."""
 
     path: str
-    """The whole path, or the URL; a key of the positions."""
+    """The absolute path or the URL; positions use it as key."""
     size: int
     written: int
-    """When, in µs since 1970; of objects by whole seconds, as that is all that every answer tells."""
+    """The modification time in µs since 1970; whole seconds for objects, as some responses are no more precise."""
 
 
-class Opened(io.BufferedReader):
-    """A file that was opened as it was listed. It is closed by `with`, or when nobody has it any more."""
+class OpenFile(io.BufferedReader):
+    """An open file that matched its listing. `with` closes it, or garbage collection does."""
 
-    raw: Ranged
+    raw: RangeFile
 
     def close(self) -> None:
-        """Nothing: some formats close what they are given, and it must still be asked whether it has changed."""
+        """Does nothing: some formats close their input, and `raw.check()` must still work afterwards."""
 
     def __exit__(self, *_: object) -> None:
-        """Closes it."""
+        """Closes the file."""
         super().close()
 
 
-class Place(Protocol):
-    """Files that a pattern names."""
+class FileLocation(Protocol):
+    """The files that match a pattern, in one kind of storage."""
 
     def connect(self) -> None:
-        """Raises if what it was given cannot be; nothing is asked over any network."""
+        """Raises if the options are invalid; sends nothing over the network."""
         ...
 
-    def list(self) -> Iterator[File]:
-        """Those that are there now, in no order."""
+    def list(self) -> Iterator[ListedFile]:
+        """Lists the files that exist now, in no order."""
         ...
 
-    def open(self, file: File) -> Opened:
-        """The file, if it is as it was listed."""
+    def open(self, file: ListedFile) -> OpenFile:
+        """Opens a file; raises if it has changed since it was listed."""
         ...
 
-    def fetch(self, files: Sequence[File]) -> Iterator[bytes]:
-        """Small files, whole, in order."""
+    def fetch(self, files: Sequence[ListedFile]) -> Iterator[bytes]:
+        """Yields the contents of small files, in order."""
         ...
 
 
-def at(pattern: str, options: Mapping[str, str]) -> Place:
-    """The place that a pattern means; options are obstore's."""
-    if not pattern.startswith(SCHEMES):
-        return Folder(Pattern.of(pattern))
+def open_location(pattern: str, options: Mapping[str, str]) -> FileLocation:
+    """The location that a pattern refers to; `options` are those of obstore."""
+    if not pattern.startswith(OBJECT_SCHEMES):
+        return LocalFolder(Pattern.of(pattern))
     scheme, _, rest = pattern.partition("://")
     bucket, _, path = rest.partition("/")
     return Bucket(f"{scheme}://{bucket}", Pattern.of(f"/{path}"), tuple(sorted(options.items())))
 
 
-def changed(path: str) -> SourceError:
-    """The error for a file that is not as it was listed."""
+def file_changed_error(path: str) -> SourceError:
+    """The error for a file that has changed since it was listed."""
     return SourceError(
         f'the file "{path}" was written, or taken away, while it was about to be read',
         again=True,
@@ -94,98 +95,98 @@ def changed(path: str) -> SourceError:
     )
 
 
-def unreadable(path: str, error: Exception, *, again: bool = True) -> SourceError:
-    """The error for what cannot be reached."""
+def unreadable_error(path: str, error: Exception, *, again: bool = True) -> SourceError:
+    """The error for a file, folder or bucket that cannot be read."""
     why = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
     return SourceError(f'"{path}" cannot be read: {why}', again=again)
 
 
-class Ranged(io.RawIOBase):
+class RangeFile(io.RawIOBase):
     """The first `size` bytes of a file.
 
-    `fill` puts the bytes from a place on into a buffer, and says how many; `seen` looks what the file is now.
+    `fill` reads bytes at an offset into a buffer and returns their number; `look` returns the file's present state.
     """
 
     def __init__(
         self,
-        file: File,
+        file: ListedFile,
         fill: Callable[[int, memoryview], int],
-        seen: Callable[[], File | None],
+        look: Callable[[], ListedFile | None],
         close: Callable[[], None] = lambda: None,
     ) -> None:
         self.file, self.position = file, 0
-        self._fill, self._seen, self._close = fill, seen, close
+        self._fill, self._look, self._close = fill, look, close
 
     def check(self) -> None:
         """Raises if the file has changed since it was listed."""
-        if self._seen() != self.file:
-            raise changed(self.file.path)
+        if self._look() != self.file:
+            raise file_changed_error(self.file.path)
 
     def readable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Always true."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Goes to a place."""
+        """Moves to an offset and returns it."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self.position, os.SEEK_END: self.file.size}[whence]
         self.position = max(0, start + offset)
         return self.position
 
     def tell(self) -> int:
-        """The place."""
+        """The current offset."""
         return self.position
 
     def readinto(self, buffer: Any) -> int:
-        """Fills a buffer; less of it at the end of the file alone."""
+        """Fills a buffer, completely unless the file ends before."""
         view = memoryview(buffer).cast("B")
         view = view[: max(0, self.file.size - self.position)]
         done = 0
         while done < len(view):
             more = self._fill(self.position, view[done:])
             if not more:
-                raise changed(self.file.path)  # it has become shorter
+                raise file_changed_error(self.file.path)  # the file was truncated
             done, self.position = done + more, self.position + more
         return done
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Releases the file handle."""
         if not self.closed:
             self._close()
         super().close()
 
 
-def _buffered(raw: Ranged) -> Opened:
-    """Raises if the file is not as it was listed."""
+def _open_checked(raw: RangeFile) -> OpenFile:
+    """A buffered reader; closes the file and raises if it has changed since it was listed."""
     try:
         raw.check()
     except SourceError:
         raw.close()
         raise
-    return Opened(raw, min(_BUFFER, max(raw.file.size, 1)))
+    return OpenFile(raw, min(_BUFFER_BYTES, max(raw.file.size, 1)))
 
 
 # ---------------------------------------------------------------- this machine
 
 
 @dataclass(frozen=True)
-class Folder:
-    """Files of this machine, or of a file system that it shares with others."""
+class LocalFolder:
+    """Files of this machine, or of a file system that it has mounted."""
 
     pattern: Pattern
 
     def connect(self) -> None:
-        """There is nothing to connect to."""
+        """Does nothing: a folder needs no connection."""
 
-    def list(self) -> Iterator[File]:
-        """Those that are there now."""
+    def list(self) -> Iterator[ListedFile]:
+        """Lists the files that exist now."""
         return self._below(self.pattern.folder or "/", self.pattern.fixed)
 
-    def _below(self, folder: str, segment: int) -> Iterator[File]:
-        """What matches from a segment on, in a folder that matches what is before."""
+    def _below(self, folder: str, segment: int) -> Iterator[ListedFile]:
+        """The matching files in a folder that matches the segments before `segment`."""
         deep = self.pattern.deep is not None and segment >= self.pattern.deep
         last = segment == len(self.pattern.segments) - 1
         for entry in _entries(folder):
@@ -196,28 +197,28 @@ class Folder:
             elif not deep and not last and self.pattern.descends(segment, entry.name) and entry.is_dir():
                 yield from self._below(entry.path, segment + 1)
 
-    def open(self, file: File) -> Opened:
-        """The file, if it is as it was listed."""
+    def open(self, file: ListedFile) -> OpenFile:
+        """Opens a file; raises if it has changed since it was listed."""
         try:
             number = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise changed(file.path) from None
+            raise file_changed_error(file.path) from None
         except OSError as error:
-            raise unreadable(file.path, error) from None
+            raise unreadable_error(file.path, error) from None
 
         def fill(position: int, view: memoryview) -> int:
             try:
                 return os.preadv(number, [view], position)
             except OSError as error:
-                raise unreadable(file.path, error) from None
+                raise unreadable_error(file.path, error) from None
 
-        def seen() -> File:  # one that was taken away or replaced meanwhile is read as it was
-            return _seen(file.path, os.fstat(number))
+        def look() -> ListedFile:  # a file that was removed or replaced meanwhile stays readable
+            return _listed_file(file.path, os.fstat(number))
 
-        return _buffered(Ranged(file, fill, seen, lambda: os.close(number)))
+        return _open_checked(RangeFile(file, fill, look, lambda: os.close(number)))
 
-    def fetch(self, files: Sequence[File]) -> Iterator[bytes]:
-        """Small files, whole, in order."""
+    def fetch(self, files: Sequence[ListedFile]) -> Iterator[bytes]:
+        """Yields the contents of small files, in order."""
         for file in files:
             with self.open(file) as opened:
                 data = opened.read()
@@ -227,24 +228,24 @@ class Folder:
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise unreadable(folder, error) from None
+        raise unreadable_error(folder, error) from None
 
 
-def _file(entry: os.DirEntry[str]) -> File | None:
+def _file(entry: os.DirEntry[str]) -> ListedFile | None:
     try:
-        found = entry.stat()
-    except OSError:  # a link to nothing, or just taken away
+        status = entry.stat()
+    except OSError:  # a broken link, or a file that was just removed
         return None
-    return _seen(entry.path, found) if stat.S_ISREG(found.st_mode) else None
+    return _listed_file(entry.path, status) if stat.S_ISREG(status.st_mode) else None
 
 
-def _seen(path: str, found: os.stat_result) -> File:
-    return File(path, found.st_size, found.st_mtime_ns // 1000)
+def _listed_file(path: str, status: os.stat_result) -> ListedFile:
+    return ListedFile(path, status.st_size, status.st_mtime_ns // 1000)
 
 
 # ---------------------------------------------------------------- buckets
@@ -252,42 +253,42 @@ def _seen(path: str, found: os.stat_result) -> File:
 
 @dataclass(frozen=True)
 class Bucket:
-    """Objects, through obstore."""
+    """Objects of a bucket, read through obstore."""
 
     url: str
-    """The scheme and the bucket."""
+    """The scheme and the name of the bucket: `s3://bucket`."""
     pattern: Pattern
     options: tuple[tuple[str, str], ...] = ()
 
     @property
     def _store(self) -> Any:
-        return _connected(self.url, self.options)
+        return _cached_store(self.url, self.options)
 
     def connect(self) -> None:
-        """Raises if an option is wrong."""
+        """Raises if an option is invalid."""
         assert self._store is not None
 
-    def list(self) -> Iterator[File]:
-        """Those that are there now."""
+    def list(self) -> Iterator[ListedFile]:
+        """Lists the files that exist now."""
         import obstore
 
         folder = self.pattern.folder.strip("/") or None
-        found = self._call(
+        batches = self._call(
             self.pattern.folder, lambda: list(obstore.list(self._store, prefix=folder, chunk_size=1000))
         )
-        for item in (one for batch in found or () for one in batch):
+        for item in (item for batch in batches or () for item in batch):
             if self.pattern.matches("/" + item["path"]):
-                yield self._seen(item)
+                yield self._listed_file(item)
 
-    def open(self, file: File) -> Opened:
-        """The object, if it is as it was listed."""
+    def open(self, file: ListedFile) -> OpenFile:
+        """Opens an object; raises if it has changed since it was listed."""
         import obstore
 
         path = self._path(file)
 
         def fill(position: int, view: memoryview) -> int:
-            starts = range(position, position + len(view), _RANGE)
-            ends = [min(start + _RANGE, position + len(view)) for start in starts]
+            starts = range(position, position + len(view), _RANGE_BYTES)
+            ends = [min(start + _RANGE_BYTES, position + len(view)) for start in starts]
             pieces = self._call(
                 path, lambda: obstore.get_ranges(self._store, path, starts=list(starts), ends=ends)
             )
@@ -297,41 +298,41 @@ class Bucket:
 
         tags: dict[str, Any] = {}
 
-        def seen() -> File | None:
-            found = self._call(path, lambda: obstore.head(self._store, path))
-            if found is None or tags.setdefault(path, found["e_tag"]) != found["e_tag"]:
-                return None  # two writes within a second may give files of the same size
-            return self._seen(found)
+        def look() -> ListedFile | None:
+            metadata = self._call(path, lambda: obstore.head(self._store, path))
+            if metadata is None or tags.setdefault(path, metadata["e_tag"]) != metadata["e_tag"]:
+                return None  # two writes within a second may have the same size and time
+            return self._listed_file(metadata)
 
-        return _buffered(Ranged(file, fill, seen))
+        return _open_checked(RangeFile(file, fill, look))
 
-    def fetch(self, files: Sequence[File]) -> Iterator[bytes]:
-        """Small objects, whole, in order; several are asked for at once."""
+    def fetch(self, files: Sequence[ListedFile]) -> Iterator[bytes]:
+        """Yields the contents of small objects, in order; fetches several concurrently."""
         if len(files) == 1:
             yield self._get(files[0])
             return
-        with ThreadPoolExecutor(min(_AHEAD, len(files))) as pool:
-            yield from _in_turn(pool, self._get, files)
+        with ThreadPoolExecutor(min(_MAX_CONCURRENT_FETCHES, len(files))) as pool:
+            yield from _fetch_in_order(pool, self._get, files)
 
-    def _get(self, file: File) -> bytes:
+    def _get(self, file: ListedFile) -> bytes:
         import obstore
 
         path = self._path(file)
-        found = self._call(path, lambda: obstore.get(self._store, path))
-        if found is None or self._seen(found.meta) != file:
-            raise changed(file.path)
-        return bytes(self._call(path, found.bytes) or b"")
+        response = self._call(path, lambda: obstore.get(self._store, path))
+        if response is None or self._listed_file(response.meta) != file:
+            raise file_changed_error(file.path)
+        return bytes(self._call(path, response.bytes) or b"")
 
-    def _path(self, file: File) -> str:
+    def _path(self, file: ListedFile) -> str:
         return file.path[len(self.url) + 1 :]
 
-    def _seen(self, item: Mapping[str, Any]) -> File:
-        return File(
+    def _listed_file(self, item: Mapping[str, Any]) -> ListedFile:
+        return ListedFile(
             f"{self.url}/{item['path']}", item["size"], int(item["last_modified"].timestamp()) * 1_000_000
         )
 
     def _call(self, path: str, work: Callable[[], Any]) -> Any:
-        """What a request gives; None if there is nothing."""
+        """The result of a request; None if the object does not exist."""
         from obstore.exceptions import BaseError
 
         where = f"{self.url}/{path.lstrip('/')}"
@@ -340,32 +341,35 @@ class Bucket:
         except FileNotFoundError:
             return None
         except (BaseError, OSError) as error:
-            # Not every refusal has an error of its own: a listing that is forbidden is a generic one.
+            # Decides by the error's text: obstore reports a forbidden listing as a GenericError that carries no status, so the
+            # classes PermissionDeniedError and UnauthenticatedError do not cover every refusal.
             refused = re.search(
                 r"\b(401|403) (Unauthorized|Forbidden)|PermissionDenied|Unauthenticated", repr(error)
             )
-            raise unreadable(where, error, again=not refused) from None
+            raise unreadable_error(where, error, again=not refused) from None
 
 
-def _in_turn(
-    pool: ThreadPoolExecutor, work: Callable[[File], bytes], files: Iterable[File]
+def _fetch_in_order(
+    pool: ThreadPoolExecutor, work: Callable[[ListedFile], bytes], files: Iterable[ListedFile]
 ) -> Iterator[bytes]:
-    """What the work gives of each, in order, never more than some under way."""
+    """The results of `work` in the order of `files`, with a bounded number of calls under way."""
     waiting = iter(files)
-    going: list[Future[bytes]] = [pool.submit(work, file) for file in islice(waiting, _AHEAD)]
+    going: list[Future[bytes]] = [
+        pool.submit(work, file) for file in islice(waiting, _MAX_CONCURRENT_FETCHES)
+    ]
     try:
         while going:
             done = going.pop(0).result()
             going += [pool.submit(work, file) for file in islice(waiting, 1)]
             yield done
     finally:
-        for one in going:
-            one.cancel()
+        for future in going:
+            future.cancel()
 
 
 @lru_cache(64)
-def _connected(url: str, options: tuple[tuple[str, str], ...]) -> Any:
+def _cached_store(url: str, options: tuple[tuple[str, str], ...]) -> Any:
     try:
-        return connected(url, **dict(options))
+        return open_object_store(url, **dict(options))
     except StoreError as error:
         raise SourceError(error.message, again=False, hint=error.hint) from None

@@ -1,25 +1,22 @@
-"""In a task: offsets `start` to `end` of one partition, from messages to chunks.
+"""Reads a range of offsets of one partition in a task: turns messages into chunks.
 
-    consumer ──500 messages──▶ values, offsets, keys … as arrays ──64k records──▶ decoded, once for each who wants them
+    consumer ──500 messages──▶ values, offsets, keys … as arrays ──64k records──▶ decoded, once for each request
 
-A consumer's message is a Python object, and making it is most of what reading costs. So a few hundred are taken at once and turned
-into arrays before the next ones come: the same memory is used again and again, and stays in the processor's cache. Python's garbage
-collector looks away meanwhile. What is not asked for (headers, timestamps) is not looked at. Decoding is cheap by the record
-only if it is given many, so it waits for a chunk of tens of thousands.
+A message is a Python object, and creating these objects is most of the cost of reading. So a few hundred are fetched at a time and
+turned into arrays before the next ones: the same memory is reused, and stays in the processor's cache. Headers and timestamps are
+read only on demand. Decoding is cheap per record only in large batches, so it waits for a chunk of tens of thousands.
 
-**The end.** Offsets have gaps: compaction removes records, transactions put marks between them, and what was aborted is
-never seen. So a split is read when a record at `end` or behind it is met, or when the broker says that there are no more and its
-end is not before ours. A partition that ends before us, or says nothing for the connection's TIMEOUT MS, is an error: a split is
-read whole or not at all.
+**The end.** Offsets have gaps: compaction removes records, transactions put markers between them, and aborted records are never
+delivered. So a range is complete when a record at or after `end` arrives, or when the broker reports the end of the partition at or
+after `end`. A partition that ends earlier, or is silent for the connection's TIMEOUT MS, is an error: a range is read completely or
+not at all.
 """
 
 from __future__ import annotations
 
-import gc
 import time
 from bisect import bisect_left
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,27 +24,38 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import SourceError
-from tidegate.expr.outcome import Errors
-from tidegate.expr.spelling import from_utf8
-from tidegate.expr.types import TIMESTAMPTZ
-from tidegate.ingest import kafka_client as client
-from tidegate.ingest.kafka_client import Message, library
-from tidegate.ingest.source import Bad, Chunk, Decoded, Included, Position, Wanted
+from tidegate.expr.model import outcome, types
+from tidegate.expr.primitives import byte_encoding
+from tidegate.ingest.protocol import (
+    DecodedBatch,
+    IncludedColumn,
+    ReadRequest,
+    RecordChunk,
+    RecordError,
+    UpstreamPosition,
+)
+from tidegate.ingest.upstreams.kafka import client
+from tidegate.ingest.upstreams.kafka.client import Message, library
 
-FETCH = {"fetch.message.max.bytes": 1 << 20, "fetch.queue.backoff.ms": 5, "queued.min.messages": 5_000}
-"""Little waits in librdkafka's queue, so that a task does not fetch much more than its stretch. A full queue is looked at again
-after 5 ms and not, as by default, after a second, in which nothing would come."""
-_AT_ONCE = 500
-_AT_ONCE_BYTES = 4 << 20
+FETCH_SETTINGS = {
+    "fetch.message.max.bytes": 1 << 20,
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": 5_000,
+}
+"""librdkafka's queue is short, so that a task does not fetch much more than its range. A full queue is checked again after 5 ms
+and not after the default of one second, during which nothing would arrive."""
+_MAX_MESSAGES = 500
+"""Messages that exist at once: fewer than the 700 allocations after which Python's garbage collector visits them all."""
+_MAX_MESSAGE_BYTES = 4 << 20
 CHUNK_ROWS, CHUNK_BYTES = 1 << 16, 32 << 20
-_KEY = Included("key", "key")
-_WAIT = 0.1
-"""Seconds that a consumer waits until it has as many as were asked for: at the end of a partition it never has."""
+_KEY = IncludedColumn("key", "key")
+_CONSUME_S = 0.1
+"""Seconds that a consumer waits for the requested number of messages, which never arrives at the end of a partition."""
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """What is read: records of a partition from `start` up to, not with, `end`."""
+class OffsetRange:
+    """The records of a partition from offset `start` up to, not including, `end`."""
 
     topic: str
     partition: int
@@ -55,17 +63,17 @@ class Stretch:
     end: int
     settings: Mapping[str, Any]
     timeout: float
-    """Seconds."""
+    """Seconds of silence after which reading fails."""
 
     def __str__(self) -> str:
         return f"partition {self.partition} of topic {self.topic}"
 
 
 def read(
-    stretch: Stretch, wanted: Sequence[Wanted], included: Sequence[Included], *, keyed: bool
-) -> Iterator[tuple[int, Chunk]]:
-    """The records, for each of `wanted`; with `keyed` chunks have their keys."""
-    columns = [_Column(one) for one in (*included, *((_KEY,) if keyed else ()))]
+    stretch: OffsetRange, wanted: Sequence[ReadRequest], included: Sequence[IncludedColumn], *, keyed: bool
+) -> Iterator[tuple[int, RecordChunk]]:
+    """Reads the records once, decoded for each of `wanted`; with `keyed`, chunks have keys."""
+    columns = [_Column(column) for column in (*included, *((_KEY,) if keyed else ()))]
     for part in _chunks(stretch, columns):
         if keyed:
             part = replace(part, columns=part.columns[:-1], keys=part.columns[-1])
@@ -77,38 +85,40 @@ def read(
 
 
 class _Column:
-    """One column of INCLUDE: how it is made of messages."""
+    """A column of INCLUDE, extracted from messages."""
 
-    def __init__(self, included: Included) -> None:
+    def __init__(self, included: IncludedColumn) -> None:
         self.what = included.what
         self.header = included.argument
 
-    def of(self, some: _Some) -> pa.Array:
-        """Its values."""
+    def of(self, arrays: _MessageArrays) -> pa.Array:
+        """The column's values of messages."""
         match self.what:
             case "key":
-                return pa.array(list(map(library().Message.key, some.messages)), pa.binary())
+                return pa.array(list(map(library().Message.key, arrays.messages)), pa.binary())
             case "partition":
-                return pa.array(np.full(len(some.messages), some.messages[0].partition(), np.int32))
+                return pa.array(np.full(len(arrays.messages), arrays.messages[0].partition(), np.int32))
             case "offset":
-                return pa.array(some.offsets)
+                return pa.array(arrays.offsets)
             case "timestamp":
-                return _timestamps(some.messages)
+                return _timestamps(arrays.messages)
             case "headers":
-                return _headers(some.messages)
+                return _headers(arrays.messages)
             case _:
-                return pa.array([_last(found, self.header) for found in _pairs(some.messages)], pa.binary())
+                return pa.array(
+                    [_last_header(pairs, self.header) for pairs in _pairs(arrays.messages)], pa.binary()
+                )
 
 
-class _Some:
-    """Messages that came together, none of them an error."""
+class _MessageArrays:
+    """Messages that were fetched together, none of them an error, as arrays."""
 
     def __init__(self, messages: Sequence[Message], columns: Sequence[_Column]) -> None:
         kind = library().Message
         self.messages = messages
         self.values = pa.array(list(map(kind.value, messages)), pa.binary())
         first, last = messages[0].offset(), messages[-1].offset()
-        # Offsets rise, so if there are as many as they span there is no gap.
+        # Offsets increase, so there is no gap if the number of messages equals the range of offsets.
         self.offsets: np.ndarray = (
             np.arange(first, last + 1)
             if last - first + 1 == len(messages)
@@ -118,14 +128,14 @@ class _Some:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size of the arrays in bytes."""
         return sum(array.nbytes for array in (self.values, *self.columns))
 
 
 def _timestamps(messages: Sequence[Message]) -> pa.Array:
-    """When each was made, or came to the broker: as the topic is set up. NULL where the broker does not say."""
+    """The timestamps of messages, set by producer or broker as the topic says; NULL if missing."""
     stamps = np.array([message.timestamp() for message in messages], np.int64)
-    return pa.array(stamps[:, 1] * 1000, pa.int64(), mask=stamps[:, 0] == 0).cast(TIMESTAMPTZ.arrow)
+    return pa.array(stamps[:, 1] * 1000, pa.int64(), mask=stamps[:, 0] == 0).cast(types.TIMESTAMPTZ.arrow)
 
 
 Pairs = Sequence[tuple[str, bytes | None]]
@@ -133,33 +143,33 @@ Pairs = Sequence[tuple[str, bytes | None]]
 
 def _pairs(messages: Sequence[Message]) -> Iterator[Pairs]:
     for message in messages:
-        found: Any = message.headers()
-        yield found or ()
+        headers: Any = message.headers()
+        yield headers or ()
 
 
-def _last(pairs: Pairs, name: str | None) -> bytes | None:
+def _last_header(pairs: Pairs, name: str | None) -> bytes | None:
     return next((value for key, value in reversed(pairs) if key == name), None)
 
 
 def _headers(messages: Sequence[Message]) -> pa.Array:
-    """Arrays of name and value; empty where there are none."""
-    found = list(_pairs(messages))
-    offsets = np.zeros(len(found) + 1, np.int32)
-    np.cumsum([len(pairs) for pairs in found], out=offsets[1:])
-    names = pa.array([name for pairs in found for name, _ in pairs], pa.string())
-    values = pa.array([value for pairs in found for _, value in pairs], pa.binary())
+    """The headers of messages as arrays of key and value; empty if a message has none."""
+    headers = list(_pairs(messages))
+    offsets = np.zeros(len(headers) + 1, np.int32)
+    np.cumsum([len(pairs) for pairs in headers], out=offsets[1:])
+    names = pa.array([name for pairs in headers for name, _ in pairs], pa.string())
+    values = pa.array([value for pairs in headers for _, value in pairs], pa.binary())
     return pa.ListArray.from_arrays(
         pa.array(offsets), pa.StructArray.from_arrays([names, values], ["key", "value"])
     )
 
 
-def _arrays(messages: Sequence[Message], columns: Sequence[_Column]) -> Iterator[_Some]:
-    """The messages as arrays; in two if they are too long for one."""
-    some = _Some(messages, columns)
-    if all(isinstance(array, pa.Array) for array in (some.values, *some.columns)):
-        yield some
+def _arrays(messages: Sequence[Message], columns: Sequence[_Column]) -> Iterator[_MessageArrays]:
+    """The messages as arrays; divided if their values do not fit into one array."""
+    arrays = _MessageArrays(messages, columns)
+    if all(isinstance(array, pa.Array) for array in (arrays.values, *arrays.columns)):
+        yield arrays
         return
-    half = len(messages) // 2  # 2 GB of values: an array cannot hold them, and pyarrow gives several
+    half = len(messages) // 2  # an array holds 2 GB of values at most; pyarrow returned a chunked one
     yield from _arrays(messages[:half], columns)
     yield from _arrays(messages[half:], columns)
 
@@ -168,27 +178,27 @@ def _arrays(messages: Sequence[Message], columns: Sequence[_Column]) -> Iterator
 
 
 @dataclass(frozen=True)
-class _Part:
-    """What becomes a chunk, before it is decoded."""
+class _UndecodedChunk:
+    """The records of a chunk before decoding."""
 
     values: pa.Array
     offsets: np.ndarray
     columns: list[pa.Array]
-    bad: list[Bad]
+    bad: list[RecordError]
     keys: pa.Array | None = None
 
-    def chunk(self, partition: int, wanted: Wanted) -> Chunk:
-        """Decoded as one of them wants it."""
+    def chunk(self, partition: int, wanted: ReadRequest) -> RecordChunk:
+        """Decodes the records for one request."""
         values, offsets = self.values, self.offsets
 
-        def position(record: int) -> Position:
+        def position(record: int) -> UpstreamPosition:
             return {"partition": partition, "offset": int(offsets[record])}
 
         def raw(record: int) -> bytes:
             return values[record].as_py() or b""
 
-        return Chunk(
-            _without(replace(wanted.decode.records(values), raw=raw), self.bad),
+        return RecordChunk(
+            _exclude_bad_records(replace(wanted.decode.records(values), raw=raw), self.bad),
             self.columns,
             position,
             keys=self.keys,
@@ -196,12 +206,12 @@ class _Part:
         )
 
 
-def _without(decoded: Decoded, bad: list[Bad]) -> Decoded:
-    """The records but those that are bad for another reason: a header that is no text."""
+def _exclude_bad_records(decoded: DecodedBatch, bad: list[RecordError]) -> DecodedBatch:
+    """Turns further records into failures, those with a header that is not text."""
     if not bad:
         return decoded
     known = {record for record, _ in decoded.failures}
-    more = [one for one in bad if one[0] not in known]
+    more = [error for error in bad if error[0] not in known]
     keep = np.isin(decoded.selection, [record for record, _ in more], invert=True)
     rows = pa.array(np.flatnonzero(keep))
     return replace(
@@ -212,140 +222,127 @@ def _without(decoded: Decoded, bad: list[Bad]) -> Decoded:
     )
 
 
-def _chunks(stretch: Stretch, columns: Sequence[_Column]) -> Iterator[_Part]:
+def _chunks(stretch: OffsetRange, columns: Sequence[_Column]) -> Iterator[_UndecodedChunk]:
     messages = _messages(stretch)
     try:
-        while held := _filled(messages, columns):
-            yield _joined(held, columns)
+        while held := _fill_chunk(messages, columns):
+            yield _join_arrays(held, columns)
     finally:
         messages.close()
 
 
-def _filled(messages: Iterator[Sequence[Message]], columns: Sequence[_Column]) -> list[_Some]:
-    """As much as makes a chunk; empty at the end."""
-    held: list[_Some] = []
+def _fill_chunk(messages: Iterator[Sequence[Message]], columns: Sequence[_Column]) -> list[_MessageArrays]:
+    """Fetches enough messages for a chunk; empty at the end."""
+    held: list[_MessageArrays] = []
     rows = size = 0
-    with _uncollected():
-        while rows < CHUNK_ROWS and size < CHUNK_BYTES and (found := next(messages, None)):
-            for some in _arrays(found, columns):
-                some.messages = ()
-                held.append(some)
-                rows, size = rows + len(some.values), size + some.size
-            del found  # their memory is used for the next ones
+    while rows < CHUNK_ROWS and size < CHUNK_BYTES and (fetched := next(messages, None)):
+        for arrays in _arrays(fetched, columns):
+            arrays.messages = ()
+            held.append(arrays)
+            rows, size = rows + len(arrays.values), size + arrays.size
+        del fetched  # frees the memory for the next messages
     return held
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without the garbage collector, which would look at every message: none of them is part of a cycle."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
-def _joined(held: Sequence[_Some], columns: Sequence[_Column]) -> _Part:
-    joined = [pa.concat_arrays([some.columns[i] for some in held]) for i in range(len(columns))]
-    bad: list[Bad] = []
+def _join_arrays(held: Sequence[_MessageArrays], columns: Sequence[_Column]) -> _UndecodedChunk:
+    joined = [pa.concat_arrays([arrays.columns[i] for arrays in held]) for i in range(len(columns))]
+    bad: list[RecordError] = []
     for i, column in enumerate(columns):
         if column.what == "header":
-            text, errors = from_utf8(joined[i])
-            bad += _said(errors, column.header)
+            text, errors = byte_encoding.from_utf8(joined[i])
+            bad += _header_errors(errors, column.header)
             joined[i] = text
-    return _Part(
-        pa.concat_arrays([some.values for some in held]),
-        np.concatenate([some.offsets for some in held]),
+    return _UndecodedChunk(
+        pa.concat_arrays([arrays.values for arrays in held]),
+        np.concatenate([arrays.offsets for arrays in held]),
         joined,
         [(record, message) for record, message in sorted(dict(reversed(bad)).items())],
     )
 
 
-def _said(errors: Errors, header: str | None) -> Iterator[Bad]:
+def _header_errors(errors: outcome.Errors, header: str | None) -> Iterator[RecordError]:
     if errors is not None:
         for record in np.flatnonzero(errors.is_valid().to_numpy(zero_copy_only=False)).tolist():
             yield record, f"header '{header}': {errors[record].as_py()}"
 
 
-# ---------------------------------------------------------------- messages of a stretch
+# ---------------------------------------------------------------- messages of a range
 
 
-def _messages(stretch: Stretch) -> Generator[Sequence[Message], None, None]:
-    """All records of the stretch, some at once, never none."""
-    kafka, heard = library(), client.Heard()
-    consumer = client.consumer({**FETCH, **stretch.settings}, heard)
+def _messages(stretch: OffsetRange) -> Generator[Sequence[Message], None, None]:
+    """Yields all records of the range, in non-empty groups."""
+    kafka, heard = library(), client.ErrorLog()
+    consumer = client.consumer({**FETCH_SETTINGS, **stretch.settings}, heard)
     try:
         consumer.assign([kafka.TopicPartition(stretch.topic, stretch.partition, stretch.start)])
         waiting = _Waiting(stretch, heard)
         at, size = stretch.start, 64
         while at < stretch.end:
-            found: Sequence[Message] = consumer.consume(min(size, stretch.end - at), _WAIT)
-            # Whether any of them is an error, without a step of Python for each.
-            if any(map(kafka.Message.error, found)):
-                found, ended = waiting.events(found)
+            messages: Sequence[Message] = consumer.consume(min(size, stretch.end - at), _CONSUME_S)
+            # `map` checks for errors without a Python-level loop.
+            if any(map(kafka.Message.error, messages)):
+                messages, ended = waiting.events(messages)
                 if ended:
                     at = stretch.end
-            if not found:
+            if not messages:
                 waiting.look()
                 continue
             waiting.rest()
-            at = max(at, found[-1].offset() + 1)
+            at = max(at, messages[-1].offset() + 1)
             if at > stretch.end:
-                found = found[: bisect_left(found, stretch.end, key=kafka.Message.offset)]
-            if found:
-                size = _next_size(found)
-                yield found
+                messages = messages[: bisect_left(messages, stretch.end, key=kafka.Message.offset)]
+            if messages:
+                size = _next_size(messages)
+                yield messages
     finally:
         consumer.close()
 
 
-def _next_size(found: Sequence[Message]) -> int:
-    """How many to ask for: some hundred, fewer if they are large; at most four times as many as now."""
-    some = found[:: max(1, len(found) // 16)]
-    mean = sum(len(message.value() or b"") for message in some) // len(some) + 1
-    return max(1, min(_AT_ONCE, _AT_ONCE_BYTES // mean, 4 * len(found) + 64))
+def _next_size(messages: Sequence[Message]) -> int:
+    """How many messages to fetch next: fewer if they are large; at most about four times as many as now."""
+    sampled = messages[:: max(1, len(messages) // 16)]
+    mean = sum(len(message.value() or b"") for message in sampled) // len(sampled) + 1
+    return max(1, min(_MAX_MESSAGES, _MAX_MESSAGE_BYTES // mean, 4 * len(messages) + 64))
 
 
 class _Waiting:
-    """What a consumer says beside records, and how long it says nothing."""
+    """Handles the errors and events of a consumer, and the time without records."""
 
-    def __init__(self, stretch: Stretch, heard: client.Heard) -> None:
+    def __init__(self, stretch: OffsetRange, heard: client.ErrorLog) -> None:
         self.stretch = stretch
         self.heard = heard
         self.until = time.monotonic() + stretch.timeout
         self.ends: int | None = None
 
     def rest(self) -> None:
-        """Records came: there is no hurry."""
+        """Restarts the time-out, after records arrived."""
         self.until = time.monotonic() + self.stretch.timeout
         self.ends = None
 
-    def events(self, found: Sequence[Message]) -> tuple[list[Message], bool]:
-        """The records among what came, and whether the partition was said to end where ours does, or behind."""
+    def events(self, messages: Sequence[Message]) -> tuple[list[Message], bool]:
+        """The records among messages, and whether the partition ends at or after the end of the range."""
         records: list[Message] = []
         ended = False
-        for message in found:
+        for message in messages:
             error = message.error()
             if error is None:
                 records.append(message)
             elif error.name() == "_PARTITION_EOF":
                 self.ends = message.offset()
                 ended = ended or self.ends >= self.stretch.end
-            elif error.name() in client.GONE:
-                raise gone(self.stretch, said=client.said(error))
-            elif error.name() in client.UNKNOWN or not error.retriable():
-                raise client.wrong(error, f"{self.stretch} cannot be read", self.heard)
+            elif error.name() in client.RECORDS_GONE_ERRORS:
+                raise records_gone(self.stretch, said=client.error_text(error))
+            elif error.name() in client.UNKNOWN_TOPIC_ERRORS or not error.retriable():
+                raise client.source_error(error, f"{self.stretch} cannot be read", self.heard)
             else:
                 self.heard(error)
         return records, ended
 
     def look(self) -> None:
-        """Nothing came: raises once that has been so for too long, or makes no sense."""
-        hopeless = self.heard.hopeless
-        if hopeless is not None:
-            raise client.wrong(hopeless, f"{self.stretch} cannot be read")
+        """Called when no records arrived: raises after a permanent error or the time-out."""
+        permanent = self.heard.permanent
+        if permanent is not None:
+            raise client.source_error(permanent, f"{self.stretch} cannot be read")
         if time.monotonic() < self.until:
             return
         if self.ends is not None:
@@ -354,12 +351,12 @@ class _Waiting:
                 again=True,
                 hint="has the broker lost records, or was the topic made anew?",
             )
-        error = client.silence(f"nothing came for {self.stretch.timeout:g} s")
-        raise client.wrong(error, f"{self.stretch} cannot be read", self.heard)
+        error = client.timeout_error(f"nothing came for {self.stretch.timeout:g} s")
+        raise client.source_error(error, f"{self.stretch} cannot be read", self.heard)
 
 
-def gone(stretch: Stretch, said: str) -> SourceError:
-    """Records that the broker has no more."""
+def records_gone(stretch: OffsetRange, said: str) -> SourceError:
+    """The error for records that the broker no longer has."""
     return SourceError(
         f"{stretch}: records from offset {stretch.start} on, up to {stretch.end}, are not there any more: {said}",
         again=False,
@@ -367,16 +364,16 @@ def gone(stretch: Stretch, said: str) -> SourceError:
     )
 
 
-# ---------------------------------------------------------------- how large records are
+# ---------------------------------------------------------------- size of records
 
 
-def mean_size(
+def sample_record_size(
     topic: str, at: Mapping[int, int], settings: Mapping[str, Any], timeout: float, count: int = 500
 ) -> int | None:
-    """About how many bytes a record has, by the next few of some partitions; None if none came in time."""
+    """Estimates the bytes of a record from the next few of some partitions; None if none arrived in time."""
     consumer = client.consumer(
-        {**FETCH, **settings, "queued.min.messages": 100, "fetch.message.max.bytes": 256 << 10},
-        client.Heard(),
+        {**FETCH_SETTINGS, **settings, "queued.min.messages": 100, "fetch.message.max.bytes": 256 << 10},
+        client.ErrorLog(),
     )
     try:
         consumer.assign(
@@ -385,10 +382,10 @@ def mean_size(
         until = time.monotonic() + timeout
         sizes: list[int] = []
         while len(sizes) < count and time.monotonic() < until:
-            found = [m for m in consumer.consume(count - len(sizes), 0.05) if m.error() is None]
-            if sizes and not found:
+            messages = [m for m in consumer.consume(count - len(sizes), 0.05) if m.error() is None]
+            if sizes and not messages:
                 break
-            sizes += [len(m.value() or b"") + len(m.key() or b"") for m in found]
+            sizes += [len(m.value() or b"") + len(m.key() or b"") for m in messages]
     finally:
         consumer.close()
     return int(np.mean(sizes)) + 1 if sizes else None

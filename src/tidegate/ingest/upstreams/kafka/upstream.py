@@ -1,30 +1,30 @@
-"""KAFKA: a topic, each record once.
+"""KAFKA: reads every record of a topic, once.
 
     CREATE CONNECTION k TO KAFKA (BROKER 'host:9092')
     CREATE SOURCE s FROM KAFKA CONNECTION k (TOPIC 'orders') FORMAT JSON INCLUDE KEY, OFFSET, TIMESTAMP
 
-**Positions** say of each partition, which offset is read next, and which topic it was:
+**Positions** have the next offset to read of each partition, and the id of the topic:
 
     {"0": 1200, "1": 900, "topic id": "7TJXgBQbRLuPZZtk2Xgsqg"}          offsets 0 … 1199 of partition 0 were read
 
-The broker keeps no position that counts: what a consumer group has committed is for those who watch it (`acknowledge`), and is
-never read. Nobody joins a group, so there is nothing to rebalance; each task is assigned a stretch of offsets.
+Positions at the broker do not matter: the offsets committed for a consumer group are for monitoring only (`acknowledge`), and are
+never read. Consumers do not join a group, so nothing is rebalanced; each task is assigned a range of offsets.
 
-| what happens upstream | what follows |
+| upstream event | effect |
 |---|---|
-| a partition is added | the next batch has its beginning in the position, the one after it its records |
-| a transaction is open | its records and all behind them are not there yet; what was aborted never is |
+| a partition is added | the next batch adds its beginning to the position, the batch after it reads its records |
+| a transaction is open | its records and all later ones are not visible yet; aborted records never are |
 | compaction | gaps between offsets |
-| retention removed what was not read | an error that names partition and offsets |
-| the topic was deleted, or made anew under its name | an error: its id is another one, even if its offsets would fit |
-| the broker is down | an error after TIMEOUT MS; trying again helps |
+| retention removed unread records | an error that names partition and offsets |
+| the topic was deleted, or created again with the same name | an error: its id differs, even if the offsets would fit |
+| the broker is down | an error after TIMEOUT MS; another attempt helps |
 
 | file | what it does |
 |---|---|
-| `kafka_options.py` | the words of CONNECTION and SOURCE |
-| `kafka_client.py` | clients, and what they say when something is wrong |
-| `kafka_topic.py` | what is there: partitions, their ends, how large records are |
-| `kafka_read.py` | in a task: from a stretch of offsets to chunks |
+| `options.py` | the options of CREATE CONNECTION and CREATE SOURCE |
+| `client.py` | clients of Kafka, and the meaning of their errors |
+| `topic.py` | the state of a topic: partitions, their ends, the size of records |
+| `read.py` | turns a range of offsets into chunks, in a task |
 """
 
 from __future__ import annotations
@@ -36,59 +36,71 @@ from typing import Any
 
 from tidegate.clock import SystemClock
 from tidegate.errors import BindError, SourceError, TidegateError
-from tidegate.expr.types import BYTEA, INT4, INT8, TEXT, TIMESTAMPTZ, Type, array, record
-from tidegate.ingest import kafka_client as client
-from tidegate.ingest import kafka_options, kafka_read, kafka_topic
-from tidegate.ingest.connect import Connection, Given
-from tidegate.ingest.kafka_options import Start
-from tidegate.ingest.kafka_topic import TOPIC_ID, There
-from tidegate.ingest.source import Chunk, Format, Included, Lag, Limit, Position, Split, Wanted
+from tidegate.expr.model import Type, types
+from tidegate.ingest.connection import ExternalConnection
+from tidegate.ingest.protocol import (
+    BatchLimit,
+    IncludedColumn,
+    InputSplit,
+    Lag,
+    ReadRequest,
+    RecordChunk,
+    RecordFormat,
+    Upstream,
+    UpstreamPosition,
+)
+from tidegate.ingest.upstreams.kafka import client
+from tidegate.ingest.upstreams.kafka import options as kafka_options
+from tidegate.ingest.upstreams.kafka import read as kafka_read
+from tidegate.ingest.upstreams.kafka import topic as kafka_topic
+from tidegate.ingest.upstreams.kafka.options import StartOffsets
+from tidegate.ingest.upstreams.kafka.topic import TOPIC_ID, TopicState
+from tidegate.ingest.upstreams.registry import UpstreamSpec, UpstreamType
 
-STRETCH = 1_000_000
-"""Offsets of one partition that a task reads at least, so that one large partition is work for several."""
-_INCLUDES = {
-    "key": BYTEA,
-    "partition": INT4,
-    "offset": INT8,
-    "timestamp": TIMESTAMPTZ,
-    "headers": array(record(("key", TEXT), ("value", BYTEA))),
-    "header": TEXT,
-    "header bytes": BYTEA,
+SPLIT_OFFSETS = 1_000_000
+"""The minimum offsets of a task, where several tasks read one partition."""
+_INCLUDED_TYPES = {
+    "key": types.BYTEA,
+    "partition": types.INT4,
+    "offset": types.INT8,
+    "timestamp": types.TIMESTAMPTZ,
+    "headers": types.array(types.record(("key", types.TEXT), ("value", types.BYTEA))),
+    "header": types.TEXT,
+    "header bytes": types.BYTEA,
 }
-_FEW = 1_000
-"""Records that are read at once, whatever the limit of bytes says: how large they are is not looked up for so few."""
+_UNSAMPLED_RECORDS = 1_000
+"""Up to this many records a batch ignores the limit of bytes: sampling their size is not worthwhile."""
 _ACKNOWLEDGE_S = 5.0
 
 
 @dataclass(frozen=True)
-class Kafka:
-    """A topic."""
+class KafkaUpstream(Upstream):
+    """A topic of Kafka."""
 
     topic: str
-    connection: Connection
+    connection: ExternalConnection
     group: str
-    begins: Start = field(default_factory=Start)
+    begins: StartOffsets = field(default_factory=StartOffsets)
     keyed: bool = True
-    """ENVELOPE UPSERT: each chunk has its keys, and a partition is read by one task, as the last record of a key counts."""
+    """ENVELOPE UPSERT: chunks have keys, and one task reads a partition, as the last record of a key wins."""
+    _clients: client.KafkaClients = field(default_factory=client.KafkaClients, compare=False, repr=False)
 
-    # ------------------------------------------------------------ created and kept
+    # ------------------------------------------------------------ created and stored
 
     @staticmethod
-    def create(given: Given) -> Kafka:
-        """The topic that a statement names. Asks no broker: a source may be made before its topic is."""
+    def create(spec: UpstreamSpec) -> KafkaUpstream:
+        """The upstream of CREATE SOURCE. Contacts no broker: a source may be created before its topic."""
         client.library()
-        topic = kafka_options.topic(given)
-        if given.connection is None:
+        if spec.connection is None:
             raise BindError(
                 "KAFKA needs a connection", hint="CREATE CONNECTION k TO KAFKA (BROKER 'host:9092')"
             )
-        kafka_options.check(given.connection.options)
-        begins = kafka_options.start(given.options, SystemClock().now())
-        group = str(given.options.get("group id", f"tidegate-{given.source}"))
-        return Kafka(topic, given.connection, group, begins)
+        begins = kafka_options.start_offsets(spec.options, SystemClock().now())
+        group = str(spec.options["group id"] or f"tidegate-{spec.source}")
+        return KafkaUpstream(spec.options["topic"], spec.connection, group, begins)
 
     def to_json(self) -> dict[str, Any]:
-        """What the catalog keeps."""
+        """Its form in the catalog."""
         return {
             "connection": self.connection.name,
             "topic": self.topic,
@@ -100,47 +112,48 @@ class Kafka:
         }
 
     @staticmethod
-    def from_json(kept: Mapping[str, Any], connection: Connection | None) -> Kafka:
-        """What `to_json` gave."""
+    def from_json(stored: Mapping[str, Any], connection: ExternalConnection | None) -> KafkaUpstream:
+        """Loads the result of `to_json`."""
         assert connection is not None
-        begins = Start(tuple(kept["offsets"]), kept["everywhere"], kept["timestamp"])
-        return Kafka(kept["topic"], connection, kept["group"], begins, kept.get("keyed", True))
-
-    def for_envelope(self, envelope: str | None) -> Kafka:
-        """The same topic, knowing whether keys will be asked for."""
-        return replace(self, keyed=envelope == "upsert")
+        begins = StartOffsets(tuple(stored["offsets"]), stored["everywhere"], stored["timestamp"])
+        return KafkaUpstream(stored["topic"], connection, stored["group"], begins, stored.get("keyed", True))
 
     # ------------------------------------------------------------ Upstream
 
-    def tables(self) -> dict[str, Format]:
-        """None: a format says what the columns are."""
-        return {}
+    def bind(
+        self,
+        format_: RecordFormat | None,  # noqa: ARG002  # every format reads topics in the same way
+        envelope: str,
+        included: Sequence[IncludedColumn],  # noqa: ARG002  # read() receives it with each split
+    ) -> KafkaUpstream:
+        """The same topic; only UPSERT needs keys."""
+        return replace(self, keyed=envelope == "upsert")
 
-    def includes(self, included: Included) -> Type:
-        """KEY, PARTITION, OFFSET, TIMESTAMP, HEADERS and HEADER 'x' (the last of that name, as text, or bytes)."""
-        if included.what not in _INCLUDES:
+    def includes(self, included: IncludedColumn) -> Type:
+        """The types of KEY, PARTITION, OFFSET, TIMESTAMP, HEADERS and HEADER 'x' (the last of that name)."""
+        if included.what not in _INCLUDED_TYPES:
             raise BindError(
                 f"records of Kafka have no {included.what.upper()}",
                 hint="INCLUDE KEY, PARTITION, OFFSET, TIMESTAMP, HEADERS or HEADER 'name'",
             )
-        return _INCLUDES[included.what]
+        return _INCLUDED_TYPES[included.what]
 
-    def start(self) -> Position:
-        """The beginning of every partition, or where START OFFSET or START TIMESTAMP say, if that is there."""
+    def start(self) -> UpstreamPosition:
+        """The beginning of every partition, or the offsets of START OFFSET or START TIMESTAMP."""
         there = self._look({})
         if self.begins.timestamp is not None:
-            found = kafka_topic.offsets_at(
-                self._place, self.topic, self._settings, self._timeout, there, self.begins.timestamp
+            offsets = kafka_topic.offsets_at(
+                self._admin, self._place, self.topic, self._timeout, there, self.begins.timestamp
             )
         else:
-            found = {partition: self._begins(partition, there) for partition in there.low}
-        return {**{str(partition): at for partition, at in found.items()}, **there.named}
+            offsets = {partition: self._begins(partition, there) for partition in there.low}
+        return {**{str(partition): at for partition, at in offsets.items()}, **there.id_position}
 
-    def latest(self, after: Position, limit: Limit) -> Position:
-        """All that is committed, within the limit: partitions that have more get the more of it."""
+    def latest(self, after: UpstreamPosition, limit: BatchLimit) -> UpstreamPosition:
+        """The position after all committed records within the limit, which is shared by `share_records`."""
         there = self._look(after)
         waiting: dict[int, int] = {}
-        new: Position = {}
+        new: UpstreamPosition = {}
         for partition, high in there.high.items():
             at = after.get(str(partition))
             if at is None:
@@ -148,42 +161,44 @@ class Kafka:
             else:
                 self._check(partition, at, there)
                 waiting[partition] = high - at
-        granted = kafka_topic.shared(waiting, self._most(after, waiting, limit))
+        granted = kafka_topic.share_records(waiting, self._max_records(after, waiting, limit))
         moved = {str(partition): after[str(partition)] + count for partition, count in granted.items()}
-        return {**after, **moved, **new, **there.named}
+        return {**after, **moved, **new, **there.id_position}
 
-    def splits(self, after: Position, upto: Position) -> list[Split]:
-        """One for each partition that has records, or several. One that is new has none yet: only its beginning is noted."""
+    def splits(self, after: UpstreamPosition, upto: UpstreamPosition) -> list[InputSplit]:
+        """One or more splits for each partition with new records; none for partitions that were just added."""
         return [
-            Split(key, *ends)
+            InputSplit(key, *ends)
             for key, end in sorted(upto.items())
             if key != TOPIC_ID and key in after and after[key] != end
             for ends in pairwise(self._cuts(after[key], end))
         ]
 
     def _cuts(self, start: int, end: int) -> list[int]:
-        count = 1 if self.keyed else max(1, (end - start) // STRETCH)
+        count = 1 if self.keyed else max(1, (end - start) // SPLIT_OFFSETS)
         return [start + (end - start) * i // count for i in range(count + 1)]
 
     def read(
-        self, split: Split, wanted: Sequence[Wanted], included: Sequence[Included]
-    ) -> Iterator[tuple[int, Chunk]]:
-        """The records of a split."""
-        stretch = kafka_read.Stretch(
+        self, split: InputSplit, wanted: Sequence[ReadRequest], included: Sequence[IncludedColumn]
+    ) -> Iterator[tuple[int, RecordChunk]]:
+        """Reads the records of a split."""
+        stretch = kafka_read.OffsetRange(
             self.topic, int(split.key), split.start, split.end, self._settings, self._timeout
         )
         return kafka_read.read(stretch, wanted, included, keyed=self.keyed)
 
-    def acknowledge(self, upto: Position) -> None:
-        """Tells the broker how far we are, for those who watch consumer groups. Nothing depends on it, so it cannot fail."""
+    def acknowledge(self, upto: UpstreamPosition) -> None:
+        """Commits offsets at the broker, for monitoring only: a failure is logged, not raised."""
         at = {int(key): offset for key, offset in upto.items() if key != TOPIC_ID}
         try:
-            client.commit(self._settings, self.group, self.topic, at, min(_ACKNOWLEDGE_S, self._timeout))
+            self._clients.commit(
+                self._settings, self.group, self.topic, at, min(_ACKNOWLEDGE_S, self._timeout)
+            )
         except TidegateError as error:
             client.LOG.warning("offsets could not be told to group %s: %s", self.group, error.message)
 
-    def lag(self, at: Position) -> Lag:
-        """Records that are not read yet."""
+    def lag(self, at: UpstreamPosition) -> Lag:
+        """The number of unread records."""
         there = self._look(at)
         behind = sum(
             max(0, high - at.get(str(partition), there.low[partition]))
@@ -191,10 +206,11 @@ class Kafka:
         )
         return Lag(records=behind, milliseconds=None if behind else 0)
 
-    def drop(self) -> None:
-        """Nothing is held: the broker forgets by itself what it was told of positions."""
+    # ------------------------------------------------------------ state of the topic
 
-    # ------------------------------------------------------------ what is there
+    @property
+    def _admin(self) -> client.Admin:
+        return self._clients.admin(self._settings)
 
     @property
     def _settings(self) -> dict[str, str]:
@@ -208,9 +224,9 @@ class Kafka:
     def _place(self) -> str:
         return f"topic {self.topic} at {kafka_options.brokers(self.connection.options)}"
 
-    def _look(self, after: Position) -> There:
-        """The partitions and their ends. Raises if the topic is not the one that `after` was read from."""
-        there = kafka_topic.look(self._place, self.topic, self._settings, self._timeout)
+    def _look(self, after: UpstreamPosition) -> TopicState:
+        """The topic's state. Raises if the topic is not the one that the position `after` belongs to."""
+        there = kafka_topic.topic_state(self._admin, self._place, self.topic, self._timeout)
         before = after.get(TOPIC_ID)
         if there is None:
             raise SourceError(
@@ -228,8 +244,8 @@ class Kafka:
             )
         return there
 
-    def _check(self, partition: int, at: int, there: There) -> None:
-        """Raises if a partition does not have what comes next."""
+    def _check(self, partition: int, at: int, there: TopicState) -> None:
+        """Raises if a partition does not have the next offset to read."""
         low, high = there.low[partition], there.high[partition]
         if at < low:
             raise SourceError(
@@ -246,28 +262,39 @@ class Kafka:
                 hint="the topic was made anew, or the cluster lost records that we have",
             )
 
-    def _begins(self, partition: int, there: There) -> int:
-        """What START OFFSET says; records that retention has removed already are not missed."""
-        offsets, asked = self.begins.offsets, self.begins.everywhere or 0
+    def _begins(self, partition: int, there: TopicState) -> int:
+        """The offset by START OFFSET, or the partition's first one if retention removed that record."""
+        offsets, offset = self.begins.offsets, self.begins.everywhere or 0
         if partition < len(offsets):
-            asked = offsets[partition]
-        if asked > there.high[partition] or len(offsets) > len(there.high):
+            offset = offsets[partition]
+        if offset > there.high[partition] or len(offsets) > len(there.high):
             raise SourceError(
-                f"START OFFSET {asked} is behind the end of partition {partition} of {self._place}, {there.high[partition]}"
+                f"START OFFSET {offset} is behind the end of partition {partition} of {self._place}, {there.high[partition]}"
                 if len(offsets) <= len(there.high)
                 else f"START OFFSET has {len(offsets)} offsets, and {self._place} {len(there.high)} partitions",
                 again=False,
             )
-        return max(asked, there.low[partition])
+        return max(offset, there.low[partition])
 
-    def _most(self, after: Position, waiting: Mapping[int, int], limit: Limit) -> int:
-        """How many records a batch may have: the limit of bytes is kept by what records were found to have."""
+    def _max_records(self, after: UpstreamPosition, waiting: Mapping[int, int], limit: BatchLimit) -> int:
+        """The maximum records of a batch; sampled record sizes convert a limit of bytes to records."""
         most = sum(waiting.values())
         if limit.rows is not None:
             most = min(most, max(limit.rows, 1))
-        if limit.bytes is None or most <= _FEW:
+        if limit.bytes is None or most <= _UNSAMPLED_RECORDS:
             return most
-        some = sorted(waiting, key=lambda partition: -waiting[partition])[:16]
-        at = {partition: after[str(partition)] for partition in some}
-        size = kafka_topic.mean_size(self.topic, at, self._settings, self._timeout)
+        sampled = sorted(waiting, key=lambda partition: -waiting[partition])[:16]
+        at = {partition: after[str(partition)] for partition in sampled}
+        size = kafka_topic.mean_record_size(self._clients, self.topic, at, self._settings, self._timeout)
         return most if size is None else min(most, max(limit.bytes // size, 1))
+
+
+KAFKA = UpstreamType(
+    "kafka",
+    KafkaUpstream.create,
+    KafkaUpstream.from_json,
+    options=kafka_options.SOURCE_OPTIONS,
+    connection="kafka",
+    envelopes=("none", "upsert", "debezium"),
+    has_keys=True,
+)

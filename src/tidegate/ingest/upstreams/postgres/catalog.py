@@ -1,23 +1,28 @@
-"""What a source must know of the server: the publication and its tables, the slot, how far the log has come.
+"""Queries of the server's catalog: publication, tables, replication slot, end of the log.
 
-    published(c, "p")            {oid: (Table, its REPLICA IDENTITY), …}: tables as they are now
-    check_publication(…)         refuses a publication that leaves out what changes rows
-    slot(c, "tidegate_…")        where the slot is, or None
+    published_tables(c, "p")         {oid: PublishedTable(table, full), …}: the tables as they are now
+    check_publication(…)             describes the problem of a publication that leaves out changes, or None
+    find_slot(c, "tidegate_…")       the slot and its position, or None
 
-A table is known by its oid: it may be renamed, but one that was dropped and created again is another table. Of a partitioned
-table that is published as one (`publish_via_partition_root`), its partitions must have REPLICA IDENTITY FULL as well.
+A table is identified by its oid: it may be renamed, but a table that was dropped and created again is a different one. The
+partitions of a table that is published as a whole (`publish_via_partition_root`) must have REPLICA IDENTITY FULL as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import BindError, SourceError
-from tidegate.ingest.pgoutput import FULL, Relation
-from tidegate.ingest.postgres_connect import Psycopg
-from tidegate.ingest.postgres_table import Table, TableColumn, drifted, type_of
+from tidegate.ingest.upstreams.postgres.connect import Psycopg
+from tidegate.ingest.upstreams.postgres.pgoutput import FULL, PgRelation
+from tidegate.ingest.upstreams.postgres.table import (
+    PostgresColumn,
+    PostgresTable,
+    table_changed_error,
+    type_of,
+)
 
 _TABLES = """
 SELECT c.oid::int8, n.nspname, c.relname, {details},
@@ -50,54 +55,54 @@ WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped {gener
 ORDER BY a.attrelid, a.attnum
 """
 _WITH_LISTS, _WITH_GENERATED = 150_000, 180_000
-"""From which versions on publications choose columns and rows, and may hold generated columns."""
+"""The first versions in which publications select columns and rows, and may contain generated columns."""
 
 
 @dataclass(frozen=True)
-class Published:
-    """A table of a publication, as it is now."""
+class PublishedTable:
+    """A table of a publication in its present state."""
 
-    table: Table
+    table: PostgresTable
     full: bool
-    """Whether old rows come whole."""
+    """Whether changes contain complete old rows (REPLICA IDENTITY FULL)."""
 
 
-def published(c: Psycopg, publication: str, *, described: bool = True) -> dict[int, Published]:
-    """The tables of a publication, with their columns if they are to be described."""
+def published_tables(c: Psycopg, publication: str, *, described: bool = True) -> dict[int, PublishedTable]:
+    """The tables of a publication by oid; without columns unless `described`."""
     version = c.info.server_version
     details = "p.attnames::text[], p.rowfilter" if version >= _WITH_LISTS else "NULL::text[], NULL::text"
     rows = c.execute(_TABLES.format(details=details), (publication,)).fetchall()
-    fields = columns(c, [row[0] for row in rows]) if described else {}
-    found = {}
+    fields = table_columns(c, [row[0] for row in rows]) if described else {}
+    tables = {}
     for oid, schema, name, listed, condition, full in rows:
         chosen = tuple(field for field in fields.get(oid, ()) if listed is None or field.name in listed)
-        found[oid] = Published(Table(oid, schema, name, chosen, condition), bool(full))
-    return found
+        tables[oid] = PublishedTable(PostgresTable(oid, schema, name, chosen, condition), bool(full))
+    return tables
 
 
-def columns(c: Psycopg, oids: Iterable[int]) -> dict[int, list[TableColumn]]:
-    """The columns of tables, by their oids."""
+def table_columns(c: Psycopg, oids: Iterable[int]) -> dict[int, list[PostgresColumn]]:
+    """The columns of tables, by the oids of the tables."""
     generated = "" if c.info.server_version >= _WITH_GENERATED else "AND a.attgenerated = ''"
-    found: dict[int, list[TableColumn]] = {}
+    by_table: dict[int, list[PostgresColumn]] = {}
     for oid, name, type_, modifier, base, base_modifier, element in c.execute(
         _COLUMNS.format(generated=generated), (list(oids),)
     ):
         ours = type_of(base, base_modifier, element)
-        found.setdefault(oid, []).append(TableColumn(name, ours, type_, modifier))
-    return found
+        by_table.setdefault(oid, []).append(PostgresColumn(name, ours, type_, modifier))
+    return by_table
 
 
-def relation_now(c: Psycopg, oid: int) -> Relation:
-    """A table as it is now, as pgoutput would describe it."""
-    fields = columns(c, [oid]).get(oid, [])
-    return Relation(oid, "", "", FULL, tuple((field.name, field.oid, field.modifier) for field in fields))
+def relation_now(c: Psycopg, oid: int) -> PgRelation:
+    """The present state of a table, in the form of a pgoutput message."""
+    fields = table_columns(c, [oid]).get(oid, [])
+    return PgRelation(oid, "", "", FULL, tuple((field.name, field.oid, field.modifier) for field in fields))
 
 
-# ---------------------------------------------------------------- what a source is created for
+# ---------------------------------------------------------------- checks
 
 
 def check_publication(c: Psycopg, publication: str, append_only: bool) -> str | None:
-    """What is wrong with a publication, if anything is."""
+    """The reason why a publication cannot be used; None if it can."""
     flags = c.execute(
         "SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_publication WHERE pubname = %s",
         (publication,),
@@ -112,7 +117,7 @@ def check_publication(c: Psycopg, publication: str, append_only: bool) -> str | 
 
 
 def check_server(c: Psycopg) -> None:
-    """Logical decoding must be possible."""
+    """Raises a BindError unless the server allows logical decoding."""
     level = c.execute("SHOW wal_level").fetchone()[0]
     if level != "logical":
         raise BindError(
@@ -121,34 +126,56 @@ def check_server(c: Psycopg) -> None:
         )
 
 
-def check_identity(found: Published) -> None:
-    """The old rows of updates and deletes must come whole."""
-    if not found.full:
+def check_identity(entry: PublishedTable) -> None:
+    """Raises a BindError unless updates and deletes contain complete old rows."""
+    if not entry.full:
         raise BindError(
-            f"the old rows of {found.table} are not in the log: its updates and deletes could not be taken back",
-            hint=f"ALTER TABLE {found.table} REPLICA IDENTITY FULL (its partitions too); or, if rows are only ever added, "
+            f"the old rows of {entry.table} are not in the log: its updates and deletes could not be taken back",
+            hint=f"ALTER TABLE {entry.table} REPLICA IDENTITY FULL (its partitions too); or, if rows are only ever added, "
             "WITH (APPEND ONLY)",
         )
 
 
-def check_tables(now: dict[int, Published], tables: Iterable[Table], append_only: bool) -> None:
-    """While a source runs: its tables are still published as they were when it was created."""
+def check_tables(now: dict[int, PublishedTable], tables: Iterable[PostgresTable], append_only: bool) -> None:
+    """Raises unless the tables of a running source are still published as when it was created."""
     for table in tables:
-        found = now.get(table.oid)
-        if found is None:
+        entry = now.get(table.oid)
+        if entry is None:
             raise SourceError(
                 f"the table {table} is not published any more: it was dropped, or left out of the publication",
                 again=False,
                 hint="changes of it may be lost: DROP SOURCE and create it again",
             )
-        if found.table.condition != table.condition:
-            raise drifted(table, "the publication chooses other rows of it")
-        if not found.full and not append_only:
+        if entry.table.condition != table.condition:
+            raise table_changed_error(table, "the publication chooses other rows of it")
+        if not entry.full and not append_only:
             raise SourceError(
                 f"the table {table} has no REPLICA IDENTITY FULL any more",
                 again=False,
                 hint=f"ALTER TABLE {table} REPLICA IDENTITY FULL; if it was updated meanwhile, create the source again",
             )
+
+
+def choose_tables(
+    published: Mapping[int, PublishedTable], publication: str, names: Sequence[str] | None
+) -> tuple[tuple[str, PostgresTable], ...]:
+    """The tables that FOR TABLES names, by these names; or all, named `orders` or `shop.orders`."""
+    tables = [entry.table for entry in published.values()]
+    if not tables:
+        raise BindError(f'publication "{publication}" has no tables')
+    if names is None:
+        return tuple((table.name if table.schema == "public" else str(table), table) for table in tables)
+    by_name = {str(table): table for table in tables}
+    for table in tables:
+        if sum(other.name == table.name for other in tables) == 1 or table.schema == "public":
+            by_name.setdefault(table.name, table)
+    for name in names:
+        if name not in by_name:
+            raise BindError(
+                f'publication "{publication}" has no table "{name}"',
+                hint=f"it has {', '.join(map(str, tables))}",
+            )
+    return tuple((name, by_name[name]) for name in dict.fromkeys(names))
 
 
 # ---------------------------------------------------------------- slots and the log
@@ -159,15 +186,15 @@ class Slot:
     """A replication slot."""
 
     confirmed: int
-    """What lies before is gone from it."""
+    """The position before which the slot no longer has changes."""
     lost: bool
-    """The server has thrown away what it needs (`max_slot_wal_keep_size`)."""
+    """Whether the server has removed log that the slot needs (`max_slot_wal_keep_size`)."""
     plugin: str
     database: str
 
 
-def slot(c: Psycopg, name: str) -> Slot | None:
-    """A slot by its name."""
+def find_slot(c: Psycopg, name: str) -> Slot | None:
+    """The replication slot of a name, or None."""
     row = c.execute(
         "SELECT coalesce(confirmed_flush_lsn, '0/0') - '0/0', coalesce(wal_status, '') = 'lost', plugin, database "
         "FROM pg_replication_slots WHERE slot_name = %s",
@@ -177,7 +204,7 @@ def slot(c: Psycopg, name: str) -> Slot | None:
 
 
 def end_of_log(c: Psycopg) -> int:
-    """How far the server's log has come."""
+    """The position of the end of the server's log."""
     return int(
         c.execute(
             "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END - '0/0'"
@@ -185,6 +212,6 @@ def end_of_log(c: Psycopg) -> int:
     )
 
 
-def lsn(position: Any) -> str:
-    """A place in the log as PostgreSQL writes it."""
+def format_lsn(position: Any) -> str:
+    """A position in the log in PostgreSQL's notation: `0/16B3748`."""
     return f"{int(position) >> 32:X}/{int(position) & 0xFFFF_FFFF:X}"

@@ -1,16 +1,16 @@
-"""The rows that are there when a source begins: a snapshot that belongs to one place in the log, read by many tasks.
+"""The initial snapshot of a source: it belongs to one position in the log, and many tasks read it.
 
     CREATE_REPLICATION_SLOT … TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT      →   0/16B3748, "00000003-0000001B-1"
 
-makes a slot that begins at 0/16B3748 and a snapshot that holds exactly the transactions committed before it. Both last as long
-as the connection that made them, so the driver keeps it open (`held`) until the rows are committed here, or it dies. Tasks
-read under the snapshot, each some pages of a table:
+creates a slot that begins at 0/16B3748 and a snapshot with exactly the transactions committed before it. Both last as long as the
+connection that created them, so the driver keeps it open (`SnapshotHolder`) until the rows are committed in the lake or the driver
+dies. Tasks read in the snapshot, each some pages of a table:
 
     BEGIN ISOLATION LEVEL REPEATABLE READ;  SET TRANSACTION SNAPSHOT '00000003-0000001B-1';
     COPY (SELECT id, item FROM ONLY orders WHERE ctid >= '(8192,0)' AND ctid < '(16384,0)') TO STDOUT
 
-The temporary slot gives the snapshot its place and is not read from; the source's own slot is older, and has all that follows.
-The driver also locks the tables as a reader does: a TRUNCATE or ALTER that rewrites a table would empty it for old snapshots.
+The temporary slot only gives the snapshot its position; the source's own slot is older, and has all changes that follow. The
+driver also locks the tables like a reader: a TRUNCATE or ALTER that rewrites a table would make it empty in old snapshots.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tidegate import fork
 from tidegate.errors import SourceError
-from tidegate.ingest.connect import Connection
-from tidegate.ingest.postgres_connect import (
+from tidegate.ingest.connection import ExternalConnection
+from tidegate.ingest.upstreams.postgres.connect import (
     Psycopg,
-    commanded,
-    copied,
-    failed,
-    opened,
+    copy_blocks,
+    open_connection,
+    postgres_error,
     psycopg_module,
+    run_replication_command,
 )
-from tidegate.ingest.postgres_table import Table
-from tidegate.ingest.postgres_values import Tuples
-from tidegate.ingest.postgres_values import copied as cut
+from tidegate.ingest.upstreams.postgres.table import PostgresTable
+from tidegate.ingest.upstreams.postgres.values import Tuples, parse_copy
 
 WAIT_SECONDS = 60.0
-"""A slot begins when all transactions have ended that ran when it was asked for."""
-_PAGES = 8192
-"""Of 8 KiB each: what one task reads of a table."""
-_BY_PAGES = 140_000
-"""From this version on PostgreSQL reads a range of pages without reading the others."""
+"""The time to wait for a slot: it begins once all transactions have ended that ran when it was requested."""
+_PIECE_PAGES = 8192
+"""The pages of a table, of 8 KiB each, that one piece has."""
+_TID_RANGE_VERSION = 140_000
+"""The first version of PostgreSQL that reads a range of pages without reading the others."""
 Piece = list[int | None]
-"""Of a table (its oid) the pages from, and to; None: to its end."""
+"""The oid of a table, its first page, and the page after the last; None: to the end."""
 
 
 @dataclass(eq=False)
-class Held:
+class HeldSnapshot:
     """A snapshot that this process keeps alive."""
 
     exporting: Psycopg
@@ -57,7 +57,7 @@ class Held:
 
     @property
     def alive(self) -> bool:
-        """Whether it is ours, and both sessions are still there: the exporting one can only be asked about."""
+        """Whether this process took it and both sessions live; one is checked through the other."""
         if self.process != os.getpid():
             return False
         query = "SELECT FROM pg_stat_activity WHERE pid = %s"
@@ -67,48 +67,63 @@ class Held:
             return False
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Closes both sessions, which ends the snapshot."""
         if self.process == os.getpid():
             self.exporting.close()
             self.locking.close()
 
 
-_HELD: dict[str, Held] = {}
-_LOCK = fork.lock()
+class SnapshotHolder:
+    """Keeps at most one snapshot of a source alive in this process. It pickles as an empty one."""
+
+    def __init__(self) -> None:
+        self._snapshot: HeldSnapshot | None = None
+        self._lock = fork.lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SnapshotHolder, ()
+
+    @property
+    def current(self) -> HeldSnapshot | None:
+        """The snapshot, if its sessions are still alive."""
+        with self._lock:
+            held = self._snapshot
+        return held if held is not None and held.alive else None
+
+    def release(self) -> None:
+        """Closes the snapshot, which is no longer read."""
+        with self._lock:
+            held, self._snapshot = self._snapshot, None
+        if held is not None:
+            held.close()
+
+    def hold(
+        self, connection: ExternalConnection, slot: str, tables: Sequence[PostgresTable]
+    ) -> HeldSnapshot:
+        """Releases the previous snapshot and takes a new one."""
+        self.release()
+        taken = take_snapshot(connection, slot, tables)
+        with self._lock:
+            self._snapshot = taken
+        return taken
 
 
-def held(slot: str) -> Held | None:
-    """The snapshot that is held for a source, known by its slot."""
-    with _LOCK:
-        found = _HELD.get(slot)
-    return found if found is not None and found.alive else None
-
-
-def release(slot: str) -> None:
-    """Nobody reads the snapshot of a source any more."""
-    with _LOCK:
-        found = _HELD.pop(slot, None)
-    if found is not None:
-        found.close()
-
-
-def hold(connection: Connection, slot: str, tables: Sequence[Table]) -> Held:
-    """A new snapshot, instead of one that may be held."""
-    release(slot)
+def take_snapshot(connection: ExternalConnection, slot: str, tables: Sequence[PostgresTable]) -> HeldSnapshot:
+    """Takes a snapshot of these tables, at one position in the log."""
     psycopg = psycopg_module()
-    exporting = opened(connection, replication=True)
+    exporting = open_connection(connection, replication=True)
     locking = None
     try:
         temporary = f"{slot[:40]}_{uuid.uuid4().hex[:12]}"
         command = f'CREATE_REPLICATION_SLOT "{temporary}" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT'
-        _, begins, name, _ = commanded(exporting, command, WAIT_SECONDS)
+        _, begins, name, _ = run_replication_command(exporting, command, WAIT_SECONDS)
         high, _, low = begins.partition("/")
-        locking = opened(connection)
+        locking = open_connection(connection)
         enter(locking, name)
         locking.execute("SET LOCAL lock_timeout = '20s'")
         for table in tables:
-            locking.execute(f"LOCK TABLE {_named(locking, table.oid)} IN ACCESS SHARE MODE")
-        found = Held(exporting, locking, name, (int(high, 16) << 32) + int(low, 16), os.getpid())
+            locking.execute(f"LOCK TABLE {_quoted_name(locking, table.oid)} IN ACCESS SHARE MODE")
+        return HeldSnapshot(exporting, locking, name, (int(high, 16) << 32) + int(low, 16), os.getpid())
     except BaseException as error:
         exporting.close()
         if locking is not None:
@@ -120,15 +135,12 @@ def hold(connection: Connection, slot: str, tables: Sequence[Table]) -> Held:
                 hint="SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY xact_start shows the oldest",
             ) from None
         if isinstance(error, psycopg.Error):
-            raise failed(connection, error) from None
+            raise postgres_error(connection, error) from None
         raise
-    with _LOCK:
-        _HELD[slot] = found
-    return found
 
 
 def enter(c: Psycopg, snapshot: str) -> None:
-    """Begins a transaction that sees what the snapshot saw."""
+    """Begins a transaction that reads in the snapshot."""
     psycopg = psycopg_module()
     c.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
@@ -139,24 +151,24 @@ def enter(c: Psycopg, snapshot: str) -> None:
         ) from None
 
 
-def pieces(c: Psycopg, table: Table) -> list[Piece]:
-    """Stretches that hold all rows of a table, of its partitions where it has some."""
+def pieces(c: Psycopg, table: PostgresTable) -> list[Piece]:
+    """Ranges of pages that contain all rows of a table, or of its partitions."""
     leaves = c.execute(
         "SELECT c.oid::int8, pg_relation_size(c.oid) / current_setting('block_size')::int8 FROM pg_class AS c "
         "WHERE c.oid = %(oid)s AND c.relkind <> 'p' OR c.oid IN "
         "(SELECT relid FROM pg_partition_tree(%(oid)s::oid::regclass) WHERE isleaf) ORDER BY c.oid",
         {"oid": table.oid},
     ).fetchall()
-    found: list[Piece] = []
+    table_pieces: list[Piece] = []
     for oid, pages in leaves:
-        cuts = range(0, max(1, pages), _PAGES) if c.info.server_version >= _BY_PAGES else [0]
+        cuts = range(0, max(1, pages), _PIECE_PAGES) if c.info.server_version >= _TID_RANGE_VERSION else [0]
         ends = [*cuts[1:], None]
-        found += [[oid, begin, end] for begin, end in zip(cuts, ends, strict=True)]
-    return found
+        table_pieces += [[oid, begin, end] for begin, end in zip(cuts, ends, strict=True)]
+    return table_pieces
 
 
-def _named(c: Psycopg, oid: int) -> str:
-    """A table's name now, quoted."""
+def _quoted_name(c: Psycopg, oid: int) -> str:
+    """The present name of a table, quoted."""
     row = c.execute(
         "SELECT format('%%I.%%I', n.nspname, c.relname) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
         "WHERE c.oid = %s",
@@ -170,7 +182,7 @@ def _named(c: Psycopg, oid: int) -> str:
 def rows(
     c: Psycopg, piece: Piece, names: tuple[str, ...], condition: str | None
 ) -> Iterator[tuple[int, Tuples]]:
-    """The rows of a piece, in a transaction that `enter` began: some columns of them. And the number of the first."""
+    """Reads columns of a piece, in a transaction of `enter`; yields the first row's number and tuples."""
     oid, begin, end = piece
     assert oid is not None
     wanted = ", ".join('"' + name.replace('"', '""') + '"' for name in names) or "''"
@@ -178,9 +190,9 @@ def rows(
     where += [] if end is None else [f"ctid < '({end},0)'::tid"]
     where += [] if condition is None else [f"({condition})"]
     filtered = f" WHERE {' AND '.join(where)}" if where else ""
-    statement = f"COPY (SELECT {wanted} FROM ONLY {_named(c, oid)}{filtered}) TO STDOUT"
+    statement = f"COPY (SELECT {wanted} FROM ONLY {_quoted_name(c, oid)}{filtered}) TO STDOUT"
     first = 0
-    for data, _ in copied(c, statement.encode()):
-        tuples = cut(data, names)
+    for data, _ in copy_blocks(c, statement.encode()):
+        tuples = parse_copy(data, names)
         yield first, tuples
         first += tuples.count

@@ -1,20 +1,20 @@
-r"""A table of PostgreSQL as a format: its columns in our types, and of a plan the columns and conditions it takes.
+r"""The format of a PostgreSQL table: maps columns to types and takes over parts of a plan.
 
-| PostgreSQL | here |
+| PostgreSQL | Tidegate |
 |---|---|
 | bool, int2, int4, int8, float4, float8, bytea, date, time, timestamp, timestamptz, interval, uuid | the same |
-| numeric(p, s); numeric, and what has more than 38 digits | numeric(p, s); numeric |
+| numeric(p, s); numeric, also with more than 38 digits | numeric(p, s); numeric |
 | text, varchar, char, name | text |
 | json, jsonb | jsonb |
 | oid | int8 |
-| domains | what they are over |
+| domains | the type of the underlying type |
 | arrays of these | arrays |
 | anything else: enums, inet, ranges, geometry, records | text, as PostgreSQL writes it |
 
-A value that ours cannot hold (`infinity`, a year before 1, `NaN` as numeric) makes its row a bad row, if its column is demanded.
+A value that does not fit the type (`infinity`, a year before 1, `NaN` as numeric) makes its row fail, if its column is demanded.
 
-A row that fails is kept as JSON, with the texts that PostgreSQL sent (of a snapshot: those of the columns that were demanded), and
-is read back from there when errors are replayed:
+A row that fails is stored as JSON, with the texts that PostgreSQL sent (in a snapshot only those of demanded columns), and
+is read from there when errors are replayed:
 
     {"id": "17", "at": "infinity", "note": null}
 """
@@ -31,36 +31,35 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import SourceError, UnsupportedError
-from tidegate.expr import types
-from tidegate.expr.types import MAX_PRECISION, TEXT, Kind, Type
-from tidegate.ingest.decode.demand import Staged, stages
-from tidegate.ingest.decode.rows import bad, bad_rows, fine, picked
-from tidegate.ingest.pgoutput import Relation
-from tidegate.ingest.postgres_values import NULL, PADDING, Tuples, read
-from tidegate.ingest.source import Bad, Columns, Decoded
-from tidegate.plan.mfp import MapFilterProject
+from tidegate.expr.model import Kind, Type, types
+from tidegate.ingest.formats.demand import StagedPlan, split_stages
+from tidegate.ingest.formats.rows import error_free, error_records, plan_error_records, take_rows
+from tidegate.ingest.protocol import Columns, DecodedBatch, RecordError, RecordFormat
+from tidegate.ingest.upstreams.postgres.pgoutput import PgRelation
+from tidegate.ingest.upstreams.postgres.values import NULL, PADDING, Tuples, read_column
+from tidegate.plan import MapFilterProject
 
-_SAME = ("bool", "int2", "int4", "int8", "float4", "float8", "bytea", "date", "time", "timestamp", "timestamptz",
+_SAME_NAME_TYPES = ("bool", "int2", "int4", "int8", "float4", "float8", "bytea", "date", "time", "timestamp", "timestamptz",
          "interval", "uuid", "jsonb")  # fmt: skip
-_OTHERS = {"json": types.JSONB, "oid": types.INT8, "numeric": types.NUMERIC}
+_OTHER_TYPES = {"json": types.JSONB, "oid": types.INT8, "numeric": types.NUMERIC}
 
 
 def type_of(name: str, modifier: int, element: str | None = None) -> Type:
-    """The type that values of a PostgreSQL type have here; `name` is that of `pg_type`, without domains."""
+    """The type for values of a PostgreSQL type; `name` is that in `pg_type`, of no domain."""
     if element is not None:
         return types.array(type_of(element, modifier))
     if name == "numeric" and modifier >= 4:
         digits, scale = (modifier - 4) >> 16 & 0xFFFF, (((modifier - 4) & 0x7FF) ^ 1024) - 1024
-        if digits <= MAX_PRECISION and 0 <= scale <= digits:
+        if digits <= types.MAX_PRECISION and 0 <= scale <= digits:
             return types.numeric(digits, scale)
-    if name in _SAME:
+    if name in _SAME_NAME_TYPES:
         return Type(Kind(name))
-    return _OTHERS.get(name, TEXT)
+    return _OTHER_TYPES.get(name, types.TEXT)
 
 
 @dataclass(frozen=True)
-class TableColumn:
-    """A column, its type here, and what says whether it is still the same."""
+class PostgresColumn:
+    """A column, its type, and the type's oid and modifier in PostgreSQL, to detect changes."""
 
     name: str
     type: Type
@@ -68,41 +67,40 @@ class TableColumn:
     modifier: int
 
     def differs(self, oid: int, modifier: int) -> bool:
-        """Whether values of a type are not written as ours; of most types the modifier only limits them."""
+        """Whether a type differs from the column's; modifiers other than numeric's only limit values."""
         return oid != self.oid or (modifier != self.modifier and self.type.kind is Kind.NUMERIC)
 
 
 @dataclass(frozen=True)
-class Table:
-    """A published table, as it was when the source was created."""
+class PostgresTable(RecordFormat):
+    """A published table in its state when the source was created."""
 
     oid: int
     schema: str
     name: str
-    fields: tuple[TableColumn, ...]
+    fields: tuple[PostgresColumn, ...]
     condition: str | None = None
-    """The publication's WHERE of this table."""
+    """The WHERE clause of the publication for this table."""
 
     @cached_property
     def columns(self) -> Columns:
-        """Names and types."""
+        """The names and types of the columns."""
         return tuple((field.name, field.type) for field in self.fields)
 
-    @property
-    def splittable(self) -> bool:
-        """It is no file."""
-        return False
-
-    def take(self, plan: MapFilterProject) -> tuple[TableDecode, MapFilterProject]:
-        """Takes the columns that are demanded, and the conditions over them."""
-        staged, left = stages(plan, len(self.fields))
-        return TableDecode(self, staged), left
+    def take(self, plan: MapFilterProject) -> tuple[PostgresTableDecoder, MapFilterProject]:
+        """Takes the demanded columns and the conditions over them out of a plan."""
+        staged, left = split_stages(plan, len(self.fields))
+        return PostgresTableDecoder(self, staged), left
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
 
     def to_json(self) -> dict[str, Any]:
-        """For the catalog."""
+        """Its form in the catalog, as the format of a collection."""
+        return {**self.describe(), "kind": "postgres"}
+
+    def describe(self) -> dict[str, Any]:
+        """Its form in the catalog, as a table of its upstream."""
         fields = [[field.name, str(field.type), field.oid, field.modifier] for field in self.fields]
         return {
             "oid": self.oid,
@@ -113,25 +111,25 @@ class Table:
         }
 
 
-def format_from_json(kept: Mapping[str, Any]) -> Table:
-    """What `to_json` gave."""
+def format_from_json(stored: Mapping[str, Any]) -> PostgresTable:
+    """Loads the result of `to_json` or `describe`."""
     fields = (
-        TableColumn(name, types.parse_type(type_), oid, modifier)
-        for name, type_, oid, modifier in kept["fields"]
+        PostgresColumn(name, types.parse_type(type_), oid, modifier)
+        for name, type_, oid, modifier in stored["fields"]
     )
-    return Table(kept["oid"], kept["schema"], kept["name"], tuple(fields), kept["where"])
+    return PostgresTable(stored["oid"], stored["schema"], stored["name"], tuple(fields), stored["where"])
 
 
 @dataclass(frozen=True)
-class TableDecode:
-    """A table of which some columns are wanted."""
+class PostgresTableDecoder:
+    """Decodes the demanded columns of a table."""
 
-    table: Table
-    staged: Staged
+    table: PostgresTable
+    staged: StagedPlan
 
     @property
     def columns(self) -> Columns:
-        """What the plan makes of the columns of its conditions, and others that it demands."""
+        """The outputs of the plan's first stage, and the other columns that it demands."""
         return self.staged.columns
 
     @property
@@ -139,18 +137,18 @@ class TableDecode:
         """The names of the columns that are read."""
         return tuple(self.table.fields[i].name for i in sorted({*self.staged.first, *self.staged.later}))
 
-    def check(self, relation: Relation) -> None:
-        """Checks that the columns that are read are still what they were; others may come, go and change."""
-        found = {name: (oid, modifier) for name, oid, modifier in relation.columns}
+    def check(self, relation: PgRelation) -> None:
+        """Raises unless the columns that are read are unchanged; others may be added, dropped and changed."""
+        present = {name: (oid, modifier) for name, oid, modifier in relation.columns}
         known = {field.name: field for field in self.table.fields}
         for name in self.demand:
-            if name not in found:
-                raise drifted(self.table, f'column "{name}" was dropped or renamed')
-            if known[name].differs(*found[name]):
-                raise drifted(self.table, f'column "{name}" has another type')
+            if name not in present:
+                raise table_changed_error(self.table, f'column "{name}" was dropped or renamed')
+            if known[name].differs(*present[name]):
+                raise table_changed_error(self.table, f'column "{name}" has another type')
 
-    def tuples(self, tuples: Tuples) -> Decoded:
-        """Rows as PostgreSQL sent them."""
+    def tuples(self, tuples: Tuples) -> DecodedBatch:
+        """Decodes rows that PostgreSQL sent."""
         place = {name: i for i, name in enumerate(tuples.names)}
         reading = _Reading(tuples, [place.get(field.name, -1) for field in self.table.fields], self.table)
         everything = np.arange(tuples.count)
@@ -161,9 +159,9 @@ class TableDecode:
         survived = (
             np.flatnonzero(np.isin(passed, left)) if len(left) < len(passed) else np.arange(len(passed))
         )
-        failures = sorted([*reading.failures, *bad_rows(rows, good)])
-        return Decoded(
-            [*(picked(column, survived) for column in rows.columns), *later],
+        failures = sorted([*reading.failures, *plan_error_records(rows, good)])
+        return DecodedBatch(
+            [*(take_rows(column, survived) for column in rows.columns), *later],
             left,
             failures,
             tuples.count,
@@ -171,21 +169,21 @@ class TableDecode:
             size=tuples.size,
         )
 
-    def records(self, values: pa.Array) -> Decoded:
-        """Rows that failed, as they were kept: replayed."""
-        kept = [_kept(value) for value in values.to_pylist()]
-        named = [row if isinstance(row, dict) else {} for row in kept]
+    def records(self, values: pa.Array) -> DecodedBatch:
+        """Decodes stored rows that failed, to replay them."""
+        parsed = [_parse_stored_row(value) for value in values.to_pylist()]
+        named = [row if isinstance(row, dict) else {} for row in parsed]
         missing = [
             (i, row if isinstance(row, str) else f'the record was kept without column "{absent}"')
-            for i, row in enumerate(kept)
+            for i, row in enumerate(parsed)
             if (absent := next((name for name in self.demand if name not in named[i]), None)) is not None
         ]
-        decoded = self.tuples(_laid_out(named, tuple(field.name for field in self.table.fields)))
+        decoded = self.tuples(_as_tuples(named, tuple(field.name for field in self.table.fields)))
         gone = {number for number, _ in missing}
         fine_rows = np.flatnonzero(~np.isin(decoded.selection, list(gone)))
-        failures = [*missing, *(one for one in decoded.failures if one[0] not in gone)]
-        return Decoded(
-            [picked(column, fine_rows) for column in decoded.columns],
+        failures = [*missing, *(failure for failure in decoded.failures if failure[0] not in gone)]
+        return DecodedBatch(
+            [take_rows(column, fine_rows) for column in decoded.columns],
             decoded.selection[fine_rows],
             sorted(failures),
             len(values),
@@ -193,46 +191,46 @@ class TableDecode:
             size=values.nbytes,
         )
 
-    def file(self, opened: BinaryIO, name: str) -> Iterator[Decoded]:  # noqa: ARG002  # as formats have it
-        """There are none."""
+    def file(self, opened: BinaryIO, name: str) -> Iterator[DecodedBatch]:  # noqa: ARG002  # the signature of decoders
+        """Raises an UnsupportedError: tables are not in files."""
         raise UnsupportedError(f'the file "{name}" is not a table of PostgreSQL')
 
 
 class _Reading:
-    """Columns of the rows that are right so far."""
+    """Reads columns of rows, and collects the rows that fail."""
 
-    def __init__(self, tuples: Tuples, places: Sequence[int], table: Table) -> None:
+    def __init__(self, tuples: Tuples, places: Sequence[int], table: PostgresTable) -> None:
         self._tuples, self._places, self._table = tuples, places, table
-        self.failures: list[Bad] = []
+        self.failures: list[RecordError] = []
 
     def columns(self, wanted: Sequence[int], rows: np.ndarray) -> tuple[list[pa.Array], np.ndarray]:
-        """The values of these columns of rows, without those rows where one of them cannot be read."""
+        """The values of columns for rows, without the rows that fail, and the remaining rows."""
         good = np.ones(len(rows), bool)
-        found: list[pa.Array] = []
+        arrays: list[pa.Array] = []
         wrong: dict[int, str] = {}
         for number in wanted:
             field = self._table.fields[number]
-            values, errors = read(self._tuples, self._places[number], field.type, rows)
-            good &= fine(errors, len(rows))
-            for row, message in bad(errors, rows):
+            values, errors = read_column(self._tuples, self._places[number], field.type, rows)
+            good &= error_free(errors, len(rows))
+            for row, message in error_records(errors, rows):
                 wrong.setdefault(row, f'column "{field.name}": {message}')
-            found.append(values)
+            arrays.append(values)
         self.failures += wrong.items()
-        kept = np.flatnonzero(good)
-        return [picked(values, kept) for values in found], rows[kept]
+        remaining = np.flatnonzero(good)
+        return [take_rows(values, remaining) for values in arrays], rows[remaining]
 
 
-def _kept(value: bytes | None) -> dict[str, Any] | str:
-    """A row that was kept, or what is wrong with it."""
+def _parse_stored_row(value: bytes | None) -> dict[str, Any] | str:
+    """Parses a stored row; returns an error message if it is invalid."""
     try:
-        found = json.loads(value or b"null")
+        row = json.loads(value or b"null")
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else "the record is not a row as it is kept among errors"
+        row = None
+    return row if isinstance(row, dict) else "the record is not a row as it is kept among errors"
 
 
-def _laid_out(rows: Sequence[Mapping[str, str | None]], names: tuple[str, ...]) -> Tuples:
-    """Rows as if they had been sent; loops over rows that failed alone."""
+def _as_tuples(rows: Sequence[Mapping[str, str | None]], names: tuple[str, ...]) -> Tuples:
+    """Stored rows in the form in which PostgreSQL sends them; there are few, so loops are fine."""
     texts = [[None if (v := row.get(name)) is None else v.encode() for row in rows] for name in names]
     lengths = [np.array([NULL if v is None else len(v) for v in column], np.int64) for column in texts]
     data = b"".join(v or b"" for column in texts for v in column) + bytes(PADDING)
@@ -241,8 +239,8 @@ def _laid_out(rows: Sequence[Mapping[str, str | None]], names: tuple[str, ...]) 
     return Tuples(np.frombuffer(data, np.uint8), names, list(starts), lengths, len(rows))
 
 
-def drifted(table: Table, what: str) -> SourceError:
-    """The table is no longer what the source was created for."""
+def table_changed_error(table: PostgresTable, what: str) -> SourceError:
+    """The error for a table that has changed since the source was created."""
     return SourceError(
         f"the table {table} has changed since the source was created: {what}",
         again=False,

@@ -1,10 +1,10 @@
-"""What the lake has, as rows of pg_class, pg_attribute and the others.
+"""Describes the tables and views of a lake as rows of pg_class, pg_attribute and others.
 
-    relations(lake)       (Relation("orders", "r", columns, None), Relation("recent", "v", columns, "SELECT …"))
-    fill(duck, relations)
+    read_relations(lake, pool)      (CatalogRelation("orders", "r", columns), CatalogRelation("recent", "v", columns, "SELECT …"))
+    create_tables(duck, relations)
 
-The number of a relation is made from its name, so that it is the same for every client and every query: psql asks for the number of
-a table first, and then for everything else by that number.
+The OID of a relation is computed from its name, so that it is the same for every client and query: psql asks for the OID of a table
+first, and then for everything else by that OID.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from tidegate.context import CatalogSnapshot, Context
 from tidegate.errors import TidegateError
-from tidegate.expr.types import Kind, Type
-from tidegate.serve.pg import types
-from tidegate.serve.pg.catalog_tables import EMPTY, FILLED, NUMBERS, TABLES
-from tidegate.serve.pg.catalog_views import (
+from tidegate.expr.model import Kind, Type
+from tidegate.server.postgres.catalog.tables import EMPTY, FILLED, POSTGRES_OIDS, TABLES
+from tidegate.server.postgres.catalog.views import (
     CATALOG,
     FUNCTIONS,
     INFORMATION,
@@ -29,24 +29,22 @@ from tidegate.serve.pg.catalog_views import (
     PUBLIC,
     SCHEMA,
     VIEWS,
-    nothing,
-    same,
+    constant_macros,
+    empty_views,
 )
-from tidegate.session.define import DEFAULTS
-from tidegate.session.lake import Lake, Seen
-from tidegate.session.query import columns_of
-from tidegate.shard.catalog import Item, view_of
-from tidegate.shard.validity import shown
-from tidegate.shard.writer import schema_of
+from tidegate.server.postgres.wire import types
+from tidegate.statements import DEFAULTS, columns_of
+from tidegate.storage.catalog import CatalogItem, view_of
+from tidegate.storage.shard import visible_columns
 from tidegate.text import identifier
 
-_FIRST = 16_384  # numbers below are PostgreSQL's own
+_FIRST = 16_384  # smaller OIDs belong to PostgreSQL
 _HEAP, _C = 2, 950
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column, as pg_attribute has it."""
+class CatalogColumn:
+    """A column, as in pg_attribute."""
 
     name: str
     type: Type
@@ -55,64 +53,66 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Relation:
-    """What can be read by a name: `r` has rows of its own, `v` is a view of this text."""
+class CatalogRelation:
+    """A table (`r`) or a view (`v`) with its query."""
 
     name: str
     kind: str
-    columns: tuple[Column, ...]
+    columns: tuple[CatalogColumn, ...]
     sql: str | None = None
 
 
-def relations(lake: Lake, pool: Executor) -> tuple[Relation, ...]:
-    """All that can be read, by name. Each has a log of its own to look at, which may be far away: several at once."""
+def read_relations(lake: Context, pool: Executor) -> tuple[CatalogRelation, ...]:
+    """Reads all tables and views, several at once since their state may be on a remote store."""
     items = sorted(lake.catalog.readable().items())
-    found = pool.map(lambda pair: _relation(lake, *pair), items)
-    return tuple(one for one in found if one is not None)
+    relations = pool.map(lambda pair: _relation(lake, *pair), items)
+    return tuple(relation for relation in relations if relation is not None)
 
 
-def _relation(lake: Lake, name: str, item: Item) -> Relation | None:
+def _relation(lake: Context, name: str, item: CatalogItem) -> CatalogRelation | None:
     view = view_of(item)
     try:
         if view is None:
-            return Relation(name, "r", _columns(lake, name))
-        own, kinds = columns_of(view.sql, Seen(lake), lake.clock.now())
-    except TidegateError:  # dropped just now; or a view of what was dropped
-        return None if view is None else Relation(name, "v", (), view.sql)
-    names = [*view.columns, *own[len(view.columns) :]]
-    return Relation(name, "v", tuple(Column(*one) for one in zip(names, kinds, strict=True)), view.sql)
-
-
-def _columns(lake: Lake, name: str) -> tuple[Column, ...]:
-    state = lake.collection(name).machine.fetch()
-    defaults = state.options.get(DEFAULTS, {})
-    return tuple(
-        Column(one.name, one.type, one.nullable, defaults.get(str(one.id)))
-        for one in shown(schema_of(state), state.options)
+            return CatalogRelation(name, "r", _columns(lake, name))
+        names, kinds = columns_of(view.sql, CatalogSnapshot(lake), lake.clock.now())
+    except TidegateError:  # dropped just now, or a view of a dropped table
+        return None if view is None else CatalogRelation(name, "v", (), view.sql)
+    names = (*view.columns, *names[len(view.columns) :])
+    return CatalogRelation(
+        name, "v", tuple(CatalogColumn(*column) for column in zip(names, kinds, strict=True)), view.sql
     )
 
 
-def numbers(names: Iterable[str]) -> dict[str, int]:
-    """A number for each name, which depends on the name, and where two would have the same, on their order."""
-    found: dict[str, int] = {}
+def _columns(lake: Context, name: str) -> tuple[CatalogColumn, ...]:
+    state = lake.collection(name).machine.fetch()
+    defaults = state.options.get(DEFAULTS, {})
+    return tuple(
+        CatalogColumn(one.name, one.type, one.nullable, defaults.get(str(one.id)))
+        for one in visible_columns(state.schema, state.options)
+    )
+
+
+def assign_oids(names: Iterable[str]) -> dict[str, int]:
+    """Computes an OID from each name; where two would be equal, the next free one is taken."""
+    oids: dict[str, int] = {}
     taken: set[int] = set()
     for name in sorted(names):
         number = _FIRST + zlib.crc32(name.encode()) % (1 << 30)
         while number in taken:
             number += 1
         taken.add(number)
-        found[name] = number
-    return found
+        oids[name] = number
+    return oids
 
 
-def fill(duck: Any, given: Sequence[Relation]) -> None:
-    """Makes the tables, views and functions."""
-    oids = numbers(one.name for one in given)
+def create_tables(duck: Any, relations: Sequence[CatalogRelation]) -> None:
+    """Creates the tables, views and functions of the catalog."""
+    oids = assign_oids(relation.name for relation in relations)
     rows = {
         "pg_namespace": _namespaces(),
-        "pg_class": [_class(one, oids[one.name]) for one in given],
-        "pg_attribute": [row for one in given for row in _attributes(one, oids[one.name])],
-        "pg_attrdef": [row for one in given for row in _defaults(one, oids[one.name])],
+        "pg_class": [_class(one, oids[one.name]) for one in relations],
+        "pg_attribute": [row for one in relations for row in _attributes(one, oids[one.name])],
+        "pg_attrdef": [row for one in relations for row in _defaults(one, oids[one.name])],
         "pg_type": _types(),
         "pg_am": [{"oid": _HEAP, "amname": "heap", "amtype": "t"}],
         "pg_collation": _collations(),
@@ -121,7 +121,7 @@ def fill(duck: Any, given: Sequence[Relation]) -> None:
     for name, columns in {**FILLED, **EMPTY}.items():
         _table(duck, name, columns, rows.get(name, []))
     views = [
-        {"oid": oids[one.name], "name": one.name, "sql": one.sql} for one in given if one.sql is not None
+        {"oid": oids[one.name], "name": one.name, "sql": one.sql} for one in relations if one.sql is not None
     ]
     _table(duck, "tg_views", {"oid": "bigint", "name": "varchar", "sql": "varchar"}, views)
     _table(duck, "tg_regclass", {"name": "varchar", "oid": "bigint", "shown": "boolean"}, _regclasses(oids))
@@ -133,7 +133,7 @@ def fill(duck: Any, given: Sequence[Relation]) -> None:
         "brackets": "varchar",
     }
     _table(duck, "tg_format", columns, _formats())
-    for text in (VIEWS, FUNCTIONS, same(), INFORMATION, nothing()):
+    for text in (VIEWS, FUNCTIONS, constant_macros(), INFORMATION, empty_views()):
         duck.execute(text)
 
 
@@ -150,20 +150,20 @@ _ARROW = {
 
 
 def _table(duck: Any, name: str, columns: dict[str, str], rows: Sequence[dict[str, Any]]) -> None:
-    """A table of DuckDB; a column that a row does not have is NULL, or what no PostgreSQL leaves NULL."""
+    """Creates a table; a number or boolean that a row lacks is 0 or false, other columns are NULL."""
     duck.execute(f"CREATE TABLE {name} ({', '.join(f'{key} {kind}' for key, kind in columns.items())})")
     if not rows:
         return
     arrays = {
-        key: pa.array([row.get(key, _PLAIN.get(kind)) for row in rows], _ARROW[kind])
+        key: pa.array([row.get(key, _ZERO.get(kind)) for row in rows], _ARROW[kind])
         for key, kind in columns.items()
     }
-    duck.register("tg_given", pa.table(arrays))
-    duck.execute(f"INSERT INTO {name} SELECT * FROM tg_given")
-    duck.unregister("tg_given")
+    duck.register("tg_rows", pa.table(arrays))
+    duck.execute(f"INSERT INTO {name} SELECT * FROM tg_rows")
+    duck.unregister("tg_rows")
 
 
-_PLAIN = {"bigint": 0, "integer": 0, "boolean": False, "double": 0.0}
+_ZERO = {"bigint": 0, "integer": 0, "boolean": False, "double": 0.0}
 
 
 def _namespaces() -> list[dict[str, Any]]:
@@ -171,20 +171,20 @@ def _namespaces() -> list[dict[str, Any]]:
     return [{"oid": oid, "nspname": name, "nspowner": OWNER} for oid, name in named.items()]
 
 
-def _class(one: Relation, oid: int) -> dict[str, Any]:
+def _class(relation: CatalogRelation, oid: int) -> dict[str, Any]:
     return {
-        "oid": oid, "relname": one.name, "relnamespace": PUBLIC, "relowner": OWNER, "relkind": one.kind,
-        "relam": _HEAP if one.kind == "r" else 0, "relpersistence": "p", "relnatts": len(one.columns), "reltuples": -1.0,
-        "relispopulated": True, "relreplident": "d" if one.kind == "r" else "n", "relhasrules": one.kind == "v",
+        "oid": oid, "relname": relation.name, "relnamespace": PUBLIC, "relowner": OWNER, "relkind": relation.kind,
+        "relam": _HEAP if relation.kind == "r" else 0, "relpersistence": "p", "relnatts": len(relation.columns), "reltuples": -1.0,
+        "relispopulated": True, "relreplident": "d" if relation.kind == "r" else "n", "relhasrules": relation.kind == "v",
     }  # fmt: skip
 
 
-def _attributes(one: Relation, oid: int) -> list[dict[str, Any]]:
-    found = []
-    for i, column in enumerate(one.columns):
+def _attributes(relation: CatalogRelation, oid: int) -> list[dict[str, Any]]:
+    rows = []
+    for i, column in enumerate(relation.columns):
         number = types.oid(column.type)
         known = types.BY_OID.get(number)
-        found.append(
+        rows.append(
             {
                 "attrelid": oid, "attname": column.name, "atttypid": number, "attstattarget": -1,
                 "attlen": -1 if known is None else known.size, "attnum": i + 1, "attcacheoff": -1,
@@ -195,13 +195,13 @@ def _attributes(one: Relation, oid: int) -> list[dict[str, Any]]:
                 "attcollation": 100 if number in (types.TEXT, types.VARCHAR) else 0,
             }
         )  # fmt: skip
-    return found
+    return rows
 
 
-def _defaults(one: Relation, oid: int) -> list[dict[str, Any]]:
+def _defaults(relation: CatalogRelation, oid: int) -> list[dict[str, Any]]:
     return [
         {"oid": oid + i, "adrelid": oid, "adnum": i + 1, "adbin": column.default, "adsrc": column.default}
-        for i, column in enumerate(one.columns)
+        for i, column in enumerate(relation.columns)
         if column.default is not None
     ]
 
@@ -215,7 +215,7 @@ def _collations() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-_MORE = (
+_OTHER_TYPES = (
     (types.VARCHAR, types.VARCHARS, "varchar", "character varying", "S"),
     (18, 1002, "char", '"char"', "S"),
     (19, 1003, "name", "name", "S"),
@@ -226,22 +226,22 @@ _MORE = (
 )
 
 
-def _all() -> list[tuple[int, int, str, str, str, int]]:
-    own = [(one.oid, one.array, one.name, one.long, one.category, one.size) for one in types.KNOWN]
-    return own + [(*more, -1) for more in _MORE]
+def _all_types() -> list[tuple[int, int, str, str, str, int]]:
+    common = [(t.oid, t.array, t.name, t.long, t.category, t.size) for t in types.TYPES]
+    return common + [(*more, -1) for more in _OTHER_TYPES]
 
 
 def _types() -> list[dict[str, Any]]:
-    found = []
-    for oid, array, name, _, category, size in _all():
-        same = {
+    rows = []
+    for oid, array, name, _, category, size in _all_types():
+        common = {
             "typnamespace": CATALOG, "typowner": OWNER, "typisdefined": True, "typdelim": ",", "typalign": "i",
             "typstorage": "p" if size > 0 else "x", "typtypmod": -1,
             "typcollation": 100 if category == "S" and oid in (types.TEXT, types.VARCHAR) else 0,
         }  # fmt: skip
         kind = "p" if category == "P" else "b"
-        found.append(
-            same
+        rows.append(
+            common
             | {
                 "oid": oid,
                 "typname": name,
@@ -253,27 +253,27 @@ def _types() -> list[dict[str, Any]]:
         )
         if array:
             more = {"oid": array, "typname": f"_{name}", "typlen": -1, "typtype": "b", "typcategory": "A"}
-            found.append(same | more | {"typelem": oid, "typinput": 750})
-    return found
+            rows.append(common | more | {"typelem": oid, "typinput": 750})
+    return rows
 
 
 def _formats() -> list[dict[str, Any]]:
-    found = []
-    for oid, array, name, long, _, _ in _all():
-        found.append({"oid": oid, "base": oid, "short": name, "long": long, "brackets": ""})
+    rows = []
+    for oid, array, name, long, _, _ in _all_types():
+        rows.append({"oid": oid, "base": oid, "short": name, "long": long, "brackets": ""})
         if array:
-            found.append({"oid": array, "base": oid, "short": f"_{name}", "long": long, "brackets": "[]"})
-    return found
+            rows.append({"oid": array, "base": oid, "short": f"_{name}", "long": long, "brackets": "[]"})
+    return rows
 
 
 def _regclasses(oids: dict[str, int]) -> list[dict[str, Any]]:
-    """Every way to write the name of a relation, and what it is shown as."""
-    found = []
+    """Lists every way to write the name of a relation, and which of them is shown."""
+    rows = []
     for name, oid in oids.items():
         ways = dict.fromkeys((identifier(name), name, f"public.{identifier(name)}", f"public.{name}"))
-        found += [{"name": way, "oid": oid, "shown": way == identifier(name)} for way in ways]
+        rows += [{"name": way, "oid": oid, "shown": way == identifier(name)} for way in ways]
     for i, name in enumerate(sorted(TABLES)):
-        oid = NUMBERS.get(name, 3_000 + i)
-        found.append({"name": name, "oid": oid, "shown": True})
-        found.append({"name": f"pg_catalog.{name}", "oid": oid, "shown": False})
-    return found
+        oid = POSTGRES_OIDS.get(name, 3_000 + i)
+        rows.append({"name": name, "oid": oid, "shown": True})
+        rows.append({"name": f"pg_catalog.{name}", "oid": oid, "shown": False})
+    return rows

@@ -1,13 +1,13 @@
-"""The tables of pg_catalog and information_schema that clients read, and the columns that they read of them.
+"""The tables of pg_catalog that clients read, and the types of their columns.
 
-    TABLES["pg_class"]          {"oid": "bigint", "relname": "varchar", …}
+    FILLED["pg_class"]          {"oid": "bigint", "relname": "varchar", …}
 
-A column has a letter for its type. Of what a lake does not have (indexes, constraints, triggers, sequences, …) the table is there,
-and empty; and so a client that asks for the indexes of a collection is told that there are none.
+A letter stands for the type of a column. Tables about things that a lake lacks (indexes, constraints, triggers, sequences, …)
+exist and are empty, so a client that asks for the indexes of a collection sees none.
 
 | letter | type | |
 |---|---|---|
-| o | bigint | the number of something |
+| o | bigint | an OID |
 | t | varchar | a name, a text, a letter |
 | i | integer | |
 | b | boolean | |
@@ -107,7 +107,7 @@ VIEWS = frozenset(
         "pg_stat_user_tables", "pg_statio_user_tables", "pg_timezone_names",
     )
 )  # fmt: skip
-"""Tables that `catalog_views.py` makes of the others, or of what is known of the client."""
+"""Tables that `views.py` makes of the others, or of what is known of the client."""
 INFORMATION = frozenset(
     (
         "tables", "columns", "schemata", "views", "table_constraints", "key_column_usage", "referential_constraints",
@@ -119,23 +119,23 @@ INFORMATION = frozenset(
 
 
 def _read(text: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    tables: dict[str, dict[str, str]] = {}
     name = ""
     for word in text.split():
         letter, is_column, column = word.partition(":")
         if not is_column:
             name = word
-            found[name] = {}
+            tables[name] = {}
         else:
-            found[name][column] = _LETTERS[letter]
-    return found
+            tables[name][column] = _LETTERS[letter]
+    return tables
 
 
 FILLED, EMPTY = _read(_FILLED), _read(_EMPTY)
 TABLES = frozenset((*FILLED, *EMPTY, *VIEWS))
-NUMBERS = {
+POSTGRES_OIDS = {
     "pg_class": 1259, "pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_namespace": 2615,
     "pg_constraint": 2606, "pg_attrdef": 2604, "pg_index": 2610, "pg_description": 2609, "pg_database": 1262,
     "pg_trigger": 2620, "pg_rewrite": 2618, "pg_extension": 3079,
 }  # fmt: skip
-"""The numbers that PostgreSQL itself gives to tables of its catalog: descriptions refer to them."""
+"""PostgreSQL's own OIDs of catalog tables: descriptions refer to them."""

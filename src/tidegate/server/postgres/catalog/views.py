@@ -1,17 +1,17 @@
-"""What DuckDB must be told so that it can pass for PostgreSQL's catalog: views, and functions as macros.
+"""SQL that makes DuckDB look like PostgreSQL's catalog: views, and functions as macros.
 
-A client's own name, database and settings are variables of its DuckDB connection: `getvariable('tg_user')`.
+The client's name, database and settings are variables of its DuckDB connection: `getvariable('tg_user')`.
 """
 
 from __future__ import annotations
 
-from tidegate.serve.pg.settings import VERSION
+from tidegate.server.postgres.settings import VERSION
 from tidegate.text import CONTEXTUAL, JOINING, RESERVED
 
 DATABASE_OID, OWNER, CATALOG, PUBLIC, SCHEMA = 16_383, 10, 11, 2200, 13_000
-"""Numbers of the database, of who owns everything, and of the three schemas."""
+"""OIDs of the database, of the owner of everything, and of the three schemas."""
 
-_SAME = {
+_CONSTANT_FUNCTIONS = {
     "true": """pg_table_is_visible pg_type_is_visible pg_function_is_visible pg_collation_is_visible
                pg_operator_is_visible pg_opclass_is_visible pg_statistics_obj_is_visible""",
     "NULL::varchar": """pg_get_ruledef pg_get_indexdef pg_get_constraintdef pg_get_triggerdef obj_description
@@ -22,22 +22,22 @@ _SAME = {
     "0::bigint": """pg_table_size pg_relation_size pg_total_relation_size pg_indexes_size pg_database_size
                pg_tablespace_size""",
 }
-"""Functions of one, two or three arguments that always give the same."""
+"""Functions of one, two or three arguments that return a constant."""
 
 
-def same() -> str:
-    """Their macros."""
-    made = [
+def constant_macros() -> str:
+    """Returns the macros of constant functions."""
+    macros = [
         f"CREATE MACRO {name}(a) AS {value}, (a, b) AS {value}, (a, b, c) AS {value};"
-        for value, names in _SAME.items()
+        for value, names in _CONSTANT_FUNCTIONS.items()
         for name in names.split()
     ]
     objects = ["schema", "table", "database", "column", "any_column", "sequence", "function", "tablespace"]
-    made += [
+    macros += [
         f"CREATE MACRO has_{name}_privilege(a, b) AS true, (a, b, c) AS true, (a, b, c, d) AS true;"
         for name in objects
     ]
-    return "\n".join(made)
+    return "\n".join(macros)
 
 
 FUNCTIONS = f"""
@@ -168,7 +168,7 @@ CREATE VIEW tg_is.character_sets AS SELECT NULL::varchar AS character_set_catalo
     'UTF8' AS character_set_name, 'UCS' AS character_repertoire, 'UTF8' AS form_of_use,
     getvariable('tg_database') AS default_collate_catalog;
 """
-_NOTHING = {
+_EMPTY_VIEWS = {
     "table_constraints": "constraint_catalog constraint_schema constraint_name table_catalog table_schema table_name "
     "constraint_type is_deferrable initially_deferred enforced",
     "key_column_usage": "constraint_catalog constraint_schema constraint_name table_catalog table_schema table_name "
@@ -193,9 +193,9 @@ _NOTHING = {
 }
 
 
-def nothing() -> str:
-    """The views of information_schema that are empty."""
+def empty_views() -> str:
+    """Returns the empty views of information_schema."""
     return "\n".join(
         f"CREATE VIEW tg_is.{name} AS SELECT {', '.join(f'NULL::varchar AS {column}' for column in columns.split())} WHERE false;"
-        for name, columns in _NOTHING.items()
+        for name, columns in _EMPTY_VIEWS.items()
     )

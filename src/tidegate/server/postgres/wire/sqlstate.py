@@ -1,8 +1,8 @@
-"""Errors, as PostgreSQL numbers them: drivers choose their exception by the number.
+"""Errors as PostgreSQL reports them: drivers choose their exception by the SQLSTATE code.
 
-    of(error, text)       any exception → Trouble("42703", 'column "prise" does not exist', hint="did you mean price?", position=8)
+    to_postgres_error(error, sql)     PostgresError("42703", 'column "prise" does not exist', hint="did you mean price?", …)
 
-| ours | number | what psycopg raises |
+| Tidegate's error | SQLSTATE | what psycopg raises |
 |---|---|---|
 | ParseError | 42601 | SyntaxError |
 | BindError | 42703, 42P01, 42883 by what is missing, else 42000 | UndefinedColumn, UndefinedTable, UndefinedFunction |
@@ -17,7 +17,7 @@
 | TimeError | 22008 | DatetimeFieldOverflow |
 | StoreError, SourceError | 58030 | IoError |
 | CorruptError | XX001 | DataCorrupted |
-| InternalError, and what nobody foresaw | XX000 | InternalError_: an id, by which the log has the trace |
+| InternalError and any other exception | XX000 | InternalError_, with an id by which the log has the trace |
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tidegate import errors
 from tidegate.boundary import internal
 
 
-class Trouble(Exception):  # noqa: N818  # reads as what it is
-    """What an ErrorResponse says. `position` counts characters of the client's text from 1."""
+class PostgresError(Exception):
+    """The contents of an ErrorResponse. `position` counts characters of the client's text from 1."""
 
     def __init__(
         self,
@@ -61,44 +61,49 @@ _CODES: tuple[tuple[type[errors.TidegateError], str], ...] = (
     (errors.StoreError, "58030"),
     (errors.SourceError, "58030"),
 )
-_WORDS = (
-    (errors.BindError, re.compile(r"column .* does not exist"), "42703"),
-    (errors.BindError, re.compile(r"ambiguous"), "42702"),
-    (errors.BindError, re.compile(r"there is no (table|collection|view|source)"), "42P01"),
-    (errors.BindError, re.compile(r"there is no setting"), "42704"),
-    (errors.BindError, re.compile(r"type .* does not exist"), "42704"),
-    (errors.BindError, re.compile(r"(function|operator) .*(does not exist|no )"), "42883"),
-    (errors.BindError, re.compile(r"already exists|exists already"), "42P07"),
-    (errors.BindError, re.compile(r"invalid input|cannot be read as"), "22P02"),
-    (errors.EvaluationError, re.compile(r"division by zero"), "22012"),
-    (errors.EvaluationError, re.compile(r"out of range"), "22003"),
-    (errors.EvaluationError, re.compile(r"invalid input"), "22P02"),
-    (errors.EvaluationError, re.compile(r"value too long"), "22001"),
+_BIND_CODES = {
+    errors.ErrorCode.UNDEFINED_COLUMN: "42703",
+    errors.ErrorCode.AMBIGUOUS_COLUMN: "42702",
+    errors.ErrorCode.UNDEFINED_TABLE: "42P01",
+    errors.ErrorCode.UNDEFINED_OBJECT: "42704",
+    errors.ErrorCode.UNDEFINED_FUNCTION: "42883",
+    errors.ErrorCode.DUPLICATE_TABLE: "42P07",
+    errors.ErrorCode.INVALID_LITERAL: "22P02",
+}
+_ROW_ERRORS = (
+    (re.compile(r"division by zero"), "22012"),
+    (re.compile(r"out of range"), "22003"),
+    (re.compile(r"invalid input"), "22P02"),
+    (re.compile(r"value too long"), "22001"),
 )
+"""The texts of row errors. Kernels return them as values, an array of texts for a batch, so the text is all there is."""
 
 
-def of(error: BaseException, text: str = "", shift: int = 0) -> Trouble:
-    """What to tell a client; `shift` is where its statement begins in what it sent."""
-    if isinstance(error, Trouble):
+def to_postgres_error(error: BaseException, text: str = "", shift: int = 0) -> PostgresError:
+    """Converts any exception; `shift` is where the statement begins in the client's text."""
+    if isinstance(error, PostgresError):
         return error
     if isinstance(error, MemoryError):
-        return Trouble("53200", "the server is out of memory")
-    found = internal(error)
-    if isinstance(found, errors.InternalError):
-        return Trouble("XX000", found.message, hint=f"the server's log has the trace, by the id {found.id}")
-    return _ours(found, text, shift)
+        return PostgresError("53200", "the server is out of memory")
+    public = internal(error)
+    if isinstance(public, errors.InternalError):
+        return PostgresError(
+            "XX000", public.message, hint=f"the server's log has the trace, by the id {public.id}"
+        )
+    return _from_tidegate_error(public, text, shift)
 
 
-def _ours(error: errors.TidegateError, text: str, shift: int) -> Trouble:
+def _from_tidegate_error(error: errors.TidegateError, text: str, shift: int) -> PostgresError:
     code = next((code for kind, code in _CODES if isinstance(error, kind)), "XX000")
-    for kind, words, better in _WORDS:
-        if isinstance(error, kind) and words.search(error.message):
-            code = better
-            break
+    if isinstance(error, errors.BindError) and error.code in _BIND_CODES:
+        code = _BIND_CODES[error.code]
+    elif isinstance(error, errors.EvaluationError):
+        row_error = error.message
+        code = next((better for words, better in _ROW_ERRORS if words.search(row_error)), code)
     at = error.position
     # A position may be in another text: that of a view, or a default.
     position = None if at is None or at.sql != text else min(max(at.start, 0), len(text)) + shift + 1
     detail = "\n".join(error.details()) or None
-    return Trouble(
+    return PostgresError(
         code, errors.shorten(error.message, errors.MESSAGE), hint=error.hint, detail=detail, position=position
     )

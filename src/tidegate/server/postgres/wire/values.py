@@ -1,10 +1,10 @@
-r"""What a client binds to a parameter, as text: from text as it is, from binary by its type.
+r"""Reads the values that a client binds to parameters, and returns them as text.
 
-    text_of(20, 1, b"\0\0\0\0\0\0\0\5")        "5"
-    text_of(1007, 1, …)                             "{1,2,NULL}"
+    parameter_text(20, 1, b"\0\0\0\0\0\0\0\5")        "5"
+    parameter_text(1007, 1, …)                             "{1,2,NULL}"
 
-Parameters are few, and their values are read one by one. Binary of a type that we do not know is refused, and so are bytes that are
-too few or too many for their type: nothing is guessed.
+Text is taken as it is, binary is read by its type. Binary values of an unknown type are refused, and so are bytes that are too
+few or too many for their type.
 """
 
 from __future__ import annotations
@@ -15,39 +15,41 @@ import struct
 import uuid
 from collections.abc import Callable
 
-from tidegate.serve.pg.sqlstate import Trouble
-from tidegate.serve.pg.types import ELEMENTS
+from tidegate.server.postgres.wire.sqlstate import PostgresError
+from tidegate.server.postgres.wire.types import ELEMENTS
 
 MAX_DIMENSIONS = 6
-_EPOCH = dt.datetime(2000, 1, 1)  # noqa: DTZ001  # where PostgreSQL counts from, with and without a zone
+_EPOCH = dt.datetime(2000, 1, 1)  # noqa: DTZ001  # PostgreSQL's epoch, with and without a zone
 
 
-def text_of(oid: int, form: int, data: bytes | None) -> str | None:
-    """The value as text; None is NULL."""
+def parameter_text(oid: int, form: int, data: bytes | None) -> str | None:
+    """Returns a value as text; None is NULL."""
     if data is None:
         return None
     if form not in (0, 1):
-        raise Trouble("08P01", f"there is no format {form}")
+        raise PostgresError("08P01", f"unknown format {form}")
     if form == 0:
         return _utf8(data)
     try:
         return _array(data) if oid in ELEMENTS else _scalar(oid)(data)
     except (struct.error, ValueError, OverflowError, IndexError):
-        raise Trouble("22P03", f"the bytes of a parameter are not those of type {oid}") from None
+        raise PostgresError("22P03", f"the bytes of a parameter are not a value of type {oid}") from None
 
 
 def _scalar(oid: int) -> Callable[[bytes], str]:
-    found = _READERS.get(oid)
-    if found is None:
-        raise Trouble("0A000", f"binary values of type {oid} are not read", hint="send the value as text")
-    return found
+    reader = _READERS.get(oid)
+    if reader is None:
+        raise PostgresError(
+            "0A000", f"binary values of type {oid} are not supported", hint="send the value as text"
+        )
+    return reader
 
 
 def _utf8(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise Trouble("22021", "a parameter is not valid UTF-8") from None
+        raise PostgresError("22021", "a parameter is not valid UTF-8") from None
 
 
 def _number(form: str) -> Callable[[bytes], str]:
@@ -59,7 +61,7 @@ def _float(form: str) -> Callable[[bytes], str]:
         value: float = struct.unpack(form, data)[0]
         if math.isinf(value):
             return "Infinity" if value > 0 else "-Infinity"
-        return "NaN" if value != value else repr(value)  # the test of a NaN
+        return "NaN" if value != value else repr(value)  # only NaN differs from itself
 
     return read
 
@@ -104,7 +106,7 @@ def _jsonb(data: bytes) -> str:
 
 
 def _numeric(data: bytes) -> str:
-    """Digits to the base of 10,000: see `numbers.py`."""
+    """Reads digits in base 10,000: see `numeric.py`."""
     count, weight, sign, scale = struct.unpack_from(">HhHH", data)
     if sign == 0xC000:
         return "NaN"
@@ -114,8 +116,8 @@ def _numeric(data: bytes) -> str:
     if any(digit > 9999 for digit in digits):
         raise ValueError
     whole = "".join(f"{digits[i] if i < count else 0:04}" for i in range(weight + 1)) if weight >= 0 else "0"
-    behind = "0000" * max(-weight - 1, 0) + "".join(f"{digit:04}" for digit in digits[max(weight + 1, 0) :])
-    shown = behind[:scale].ljust(scale, "0")
+    fraction = "0000" * max(-weight - 1, 0) + "".join(f"{digit:04}" for digit in digits[max(weight + 1, 0) :])
+    shown = fraction[:scale].ljust(scale, "0")
     return f"{'-' if sign else ''}{whole.lstrip('0') or '0'}{'.' + shown if shown else ''}"
 
 
@@ -141,7 +143,7 @@ _READERS: dict[int, Callable[[bytes], str]] = {
 
 
 def _array(data: bytes) -> str:
-    """An array of elements with their lengths, as `{…}`."""
+    """Reads an array: its shape, then each element with its length. Returns `{…}`."""
     dimensions, _, oid = struct.unpack_from(">iiI", data)
     if not 0 <= dimensions <= MAX_DIMENSIONS:
         raise ValueError
@@ -151,17 +153,18 @@ def _array(data: bytes) -> str:
     at, total = 12 + 8 * dimensions, math.prod(lengths)
     if min(lengths) < 0 or total * 4 > len(data):
         raise ValueError
-    read, found = _scalar(oid), []
+    read, elements = _scalar(oid), []
     for _ in range(total):
         size: int = struct.unpack_from(">i", data, at)[0]
         at += 4
         if size < -1 or at + max(size, 0) > len(data):
             raise ValueError
-        found.append("NULL" if size == -1 else _element(read(data[at : at + size])))
+        elements.append("NULL" if size == -1 else _element(read(data[at : at + size])))
         at += max(size, 0)
     for length in reversed(lengths[1:]):
-        found = ["{" + ",".join(found[i : i + length]) + "}" for i in range(0, len(found), max(length, 1))]
-    return "{" + ",".join(found) + "}"
+        step = max(length, 1)
+        elements = ["{" + ",".join(elements[i : i + length]) + "}" for i in range(0, len(elements), step)]
+    return "{" + ",".join(elements) + "}"
 
 
 def _element(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Axes of drawings: from values to places, and where the ticks stand.
+"""Axes of drawings: coordinates of values, and ticks with labels.
 
-scale = Scale.of(axis, 64, 1108)         from the left edge of a drawing to its right one
-scale.places(axis.low)                   where each part begins
-scale.ticks(8)                           about eight: (place, "2026-03")
+scale = Scale.of(axis, 64, 1108)         from the left edge of a drawing to its right edge
+scale.places(axis.low, scale.low)        where each part begins
+scale.ticks(8)                           about eight: (coordinate, "2026-03")
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate.session.partmap import Axis
+from tidegate.statements.preview import Axis
 
 _SECOND, _DAY = 1_000, 86_400_000
 _STEPS = (
     *(_SECOND * n for n in (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200)),
     *(_DAY * n for n in (1, 2, 5, 10)),
 )
-"""Between ticks of time, up to where calendars matter; then come months."""
+"""Distances of time ticks, up to ten days; longer ones are whole months."""
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 12_000)
 _LONGEST = 14
-"""Letters of a text at a tick."""
+"""Characters of a text at a tick."""
 _EARLIEST, _LATEST = -62_135_596_800_000.0, 253_402_300_799_000.0
-"""The years 1 and 9999, in milliseconds: further away there are no dates to write."""
+"""The years 1 and 9999 in milliseconds: beyond them no date can be written."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A stretch of values on a stretch of a drawing."""
+    """Maps a range of values to a range of coordinates."""
 
     axis: Axis
     low: float
@@ -41,7 +41,7 @@ class Scale:
 
     @staticmethod
     def of(axis: Axis, begin: float, end: float) -> Scale:
-        """All values that are known, with a little room where there is but one."""
+        """Covers all known values, with some room if there is only one."""
         known = np.concatenate([axis.low, axis.high])
         known = known[np.isfinite(known)]
         if axis.scale == "time":
@@ -53,19 +53,18 @@ class Scale:
         return Scale(axis, low, high, begin, end)
 
     def places(self, values: np.ndarray, unknown: float) -> np.ndarray:
-        """Where values lie, `unknown` for those that are not known; what is infinite lies at the edge."""
+        """Returns coordinates; `unknown` stands for NaN, and infinite values are at the edge."""
         share = (np.nan_to_num(values, nan=unknown) - self.low) / (self.high - self.low)
         return np.asarray(self.begin + np.clip(share, 0, 1) * (self.end - self.begin))
 
     def place(self, value: float) -> float:
-        """Where one value lies."""
+        """Returns the coordinate of one value."""
         return self.begin + (value - self.low) / (self.high - self.low) * (self.end - self.begin)
 
     def ticks(self, wanted: int) -> list[tuple[float, str]]:
-        """Places and labels, about so many."""
+        """Returns about `wanted` coordinates with labels."""
         make = {"time": self._times, "number": self._numbers, "text": self._texts, "log": self._powers}
-        found = make[self.axis.scale](wanted)
-        return [(round(self.place(value), 1), label) for value, label in found]
+        return [(round(self.place(value), 1), label) for value, label in make[self.axis.scale](wanted)]
 
     def _numbers(self, wanted: int) -> Iterator[tuple[float, str]]:
         span = self.high - self.low
@@ -74,26 +73,26 @@ class Scale:
         step = next(unit * n for n in (1, 2, 2.5, 5, 10) if unit * n >= raw * 0.999)
         first = math.ceil(self.low / step - 1e-9)
         for i in range(first, math.floor(self.high / step + 1e-9) + 1):
-            yield i * step, number(i * step)
+            yield i * step, tick_label(i * step)
 
     def _powers(self, wanted: int) -> Iterator[tuple[float, str]]:
         first, last = math.ceil(self.low), math.floor(self.high)
         if last - first >= 2:
             step = -(-(last - first) // max(wanted, 1))
-            yield from ((i, number(10.0**i)) for i in range(first, last + 1, step))
+            yield from ((i, tick_label(10.0**i)) for i in range(first, last + 1, step))
             return
-        for value in np.linspace(self.low, self.high, 3).tolist():  # within a power of ten or two
-            yield value, number(float(f"{10.0**value:.2g}"))
+        for value in np.linspace(self.low, self.high, 3).tolist():  # less than two powers of ten
+            yield value, tick_label(float(f"{10.0**value:.2g}"))
 
     def _texts(self, wanted: int) -> Iterator[tuple[float, str]]:
         texts = self.axis.texts
-        for i in sorted({round(one) for one in np.linspace(0, len(texts) - 1, min(wanted, len(texts)))}):
+        for i in sorted({round(i) for i in np.linspace(0, len(texts) - 1, min(wanted, len(texts)))}):
             text = texts[i]
             yield i, text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
     def _times(self, wanted: int) -> Iterator[tuple[float, str]]:
         raw = (self.high - self.low) / max(wanted, 1)
-        step = next((one for one in _STEPS if one >= raw), None)
+        step = next((step for step in _STEPS if step >= raw), None)
         if step is None:
             yield from self._months(raw / (30.4 * _DAY))
             return
@@ -104,7 +103,7 @@ class Scale:
             yield i * step, at.strftime("%m-%d" if midnight else form)
 
     def _months(self, raw: float) -> Iterator[tuple[float, str]]:
-        step = next((one for one in _MONTHS if one >= raw), _MONTHS[-1])
+        step = next((step for step in _MONTHS if step >= raw), _MONTHS[-1])
         first = dt.datetime.fromtimestamp(max(self.low, _EARLIEST) / 1000, dt.UTC)
         month = -(-(first.year * 12 + first.month - 1) // step) * step
         while month < 9999 * 12:
@@ -117,8 +116,8 @@ class Scale:
             month += step
 
 
-def number(value: float) -> str:
-    """A number at a tick: 0.25, 1,500, 20k, 3M."""
+def tick_label(value: float) -> str:
+    """Formats a number at a tick: 0.25, 1,500, 20k, 3M."""
     if value == 0:
         return "0"
     size = abs(value)

@@ -1,61 +1,59 @@
-"""The answer of a query: its first rows, how they were come by, and what each stage took. Bounded, whatever the result is."""
+"""The result of a query as HTML: its first rows, how it was computed, and the time of each stage."""
 
 from __future__ import annotations
 
 from tidegate.errors import TidegateError
-from tidegate.scan.result import Result, Stage
-from tidegate.scan.values import python_rows
-from tidegate.serve.output import text
-from tidegate.serve.web.layout import card, table, trouble
-from tidegate.serve.web.markup import Child, Html, el
-from tidegate.serve.web.words import amount, plural, size
+from tidegate.query import Result, Stage, format_value, python_rows
+from tidegate.server.web.layout import card, error_box, table
+from tidegate.server.web.markup import Child, Html, el
+from tidegate.text import format_bytes, format_count, plural
 
-ROWS = 1_000
-CELL = 500
-"""Letters of a value."""
-LONG = 48
-"""Letters from which on a value may be broken anywhere."""
-LETTERS = 2_000_000
-"""Letters of all values together."""
-COLUMNS = 200
+MAX_ROWS = 1_000
+MAX_CELL_LENGTH = 500
+"""Characters of a value that are shown."""
+BREAKABLE_LENGTH = 48
+"""Characters from which on a value may be wrapped anywhere."""
+MAX_CHARACTERS = 2_000_000
+"""Characters of all values together."""
+MAX_COLUMNS = 200
 
 
-def empty() -> Html:
-    """Where it will stand."""
+def empty_result() -> Html:
+    """Returns the place for a result."""
     return el("div", id="result", class_="result")
 
 
-def failed(error: TidegateError) -> Html:
-    """A query that failed."""
-    return el("div", trouble(error), id="result", class_="result")
+def failed_result(error: TidegateError) -> Html:
+    """Shows the error of a query."""
+    return el("div", error_box(error), id="result", class_="result")
 
 
-def shown(result: Result, seconds: float) -> Html:
-    """A query that was answered."""
+def result_card(result: Result, seconds: float) -> Html:
+    """Shows the result of a query."""
     if not result.names:
-        said = el("pre", result.text(), class_="said") if result.text() else el("p", "Done.")
+        message = el("pre", result.text(), class_="said") if result.text() else el("p", "Done.")
         return el(
             "div",
-            card("Answer", said, _stages(result), more=_cost(result, seconds)),
+            card("Result", message, _stages(result), more=_cost(result, seconds)),
             id="result",
             class_="result",
         )
     with result:
         live, ready = result.live, result.ready
         rows = _rows(result)
-    names = list(result.names[:COLUMNS])
-    left = [
+    names = list(result.names[:MAX_COLUMNS])
+    omitted = [
         "more rows" if live else plural(ready - len(rows), "more row") if ready > len(rows) else None,
-        plural(len(result.names) - COLUMNS, "more column") if len(result.names) > COLUMNS else None,
+        plural(len(result.names) - MAX_COLUMNS, "more column") if len(result.names) > MAX_COLUMNS else None,
     ]
-    more = " and ".join(one for one in left if one)
+    more = " and ".join(text for text in omitted if text)
     return el(
         "div",
         card(
             f"More than {plural(ready, 'row')}" if live else plural(ready, "row"),
             _stages(result),
             table(names, rows, _numbers(result)),
-            el("p", f"… and {more}: the buttons CSV, JSON and Parquet give all of them", class_="quiet") if more else None,
+            el("p", f"… and {more}: download all of them as CSV, JSON or Parquet", class_="quiet") if more else None,
             more=_cost(result, seconds),
         ),
         id="result",
@@ -64,21 +62,21 @@ def shown(result: Result, seconds: float) -> Html:
 
 
 def _numbers(result: Result) -> frozenset[int]:
-    return frozenset(i for i, type_ in enumerate(result.types[:COLUMNS]) if type_.is_number)
+    return frozenset(i for i, type_ in enumerate(result.types[:MAX_COLUMNS]) if type_.is_number)
 
 
 def _rows(result: Result) -> list[list[Child]]:
-    """The first rows, as many as fit; no more than these are read of those that are still to be read."""
+    """Returns the first rows that fit; no others are read from an unfinished query."""
     rows: list[list[Child]] = []
-    letters, types = 0, result.types[:COLUMNS]
+    letters, types = 0, result.types[:MAX_COLUMNS]
     for batch in result.batches():
-        for row in python_rows(batch.slice(0, ROWS - len(rows)).columns[:COLUMNS], types):
-            cells = [None if value is None else text(value) for value in row]
-            letters += sum(min(len(cell or ""), CELL) for cell in cells)
-            if letters > LETTERS and rows:
+        for row in python_rows(batch.slice(0, MAX_ROWS - len(rows)).columns[:MAX_COLUMNS], types):
+            cells = [None if value is None else format_value(value) for value in row]
+            letters += sum(min(len(cell or ""), MAX_CELL_LENGTH) for cell in cells)
+            if letters > MAX_CHARACTERS and rows:
                 return rows
             rows.append([_cell(cell) for cell in cells])
-        if len(rows) >= ROWS:
+        if len(rows) >= MAX_ROWS:
             break
     return rows
 
@@ -86,23 +84,23 @@ def _rows(result: Result) -> list[list[Child]]:
 def _cell(value: str | None) -> Child:
     if value is None:
         return el("span", "∅", class_="null", title="NULL")
-    shown = value if len(value) <= CELL else value[: CELL - 1] + "…"
-    return el("span", shown, class_="long") if len(shown) > LONG else shown
+    shown = value if len(value) <= MAX_CELL_LENGTH else value[: MAX_CELL_LENGTH - 1] + "…"
+    return el("span", shown, class_="long") if len(shown) > BREAKABLE_LENGTH else shown
 
 
 def _cost(result: Result, seconds: float) -> Html:
-    """How it was answered."""
+    """Summarizes the path, the time and what was read."""
     scan = result.scan
     took = f"{1000 * seconds:,.1f} ms" if seconds < 10 else f"{seconds:,.1f} s"
     read = None
     if scan.parts_total:
-        amounts = f"{size(scan.bytes_read)} of {size(scan.bytes_total)}"
+        amounts = f"{format_bytes(scan.bytes_read)} of {format_bytes(scan.bytes_total)}"
         read = f" · read {scan.parts_read:,} of {plural(scan.parts_total, 'part')}, {amounts}"
     return el("p", el("b", result.path, class_="path"), f" in {took}", read, class_="cost")
 
 
 def _stages(result: Result) -> Html | None:
-    """What was done, one after the other; what took longest has the longest bar."""
+    """Lists the stages with their rows, bytes and time, as bars."""
     stages = result.scan.stages
     if not stages:
         return None
@@ -127,6 +125,6 @@ def _stage(stage: Stage, most: float) -> list[Child]:
         preserveAspectRatio="none", aria_hidden="true",
     )  # fmt: skip
     return [
-        el("code", stage.name), amount(stage.rows_in), amount(stage.rows_out), size(stage.bytes),
+        el("code", stage.name), format_count(stage.rows_in), format_count(stage.rows_out), format_bytes(stage.bytes),
         f"{1000 * stage.seconds:.1f}", bar,
     ]  # fmt: skip

@@ -1,12 +1,12 @@
-// What pages do by themselves. A page is whole without it; this only asks the server for pieces of it again.
+// Scripts of the pages. Pages work without them; they only reload pieces of a page.
 //
-//   data-ask="/explain"      a form: as its fields change, they are sent there, a moment after the last key
-//   data-cancel="/cancel"    a button: ends what the form runs
-//   data-fill="SELECT …"     a button: a text for the box
-//   data-load="/parts"       a <details>: asked for when it is opened
-//   data-poll="/x" data-every="1000"     a piece that is asked for again, while the page is seen
+//   data-ask="/explain"      a form: its fields are sent there when they change, shortly after the last key
+//   data-cancel="/cancel"    a button: cancels the running query
+//   data-fill="SELECT …"     a button: puts a text into the query box
+//   data-load="/parts"       a <details>: loaded when it is opened
+//   data-poll="/x" data-every="1000"     a piece that is reloaded while the page is visible
 //
-// An answer is a few elements with ids; each takes the place of the one on the page that has its id.
+// A response has elements with ids; each replaces the element of the page with its id.
 
 const WAIT = 220;
 const page = document;
@@ -24,7 +24,7 @@ function swap(html) {
   }
 }
 
-// Whoever stood inside of what is replaced stands there again.
+// Keeps the focus inside an element that is replaced.
 function kept(old) {
   const at = page.activeElement;
   if (!at || !old.contains(at)) return () => {};
@@ -60,11 +60,11 @@ async function ask() {
       listing();
     } else if (asking === mine) say(failure(answer, html));
   } catch (error) {
-    if (error.name !== "AbortError") say("The server does not answer.");
+    if (error.name !== "AbortError") say("The server does not respond.");
   }
 }
 
-// What an answer that is no answer says: plain text is for people, a page is not shown inside of another.
+// Describes a failed response: plain text is shown, a page is not shown inside another.
 function failure(answer, body) {
   const plain = (answer.headers.get("content-type") ?? "").startsWith("text/plain");
   return plain && body ? body : `The server failed (${answer.status}).`;
@@ -72,11 +72,11 @@ function failure(answer, body) {
 
 function say(text) {
   const place = page.getElementById("result") ?? page.getElementById("verdict");
-  const told = page.createElement("div");
-  told.className = "trouble";
-  told.setAttribute("role", "alert");
-  told.textContent = text;
-  place?.replaceChildren(told);
+  const box = page.createElement("div");
+  box.className = "trouble";
+  box.setAttribute("role", "alert");
+  box.textContent = text;
+  place?.replaceChildren(box);
 }
 
 function soon() {
@@ -98,7 +98,7 @@ async function run() {
     const html = await answer.text();
     if (running === mine) answer.ok ? swap(html) : say(failure(answer, html));
   } catch (error) {
-    if (error.name !== "AbortError") say("The server does not answer.");
+    if (error.name !== "AbortError") say("The server does not respond.");
   } finally {
     clearInterval(clock);
     if (running === mine) {
@@ -125,7 +125,7 @@ if (form) {
     field === box ? soon() : ask();
   });
   form.addEventListener("submit", (event) => {
-    if (event.submitter?.hasAttribute("formaction")) return; // a download: the browser does it
+    if (event.submitter?.hasAttribute("formaction")) return; // a download, left to the browser
     event.preventDefault();
     run();
   });
@@ -174,15 +174,15 @@ function marks(map) {
   return map.read;
 }
 
-function told(map, mark) {
+function describe(map, mark) {
   const asked = map.classList.contains("asked");
-  const many = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+  const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
   const words = [];
-  if (mark.parts > 1) words.push(many(mark.parts, "part"));
+  if (mark.parts > 1) words.push(plural(mark.parts, "part"));
   else words.push(`Part ${mark.id}`);
-  words.push(mark.parts > 1 ? `up to level ${mark.level}` : `level ${mark.level}`, many(mark.rows, "row"), mark.bytes);
+  words.push(mark.parts > 1 ? `up to level ${mark.level}` : `level ${mark.level}`, plural(mark.rows, "row"), mark.bytes);
   if (asked && mark.parts > 1) words.push(`${mark.kept.toLocaleString("en")} read, ${mark.whole.toLocaleString("en")} proven whole`);
-  else if (asked) words.push(mark.whole ? "proven whole" : mark.kept ? "read" : "left out");
+  else if (asked) words.push(mark.whole ? "proven whole" : mark.kept ? "read" : "skipped");
   return words;
 }
 
@@ -192,14 +192,14 @@ function point(map, mark) {
   for (const [name, value] of [["x", mark ? mark.x - 1 : 0], ["y", mark ? mark.y - 1 : 0], ["width", mark ? mark.w + 2 : 0], ["height", mark ? mark.h + 2 : 0]])
     cursor.setAttribute(name, value);
   if (!mark) return;
-  const [first, ...rest] = told(map, mark);
+  const [first, ...rest] = describe(map, mark);
   const bold = page.createElement("b");
   bold.textContent = first;
-  const more = mark.parts === 1 ? " · Enter or a click tells why" : "";
+  const more = mark.parts === 1 ? " · press Enter or click for details" : "";
   page.getElementById("mark").replaceChildren(bold, ` · ${rest.join(" · ")}${more}`);
 }
 
-// The smallest mark under the pointer, else the nearest one that is near.
+// Finds the smallest mark under the pointer, else the nearest one close by.
 function under(map, event) {
   const box = map.getBoundingClientRect();
   const [, , width, height] = map.getAttribute("viewBox").split(" ").map(Number);
@@ -242,7 +242,7 @@ async function part(map) {
     const html = await answer.text();
     answer.ok ? swap(html) : say(failure(answer, html));
   } catch {
-    say("The server does not answer.");
+    say("The server does not respond.");
   }
 }
 
@@ -266,7 +266,7 @@ page.addEventListener("keydown", (event) => {
   } else if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) part(over);
 });
 
-// ---------------------------------------------------------------- pieces that move
+// ---------------------------------------------------------------- reloaded pieces
 
 async function poll(id) {
   const piece = page.getElementById(id);
@@ -277,7 +277,7 @@ async function poll(id) {
       const answer = await fetch(piece.dataset.poll, { signal: AbortSignal.timeout(10_000) });
       if (answer.ok) swap(await answer.text());
     } catch {
-      // the server is away: it is asked again
+      // the server does not respond: try again later
     }
   }
   setTimeout(poll, every, id);

@@ -1,4 +1,4 @@
-"""GROUP BY, HAVING and aggregates over any rows: `group.py` for trees (`split.py`).
+"""GROUP BY, HAVING and aggregates over any rows: `grouping.py` for trees (`logical.py`).
 
 Keys and aggregates become columns with numbers of their own, but for a key that is a column, which keeps its number: so a
 subquery over groups that speaks of a key needs no change. Beside the aggregates of `plan/aggregate.py` there are
@@ -15,16 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tidegate.errors import BindError, UnsupportedError
-from tidegate.expr import build
-from tidegate.expr.tree import Call, Column, Expr, Literal, Now, children, walk
-from tidegate.expr.types import INT4, TEXT, Type, array
-from tidegate.plan.aggregate import Computed
-from tidegate.sql import syntax
-from tidegate.sql.group import GroupBinder, Key, key_of
-from tidegate.sql.outputs import known
-from tidegate.sql.split import Group, Order, Rel, Summary, free
-from tidegate.sql.split_names import Gathered, RowBinder, beyond, has_interval
-from tidegate.sql.syntax import Aggregate, Apply, Beyond, Node, Ordering, Select
+from tidegate.expr.model import Call, Column, Expr, Literal, Now, Type, build, tree, types, walk
+from tidegate.plan import AggregateKind, logical
+from tidegate.sql.bind.general.names import PendingColumns, RowBinder, beyond, has_interval
+from tidegate.sql.bind.grouping import GroupBinder, GroupKey, key_of
+from tidegate.sql.bind.select_list import resolve_unknown
+from tidegate.sql.parse import syntax
+from tidegate.sql.parse.syntax import AggregateCall, Apply, Node, NonScalar, Ordering, Select
 
 GROUPING = "grouping"
 
@@ -42,9 +39,11 @@ def _aggregates(roots: Sequence[Node]) -> Iterator[Node]:
     """The aggregates over rows in expressions, those in a window function's arguments included."""
     for root in roots:
         for node in syntax.walk(root):
-            if isinstance(node, Aggregate) or (isinstance(node, Beyond) and node.call and node.over is None):
+            if isinstance(node, AggregateCall) or (
+                isinstance(node, NonScalar) and node.call and node.over is None
+            ):
                 yield node
-            elif isinstance(node, Beyond) and node.call and node.over is not None:
+            elif isinstance(node, NonScalar) and node.call and node.over is not None:
                 inner = [*node.call.given, *node.over.partition_by, *(o.value for o in node.over.order_by)]
                 yield from _aggregates(inner)
 
@@ -52,11 +51,11 @@ def _aggregates(roots: Sequence[Node]) -> Iterator[Node]:
 class Grouped(GroupBinder):
     """Binds expressions over groups of rows of several relations."""
 
-    def __init__(self, rows: RowBinder, keys: Sequence[Key], select: Select) -> None:
+    def __init__(self, rows: RowBinder, keys: Sequence[GroupKey], select: Select) -> None:
         super().__init__(rows, keys)
         self.rows, self.around, self.names = rows, rows.around, rows.names
-        self.gathered = Gathered()
-        self.summaries: dict[Summary, Column] = {}
+        self.gathered = PendingColumns()
+        self.summaries: dict[logical.AggregateExpr, Column] = {}
         self.keys: dict[Expr, Column] = {}
         for key in keys:
             if has_interval(key.value.type):
@@ -72,31 +71,31 @@ class Grouped(GroupBinder):
             )
         self._sets = _sets(select, [key.value for key in keys], list(self.keys))
 
-    def group(self, below: Rel) -> Group:
+    def group(self, below: logical.Rel) -> logical.Group:
         """The node: call it when everything is bound."""
         keys = tuple((column, value) for value, column in self.keys.items())
-        return Group(below, keys, tuple((c, one) for one, c in self.summaries.items()), self._sets)
+        return logical.Group(below, keys, tuple((c, one) for one, c in self.summaries.items()), self._sets)
 
     def _new(self, type_: Type, name: str) -> Column:
         return self.around.numbers.new(type_, name)
 
-    def _one(self, node: Node, args: tuple[Expr, ...]) -> Expr:
-        if isinstance(node, Beyond) and node.call is not None and node.over is None:
+    def _bind_node(self, node: Node, args: tuple[Expr, ...]) -> Expr:
+        if isinstance(node, NonScalar) and node.call is not None and node.over is None:
             return self._other(node, node.call)
-        if isinstance(node, Beyond):
+        if isinstance(node, NonScalar):
             made = beyond(self, self.around, self.names, self.gathered, node, args)
             self._check_free()
             return made
         if isinstance(node, Apply) and node.name == GROUPING and node.is_function and self._sets:
             return self._grouping(args)
-        return super()._one(node, args)
+        return super()._bind_node(node, args)
 
     def _check_free(self) -> None:
         """A subquery over groups may speak of keys, and of no other column of the rows."""
         if not self.gathered.looks:
             return
         kept = {column.index for column in self.keys.values()}
-        loose = (free(self.gathered.looks[-1][1].query) & self.names.numbers()) - kept
+        loose = (logical.outer_columns(self.gathered.looks[-1][1].query) & self.names.numbers()) - kept
         if loose:
             name = next(e.name for e in self.names.entries if e.column.index in loose)
             raise BindError(f'column "{name}" must stand in GROUP BY to be used in this subquery')
@@ -105,7 +104,7 @@ class Grouped(GroupBinder):
         """An expression over rows and aggregates as one over keys and aggregates."""
         done: dict[Expr, Expr] = {}
         rows = self.names.numbers()
-        for node in walk(expr, below=lambda node: () if node in self.keys else children(node)):
+        for node in walk(expr, below=lambda node: () if node in self.keys else tree.children(node)):
             match node:
                 case _ if node in self.keys:
                     done[node] = self.keys[node]
@@ -119,21 +118,23 @@ class Grouped(GroupBinder):
 
     # ---------------------------------------------------------------- aggregates
 
-    def _column(self, node: Aggregate, kind: Computed, type_: Type, value: Expr | None) -> Expr:
+    def _column(self, node: AggregateCall, kind: AggregateKind, type_: Type, value: Expr | None) -> Expr:
         given = () if value is None else (value,)
         distinct = node.distinct and kind in ("count", "sum")
-        return self._summary(checked(Summary(kind, type_, given, distinct)), node.name)
+        return self._summary(checked(logical.AggregateExpr(kind, type_, given, distinct)), node.name)
 
-    def _summary(self, summary: Summary, name: str) -> Column:
+    def _summary(self, summary: logical.AggregateExpr, name: str) -> Column:
         if summary not in self.summaries:
             self.summaries[summary] = self._new(summary.type, name)
         return self.summaries[summary]
 
-    def _other(self, node: Beyond, call: Aggregate) -> Expr:
+    def _other(self, node: NonScalar, call: AggregateCall) -> Expr:
         """An aggregate that only Spark does."""
-        given = [known(self.rows.bind(one, "an aggregate")) for one in call.given]
+        given = [resolve_unknown(self.rows.bind(one, "an aggregate")) for one in call.given]
         order = tuple(
-            Order(known(self.rows.bind(o.value, "an aggregate")), o.descending, o.nulls_first)
+            logical.SortKey(
+                resolve_unknown(self.rows.bind(o.value, "an aggregate")), o.descending, o.nulls_first
+            )
             for o in call.order_by
         )
         if call.within or call.star:
@@ -147,7 +148,9 @@ class Grouped(GroupBinder):
             and not call.distinct
             and not call.where
         ):
-            return self._summary(Summary("array_agg", array(given[0].type), tuple(given)), call.name)
+            return self._summary(
+                logical.AggregateExpr("array_agg", types.array(given[0].type), tuple(given)), call.name
+            )
         raise UnsupportedError(
             f"{node.construct} is not supported"
             + (" with ORDER BY, DISTINCT or FILTER" if call.name == "array_agg" else ""),
@@ -160,25 +163,27 @@ class Grouped(GroupBinder):
             if arg not in self.keys:
                 raise BindError("grouping() takes keys of GROUP BY")
         given = tuple(args)
-        return self._summary(Summary(GROUPING, INT4, given), GROUPING)
+        return self._summary(logical.AggregateExpr(GROUPING, types.INT4, given), GROUPING)
 
 
-def _string_agg(call: Aggregate, given: list[Expr], order: tuple[Order, ...], rows: RowBinder) -> Summary:
-    value, separator = build.coerce(given[0], TEXT), build.coerce(given[1], TEXT)
+def _string_agg(
+    call: AggregateCall, given: list[Expr], order: tuple[logical.SortKey, ...], rows: RowBinder
+) -> logical.AggregateExpr:
+    value, separator = build.coerce(given[0], types.TEXT), build.coerce(given[1], types.TEXT)
     if not isinstance(separator, Literal) or separator.is_null:
         raise UnsupportedError("the separator of string_agg must be a constant")
     if call.distinct and any(one.value != value for one in order):
         raise BindError("string_agg(DISTINCT …) can be ordered only by what it joins")
     if call.where is not None:
         value = build.case([(rows.condition(call.where, "FILTER"), value)])
-    return Summary("string_agg", TEXT, (value, separator), call.distinct, order)
+    return logical.AggregateExpr("string_agg", types.TEXT, (value, separator), call.distinct, order)
 
 
-def checked(summary: Summary) -> Summary:
+def checked(summary: logical.AggregateExpr) -> logical.AggregateExpr:
     """Refuses what Spark would do in another way than we do."""
-    if not summary.given:
+    if not summary.args:
         return summary
-    type_ = summary.given[0].type
+    type_ = summary.args[0].type
     if summary.distinct and has_interval(type_):
         raise UnsupportedError(f"{summary.kind}(DISTINCT …) of intervals is not supported here")
     if summary.kind in ("min", "max") and type_.is_nested:
@@ -187,7 +192,7 @@ def checked(summary: Summary) -> Summary:
 
 
 def _sets(select: Select, written: list[Expr], keys: list[Expr]) -> tuple[tuple[int, ...], ...]:
-    """The choices of keys that GROUPING SETS, ROLLUP and CUBE make: each entry of GROUP BY with each of the others."""
+    """The grouping sets of GROUPING SETS, ROLLUP and CUBE: the product of all entries of GROUP BY."""
     if select.group_by is None or not select.group_by.sets:
         return ()
     found: list[tuple[int, ...]] = [()]

@@ -10,24 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from tidegate.errors import BindError, Position, TidegateError, UnsupportedError
-from tidegate.expr import build
-from tidegate.expr.tree import Column, Expr
-from tidegate.sql.split import Ask, Join, Map, Rel, columns_of, free
-from tidegate.sql.split_names import Entry, Names
-from tidegate.sql.syntax import Ident
-from tidegate.sql.syntax import Join as Written
+from tidegate.expr.model import Column, Expr, build
+from tidegate.plan import logical
+from tidegate.sql.bind.general.names import NestedScope, ScopeColumn
+from tidegate.sql.parse.syntax import Ident, JoinClause
 
 if TYPE_CHECKING:
-    from tidegate.sql.split_query import Queries
+    from tidegate.sql.bind.general.query import QueryBinder
 
 Kind = Literal["inner", "left", "right", "full"]
 
 
-def joined(queries: Queries, written: Written, outer: Names | None) -> tuple[Rel, list[Entry]]:
+def joined(
+    queries: QueryBinder, written: JoinClause, outer: NestedScope | None
+) -> tuple[logical.Rel, list[ScopeColumn]]:
     """Two things in FROM."""
     left, a = queries.source(written.left, outer)
-    right, b = queries.source(written.right, Names.over(a, outer, beside=True))
-    lateral = bool(free(right) & {column.index for column in columns_of(left)})
+    right, b = queries.source(written.right, NestedScope.over(a, outer, beside=True))
+    lateral = bool(logical.outer_columns(right) & {column.index for column in logical.output_columns(left)})
     kind: Kind = "inner" if written.side == "cross" else written.side
     if lateral and kind in ("right", "full"):
         raise UnsupportedError(
@@ -40,7 +40,7 @@ def joined(queries: Queries, written: Written, outer: Names | None) -> tuple[Rel
         return _using(queries, written, kind, (left, a), (right, b), names, lateral=lateral)
     on: tuple[Expr, ...] = ()
     if written.on is not None:
-        binder = queries.binder(Names.over([*a, *b], outer))
+        binder = queries.binder(NestedScope.over([*a, *b], outer))
         on = tuple(build.conjuncts(binder.condition(written.on, "ON")))
         if binder.gathered.looks:
             if kind != "inner":
@@ -48,14 +48,14 @@ def joined(queries: Queries, written: Written, outer: Names | None) -> tuple[Rel
                     "a subquery in ON of an outer join is not supported",
                     position=Position(queries.sql, *written.on.at),
                 )
-            from tidegate.sql.split import Filter
-
-            pairs = Join("inner", left, right, (), lateral)
-            return Filter(Ask(pairs, tuple(binder.gathered.looks)), on), [*a, *b]
-    return Join(kind, left, right, on, lateral), [*a, *b]
+            pairs = logical.Join("inner", left, right, (), lateral)
+            return logical.Filter(logical.SubqueryApply(pairs, tuple(binder.gathered.looks)), on), [*a, *b]
+    return logical.Join(kind, left, right, on, lateral), [*a, *b]
 
 
-def _check_tables(queries: Queries, written: Written, a: list[Entry], b: list[Entry]) -> None:
+def _check_tables(
+    queries: QueryBinder, written: JoinClause, a: list[ScopeColumn], b: list[ScopeColumn]
+) -> None:
     both = {entry.table for entry in a if entry.table} & {entry.table for entry in b if entry.table}
     if both:
         name = min(both)
@@ -66,8 +66,8 @@ def _check_tables(queries: Queries, written: Written, a: list[Entry], b: list[En
         )
 
 
-def _common(a: list[Entry], b: list[Entry]) -> tuple[Ident, ...]:
-    from tidegate.sql.syntax import Span
+def _common(a: list[ScopeColumn], b: list[ScopeColumn]) -> tuple[Ident, ...]:
+    from tidegate.sql.parse.syntax import Span
 
     right = {entry.name for entry in b if entry.bare}
     shared = dict.fromkeys(entry.name for entry in a if entry.bare and entry.name in right)
@@ -75,24 +75,24 @@ def _common(a: list[Entry], b: list[Entry]) -> tuple[Ident, ...]:
 
 
 def _using(
-    queries: Queries,
-    written: Written,
+    queries: QueryBinder,
+    written: JoinClause,
     kind: Kind,
-    one: tuple[Rel, list[Entry]],
-    other: tuple[Rel, list[Entry]],
+    one: tuple[logical.Rel, list[ScopeColumn]],
+    other: tuple[logical.Rel, list[ScopeColumn]],
     names: tuple[Ident, ...],
     *,
     lateral: bool,
-) -> tuple[Rel, list[Entry]]:
+) -> tuple[logical.Rel, list[ScopeColumn]]:
     """A join by columns of equal names, which are one column behind it."""
     (left, a), (right, b) = one, other
     on: list[Expr] = []
-    merged: list[Entry] = []
+    merged: list[ScopeColumn] = []
     made: list[tuple[Column, Expr]] = []
     for ident in names:
         at = ident.at if not written.natural else written.at
         try:
-            x, y = (Names.over(side).find((ident,)) for side in (a, b))
+            x, y = (NestedScope.over(side).find((ident,)) for side in (a, b))
             on.append(build.call("=", x, y))
             value = {"left": x, "inner": x, "right": y}.get(kind) or build.call("coalesce", x, y)
         except TidegateError as error:
@@ -102,8 +102,8 @@ def _using(
             column = queries.numbers.new(value.type, ident.text)
             made.append((column, value))
             value = column
-        merged.append(Entry(None, ident.text, value))
+        merged.append(ScopeColumn(None, ident.text, value))
     hidden = {ident.text for ident in names}
-    rest = [Entry(e.table, e.name, e.column, e.bare and e.name not in hidden) for e in (*a, *b)]
-    rel: Rel = Join(kind, left, right, tuple(on), lateral)
-    return (Map(rel, tuple(made)) if made else rel), [*merged, *rest]
+    rest = [ScopeColumn(e.table, e.name, e.column, e.bare and e.name not in hidden) for e in (*a, *b)]
+    rel: logical.Rel = logical.Join(kind, left, right, tuple(on), lateral)
+    return (logical.Map(rel, tuple(made)) if made else rel), [*merged, *rest]

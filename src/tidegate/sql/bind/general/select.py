@@ -1,4 +1,4 @@
-"""One SELECT → a tree: FROM, WHERE, GROUP BY, HAVING, windows, the select list, DISTINCT, in this order from below.
+"""Binds one SELECT, from below: FROM, WHERE, GROUP BY, HAVING, windows, select list, DISTINCT.
 
     SELECT DISTINCT ON (a) a, b FROM t ORDER BY a, b DESC
 
@@ -12,40 +12,38 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import BindError, Position
-from tidegate.expr import build
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import INT8
-from tidegate.sql.express import Binder
-from tidegate.sql.outputs import known, order_key, outputs
-from tidegate.sql.split import Ask, Distinct, Filter, Map, Order, Rel, Span, Summary, Window, columns_of
-from tidegate.sql.split_group import Grouped, groups_of
-from tidegate.sql.split_names import Gathered, Names, RowBinder, has_interval
-from tidegate.sql.syntax import Ordering, Select
+from tidegate.expr.model import Column, Expr, build, types
+from tidegate.plan import logical
+from tidegate.sql.bind.expression import Binder
+from tidegate.sql.bind.general.grouping import Grouped, groups_of
+from tidegate.sql.bind.general.names import NestedScope, PendingColumns, RowBinder, has_interval
+from tidegate.sql.bind.select_list import order_key, outputs, resolve_unknown
+from tidegate.sql.parse.syntax import Ordering, Select
 
 if TYPE_CHECKING:
-    from tidegate.sql.split_query import Queries
+    from tidegate.sql.bind.general.query import QueryBinder
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundSelect:
     """A query before its order and limits: what ORDER BY names may not be among the outputs."""
 
-    rel: Rel
+    rel: logical.Rel
     names: tuple[str, ...]
     columns: tuple[Column, ...]
-    order: tuple[Order, ...] = ()
+    order: tuple[logical.SortKey, ...] = ()
 
 
 class SelectBinder:
     """Binds one SELECT."""
 
-    def __init__(self, queries: Queries, select: Select, outer: Names | None) -> None:
+    def __init__(self, queries: QueryBinder, select: Select, outer: NestedScope | None) -> None:
         self.queries, self.select = queries, select
         self.rel, entries = queries.source(select.source, outer)
-        self.rows = queries.binder(Names.over(entries, outer))
+        self.rows = queries.binder(NestedScope.over(entries, outer))
         self.rows.around.windows = {name.text: over for name, over in select.windows}
 
-    def bound(self, order_by: Sequence[Ordering]) -> Bound:
+    def bound(self, order_by: Sequence[Ordering]) -> BoundSelect:
         """FROM, WHERE, GROUP BY, HAVING, windows, the select list, DISTINCT; and what ORDER BY wants."""
         select, rows = self.select, self.rows
         if select.where is not None:
@@ -59,12 +57,12 @@ class SelectBinder:
         found = [output for item in select.items for output in outputs(item, binder)]
         names, leaving = tuple(name for name, _ in found), [expr for _, expr in found]
         order = self._order(order_by, binder, names, leaving)
-        apart = [known(binder.bind(node)) for node in select.distinct_on]
+        apart = [resolve_unknown(binder.bind(node)) for node in select.distinct_on]
         if groups is not None:
             self._below(rows.gathered)
             self.rel = groups.group(self.rel)
         if having is not None:
-            first = Gathered(binder.gathered.looks[:asked])
+            first = PendingColumns(binder.gathered.looks[:asked])
             self._filter(having, first)
             del binder.gathered.looks[:asked]
         self._below(binder.gathered)
@@ -74,7 +72,7 @@ class SelectBinder:
 
     def _order(
         self, order_by: Sequence[Ordering], binder: Binder, names: tuple[str, ...], leaving: list[Expr]
-    ) -> tuple[Order, ...]:
+    ) -> tuple[logical.SortKey, ...]:
         order = []
         for ordering in order_by:
             key = order_key(ordering, binder, names, leaving)
@@ -83,21 +81,21 @@ class SelectBinder:
                     "SELECT DISTINCT can be ordered only by what it selects",
                     position=binder.position(ordering.value.at),
                 )
-            order.append(Order(leaving[key.column], key.descending, key.nulls_first))
+            order.append(logical.SortKey(leaving[key.column], key.descending, key.nulls_first))
             self.queries.check_order(order[-1], ordering.value.at)
         return tuple(order)
 
-    def _filter(self, condition: Expr, gathered: Gathered) -> None:
+    def _filter(self, condition: Expr, gathered: PendingColumns) -> None:
         self._below(gathered)
-        self.rel = Filter(self.rel, tuple(build.conjuncts(condition)))
+        self.rel = logical.Filter(self.rel, tuple(build.conjuncts(condition)))
 
-    def _below(self, gathered: Gathered) -> None:
-        """Puts what was found in expressions below them: windows are computed of rows, subqueries asked of rows."""
+    def _below(self, gathered: PendingColumns) -> None:
+        """Adds the windows and subqueries that expressions need below them."""
         if gathered.looks:
-            self.rel = Ask(self.rel, tuple(gathered.looks))
+            self.rel = logical.SubqueryApply(self.rel, tuple(gathered.looks))
             gathered.looks = []
         if gathered.windows:
-            self.rel = Window(self.rel, tuple(gathered.windows))
+            self.rel = logical.Window(self.rel, tuple(gathered.windows))
             gathered.windows = []
 
     def _mapped(self, leaving: Sequence[Expr]) -> dict[Expr, Column]:
@@ -108,7 +106,7 @@ class SelectBinder:
         """
         columns: dict[Expr, Column] = {}
         made = []
-        own = {column.index for column in columns_of(self.rel)}
+        own = {column.index for column in logical.output_columns(self.rel)}
         for expr in leaving:
             if expr in columns:
                 continue
@@ -118,35 +116,48 @@ class SelectBinder:
             columns[expr] = self.queries.numbers.new(expr.type)
             made.append((columns[expr], expr))
         if made:
-            self.rel = Map(self.rel, tuple(made))
+            self.rel = logical.Map(self.rel, tuple(made))
         return columns
 
     def _distinct(
-        self, names: tuple[str, ...], columns: tuple[Column, ...], order: tuple[Order, ...], apart: list[Expr]
-    ) -> Bound:
+        self,
+        names: tuple[str, ...],
+        columns: tuple[Column, ...],
+        order: tuple[logical.SortKey, ...],
+        apart: list[Expr],
+    ) -> BoundSelect:
         if self.select.distinct is None:
-            return Bound(self.rel, names, columns, order)
+            return BoundSelect(self.rel, names, columns, order)
         for value in apart or columns:
             if has_interval(value.type):
                 raise self.queries.unsupported("DISTINCT of intervals", self.select.distinct)
         if not apart:
-            return Bound(Distinct(self.rel, columns), names, columns, order)
+            return BoundSelect(logical.Distinct(self.rel, columns), names, columns, order)
         if any(one.value not in apart and _another(one, apart, self) for one in order[: len(apart)]):
             raise BindError(
                 "DISTINCT ON must be of what ORDER BY begins with",
                 position=Position(self.queries.sql, *self.select.distinct),
             )
-        place = self.queries.numbers.new(INT8)
-        window = Window(self.rel, ((place, Summary("row_number", INT8), Span(tuple(apart), order)),))
-        first = Filter(window, (build.call("=", place, build.literal(1, INT8)),))
-        return Bound(first, names, columns, order)
+        place = self.queries.numbers.new(types.INT8)
+        window = logical.Window(
+            self.rel,
+            (
+                (
+                    place,
+                    logical.AggregateExpr("row_number", types.INT8),
+                    logical.WindowSpec(tuple(apart), order),
+                ),
+            ),
+        )
+        first = logical.Filter(window, (build.call("=", place, build.literal(1, types.INT8)),))
+        return BoundSelect(first, names, columns, order)
 
 
-def _another(order: Order, apart: Sequence[Expr], select: SelectBinder) -> bool:
+def _another(order: logical.SortKey, apart: Sequence[Expr], select: SelectBinder) -> bool:
     """Whether an entry of ORDER BY is none of the expressions of DISTINCT ON, also not by another name."""
     rel = select.rel
-    while isinstance(rel, Map):
-        for column, value in rel.made:
+    while isinstance(rel, logical.Map):
+        for column, value in rel.computed:
             if column == order.value and value in apart:
                 return False
         rel = rel.input

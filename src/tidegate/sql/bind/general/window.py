@@ -14,28 +14,24 @@ How far, n and the ends of a frame are constants. RANGE goes from or to the curr
 from __future__ import annotations
 
 from tidegate.errors import BindError, TidegateError, UnsupportedError
-from tidegate.expr import build
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.tree import Column, Expr, Literal, support
-from tidegate.expr.types import FLOAT8, INT4, INT8, Type
-from tidegate.plan import aggregate
-from tidegate.plan.aggregate import Computed
-from tidegate.sql.express import Binder
-from tidegate.sql.group import computed, given_of
-from tidegate.sql.outputs import known
-from tidegate.sql.split import Order, Span, Summary
-from tidegate.sql.split_group import checked
-from tidegate.sql.split_names import Around, Gathered, again, aside, has_interval
-from tidegate.sql.syntax import Aggregate, Beyond, Node, Ordering, Over, WindowFrame
+from tidegate.expr.model import Column, Expr, Literal, Type, build, support, types
+from tidegate.plan import AGGREGATE_NAMES, AggregateKind, logical
+from tidegate.sql.bind.expression import Binder
+from tidegate.sql.bind.general.grouping import checked
+from tidegate.sql.bind.general.names import PendingColumns, QueryContext, again, aside, has_interval
+from tidegate.sql.bind.grouping import computed, given_of
+from tidegate.sql.bind.select_list import resolve_unknown
+from tidegate.sql.parse.syntax import AggregateCall, Node, NonScalar, Ordering, Over, WindowFrame
 
 _RANKS = {
-    "row_number": INT8, "rank": INT8, "dense_rank": INT8, "percent_rank": FLOAT8, "cume_dist": FLOAT8,
+    "row_number": types.INT8, "rank": types.INT8, "dense_rank": types.INT8, "percent_rank": types.FLOAT8, "cume_dist": types.FLOAT8,
 }  # fmt: skip
 _SHIFTS = ("lag", "lead")
 _VALUES = ("first_value", "last_value", "nth_value")
 
 
-def windowed(binder: Binder, around: Around, gathered: Gathered, node: Beyond) -> Expr:
+def windowed(binder: Binder, around: QueryContext, gathered: PendingColumns, node: NonScalar) -> Expr:
     """The column of a window function."""
     assert node.call is not None
     assert node.over is not None
@@ -46,7 +42,7 @@ def windowed(binder: Binder, around: Around, gathered: Gathered, node: Beyond) -
         raise UnsupportedError(f"DISTINCT and ORDER BY in the window function {call.name} are not supported")
     span = _span(binder, around, node.over)
 
-    def column(summary: Summary) -> Column:
+    def column(summary: logical.AggregateExpr) -> Column:
         for made, one, where in gathered.windows:
             if (one, where) == (summary, span):
                 return made
@@ -54,34 +50,36 @@ def windowed(binder: Binder, around: Around, gathered: Gathered, node: Beyond) -
         gathered.windows.append((made, summary, span))
         return made
 
-    if call.name in aggregate.NAMES:
+    if call.name in AGGREGATE_NAMES:
         with aside(binder):
             given = given_of(call, binder)
 
-        def made(_: Aggregate, kind: Computed, type_: Type, value: Expr | None) -> Expr:
-            return column(checked(Summary(kind, type_, () if value is None else (value,))))
+        def summarise(_: AggregateCall, kind: AggregateKind, type_: Type, value: Expr | None) -> Expr:
+            return column(checked(logical.AggregateExpr(kind, type_, () if value is None else (value,))))
 
-        return computed(call, given, made)
+        return computed(call, given, summarise)
     if call.where is not None:
         raise BindError(f"FILTER is for aggregates, and {call.name} is none")
     return column(_function(binder, call, [again(binder, one) for one in call.given], node))
 
 
-def _function(binder: Binder, call: Aggregate, given: list[Expr], node: Beyond) -> Summary:
+def _function(
+    binder: Binder, call: AggregateCall, given: list[Expr], node: NonScalar
+) -> logical.AggregateExpr:
     name, count = call.name, len(given)
     if name in _RANKS and count == 0 and not call.star:
-        return Summary(name, _RANKS[name])
+        return logical.AggregateExpr(name, _RANKS[name])
     if name == "ntile" and count == 1:
-        return Summary(name, INT4, (_whole(binder, given[0], call.given[0], 1),))
+        return logical.AggregateExpr(name, types.INT4, (_whole(binder, given[0], call.given[0], 1),))
     if name in _SHIFTS and 1 <= count <= 3:
-        far = _whole(binder, given[1], call.given[1]) if count > 1 else build.literal(1, INT4)
+        far = _whole(binder, given[1], call.given[1]) if count > 1 else build.literal(1, types.INT4)
         otherwise = build.coerce(given[2], given[0].type) if count > 2 else build.null(given[0].type)
         if support(otherwise):
             raise UnsupportedError(f"what {name} gives where there is no row must be a constant")
-        return Summary(name, given[0].type, (given[0], far, otherwise))
+        return logical.AggregateExpr(name, given[0].type, (given[0], far, otherwise))
     if name in _VALUES and count == (2 if name == "nth_value" else 1):
         more = (_whole(binder, given[1], call.given[1], 1),) if count > 1 else ()
-        return Summary(name, given[0].type, (given[0], *more))
+        return logical.AggregateExpr(name, given[0].type, (given[0], *more))
     if name in (*_RANKS, "ntile", *_SHIFTS, *_VALUES):
         raise BindError(f"{name} does not take {count} arguments")
     raise UnsupportedError(f"{node.construct} is not supported")
@@ -92,7 +90,7 @@ def _whole(binder: Binder, expr: Expr, node: Node, least: int | None = None) -> 
     try:
         if support(expr):
             raise UnsupportedError("this must be a constant")
-        outcome = evaluate(build.coerce(expr, INT4), [], 1)
+        outcome = evaluate(build.coerce(expr, types.INT4), [], 1)
     except TidegateError as error:
         error.position = error.position or binder.position(node.at)
         raise
@@ -103,10 +101,10 @@ def _whole(binder: Binder, expr: Expr, node: Node, least: int | None = None) -> 
             "this must be a number" + (f", {least} at least" if least is not None else ""),
             position=binder.position(node.at),
         )
-    return Literal(value, INT4)
+    return Literal(value, types.INT4)
 
 
-def _span(binder: Binder, around: Around, over: Over) -> Span:
+def _span(binder: Binder, around: QueryContext, over: Over) -> logical.WindowSpec:
     """A window, with what it takes from one that has a name."""
     base = None
     if over.base is not None:
@@ -123,8 +121,8 @@ def _span(binder: Binder, around: Around, over: Over) -> Span:
         )
     frame = _frame(binder, over.frame) if over.frame is not None else None
     if below is None:
-        return Span(partition, order, frame)
-    return Span(below.partition, order or below.order, frame or below.frame)
+        return logical.WindowSpec(partition, order, frame)
+    return logical.WindowSpec(below.partition, order or below.order, frame or below.frame)
 
 
 def _key(binder: Binder, node: Node) -> Expr:
@@ -136,14 +134,14 @@ def _key(binder: Binder, node: Node) -> Expr:
     return key
 
 
-def order_of(binder: Binder, ordering: Ordering) -> Order:
+def order_of(binder: Binder, ordering: Ordering) -> logical.SortKey:
     """An entry of ORDER BY in a window."""
-    value = known(again(binder, ordering.value))
+    value = resolve_unknown(again(binder, ordering.value))
     if value.type.is_nested:
         raise UnsupportedError(
             f"ORDER BY of {value.type} is not supported here", position=binder.position(ordering.value.at)
         )
-    return Order(value, ordering.descending, ordering.nulls_first)
+    return logical.SortKey(value, ordering.descending, ordering.nulls_first)
 
 
 def _frame(binder: Binder, frame: WindowFrame) -> str:

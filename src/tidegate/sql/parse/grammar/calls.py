@@ -1,8 +1,8 @@
-"""Function calls, and expressions with a grammar of their own: CASE, CAST, EXTRACT, SUBSTRING, TRIM, ….
+"""Function calls, and expressions with their own grammar: CASE, CAST, EXTRACT, TRIM and others.
 
 Each becomes a plain call of a declared function: `EXTRACT(year FROM at)` is `extract('year', at)`,
 `POSITION(x IN y)` is `strpos(y, x)`, `TRIM(LEADING 'x' FROM y)` is `ltrim(y, 'x')`. Calls that look at more
-than one row (aggregates, window functions, functions that return rows) are told here by their names or their
+than one row (aggregates, window functions, functions that return rows) are recognised here by their names or their
 clauses.
 """
 
@@ -12,26 +12,26 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from tidegate.errors import Position, UnsupportedError
-from tidegate.plan import aggregate
-from tidegate.sql.cursor import Cursor, is_name, words
-from tidegate.sql.syntax import (
-    Aggregate,
+from tidegate.plan import AGGREGATE_NAMES
+from tidegate.sql.parse.grammar.types import type_name
+from tidegate.sql.parse.syntax import (
+    AggregateCall,
     Apply,
-    Beyond,
     Case,
     Cast,
     Constant,
     Ident,
     Node,
+    NonScalar,
     Ordering,
     Over,
     Span,
     WindowFrame,
 )
-from tidegate.sql.typename import type_name
+from tidegate.sql.parse.token_cursor import TokenCursor, is_name, words
 
 Parse: TypeAlias = Callable[..., Node]
-"""The grammar of expressions, handed in by `scalar.py`, which calls what stands here."""
+"""The grammar of expressions, handed in by `expressions.py`, which calls what stands here."""
 
 AGGREGATES = words(
     "array_agg avg bit_and bit_or bool_and bool_or corr count covar_pop covar_samp every json_agg "
@@ -39,7 +39,7 @@ AGGREGATES = words(
     "percentile_disc regr_count regr_slope stddev stddev_pop stddev_samp string_agg sum var_pop var_samp "
     "variance"
 )
-"""Functions of many rows. Those of `plan/aggregate.py` become `Aggregate`, the others are refused by name."""
+"""Functions of many rows. Those of `plan/aggregate.py` become `AggregateCall`, the others are refused by name."""
 WINDOWS = words(
     "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number"
 )
@@ -51,7 +51,7 @@ TABLES = words(
 _SCHEMAS = (("pg_catalog",), ("mz_catalog",), ("mz_internal",))
 
 
-def call(c: Cursor, name: tuple[Ident, ...], expression: Parse) -> Node:
+def call(c: TokenCursor, name: tuple[Ident, ...], expression: Parse) -> Node:
     """`name(…)` with everything that may follow."""
     at, last = Span(name[0].at.start, name[-1].at.end), name[-1].text
     if len(name) > 1 and tuple(part.text for part in name[:-1]) not in _SCHEMAS:
@@ -71,26 +71,26 @@ def call(c: Cursor, name: tuple[Ident, ...], expression: Parse) -> Node:
             args.append(expression(c))
     order_by: tuple[Ordering, ...] = ()
     if c.eat("order", "by"):
-        order_by = c.listed(lambda: Ordering(*ordering(c, expression)))
+        order_by = c.comma_list(lambda: Ordering(*ordering(c, expression)))
     c.expect(")", of="a comma")
     within, where = _clauses(c, expression)
-    found = Aggregate(last, tuple(args), at, star, distinct, where, (), order_by or within, bool(within))
+    found = AggregateCall(last, tuple(args), at, star, distinct, where, (), order_by or within, bool(within))
     if c.eat("over"):
-        return Beyond(f"the window function {last}", at, call=found, over=over(c, expression))
-    if last in aggregate.NAMES and not found.order_by:
+        return NonScalar(f"the window function {last}", at, call=found, over=over(c, expression))
+    if last in AGGREGATE_NAMES and not found.order_by:
         return found
     if last in AGGREGATES or distinct or star or found.order_by or where is not None:
-        return Beyond(f"the aggregate {last}", at, call=found)
+        return NonScalar(f"the aggregate {last}", at, call=found)
     if last in WINDOWS:
         raise c.fail("OVER", hint=f"{last} is a window function")
     return (
-        Beyond(f"the table function {last}", at)
+        NonScalar(f"the table function {last}", at)
         if last in TABLES
         else Apply(last, tuple(args), at, is_function=True)
     )
 
 
-def _check_plain(c: Cursor) -> None:
+def _check_plain(c: TokenCursor) -> None:
     """Refuses `VARIADIC x` and `name => x`."""
     if c.token.kind == "word" and (c.sees("variadic") or c.ahead(1).text in ("=>", ":=")):
         raise UnsupportedError(
@@ -98,7 +98,7 @@ def _check_plain(c: Cursor) -> None:
         )
 
 
-def ordering(c: Cursor, expression: Parse) -> tuple[Node, bool, bool]:
+def ordering(c: TokenCursor, expression: Parse) -> tuple[Node, bool, bool]:
     """An entry of ORDER BY: the value, whether descending, whether nulls come first."""
     value = expression(c)
     descending = c.eat("desc")
@@ -113,13 +113,13 @@ def ordering(c: Cursor, expression: Parse) -> tuple[Node, bool, bool]:
     return value, descending, nulls_first
 
 
-def _clauses(c: Cursor, expression: Parse) -> tuple[tuple[Ordering, ...], Node | None]:
+def _clauses(c: TokenCursor, expression: Parse) -> tuple[tuple[Ordering, ...], Node | None]:
     """WITHIN GROUP and FILTER behind a call: the order of the one, and the condition of the other."""
     within: tuple[Ordering, ...] = ()
     where = None
     if c.eat("within"):
         c.expect("group", "(", "order", "by")
-        within = c.listed(lambda: Ordering(*ordering(c, expression)))
+        within = c.comma_list(lambda: Ordering(*ordering(c, expression)))
         c.expect(")")
     if c.sees("filter", "("):
         c.expect("filter", "(", "where")
@@ -128,7 +128,7 @@ def _clauses(c: Cursor, expression: Parse) -> tuple[tuple[Ordering, ...], Node |
     return within, where
 
 
-def over(c: Cursor, expression: Parse) -> Over:
+def over(c: TokenCursor, expression: Parse) -> Over:
     """A window's name or definition."""
     at = c.span()
     if not c.sees("("):
@@ -139,10 +139,10 @@ def over(c: Cursor, expression: Parse) -> Over:
         base = c.name("a window's name")
     partition_by: tuple[Node, ...] = ()
     if c.eat("partition", "by"):
-        partition_by = c.listed(lambda: expression(c))
+        partition_by = c.comma_list(lambda: expression(c))
     order_by: tuple[Ordering, ...] = ()
     if c.eat("order", "by"):
-        order_by = c.listed(lambda: Ordering(*ordering(c, expression)))
+        order_by = c.comma_list(lambda: Ordering(*ordering(c, expression)))
     frame = _frame(c, expression)
     c.expect(")")
     return Over(base, partition_by, order_by, frame, at)
@@ -152,7 +152,7 @@ _UNITS: dict[str, Literal["rows", "range", "groups"]] = {"rows": "rows", "range"
 _IN_WINDOW = (("partition", "by"), ("order", "by"), *((unit,) for unit in _UNITS))
 
 
-def _frame(c: Cursor, expression: Parse) -> WindowFrame | None:
+def _frame(c: TokenCursor, expression: Parse) -> WindowFrame | None:
     """ROWS, RANGE or GROUPS, and from where to where."""
     at = c.span()
     unit = c.eat_any(*_UNITS)
@@ -171,7 +171,7 @@ def _frame(c: Cursor, expression: Parse) -> WindowFrame | None:
     return WindowFrame(_UNITS[unit], first, last, excluding, c.since(at.start))
 
 
-def _bound(c: Cursor, expression: Parse) -> tuple[str, Node | None]:
+def _bound(c: TokenCursor, expression: Parse) -> tuple[str, Node | None]:
     """One end of a frame."""
     if c.eat("current", "row"):
         return "current row", None
@@ -182,7 +182,7 @@ def _bound(c: Cursor, expression: Parse) -> tuple[str, Node | None]:
     return way, count
 
 
-def case(c: Cursor, expression: Parse) -> Node:
+def case(c: TokenCursor, expression: Parse) -> Node:
     """Both forms of CASE; `CASE x WHEN a THEN …` compares x = a."""
     at = c.expect("case")
     operand = None if c.sees("when") else expression(c)
@@ -203,7 +203,7 @@ def case(c: Cursor, expression: Parse) -> Node:
 # ---------------------------------------------------------------- calls with a grammar of their own
 
 
-def _cast(c: Cursor, expression: Parse) -> Node | None:
+def _cast(c: TokenCursor, expression: Parse) -> Node | None:
     at = c.expect("cast")
     c.expect("(")
     value = expression(c)
@@ -213,7 +213,7 @@ def _cast(c: Cursor, expression: Parse) -> Node | None:
     return Cast((value,), type_, at)
 
 
-def _extract(c: Cursor, expression: Parse) -> Node | None:
+def _extract(c: TokenCursor, expression: Parse) -> Node | None:
     if not c.sees("(", skip=1):
         return None
     at = c.expect("extract")
@@ -229,7 +229,7 @@ def _extract(c: Cursor, expression: Parse) -> Node | None:
     return Apply("extract", (field, value), at)
 
 
-def _substring(c: Cursor, expression: Parse) -> Node | None:
+def _substring(c: TokenCursor, expression: Parse) -> Node | None:
     """SUBSTRING(s FROM 2 FOR 3), SUBSTRING(s FOR 3), SUBSTRING(s FROM 'pattern'), substring(s, 2, 3)."""
     if not c.sees("(", skip=1):
         return None
@@ -248,7 +248,7 @@ def _substring(c: Cursor, expression: Parse) -> Node | None:
     return Apply("substring", tuple(args), at)
 
 
-def _position(c: Cursor, expression: Parse) -> Node | None:
+def _position(c: TokenCursor, expression: Parse) -> Node | None:
     if not c.sees("(", skip=1):
         return None
     at = c.expect("position")
@@ -264,7 +264,7 @@ def _position(c: Cursor, expression: Parse) -> Node | None:
     return Apply("strpos", args, at)
 
 
-def _trim(c: Cursor, expression: Parse) -> Node | None:
+def _trim(c: TokenCursor, expression: Parse) -> Node | None:
     """TRIM([BOTH | LEADING | TRAILING] [characters] FROM text), trim(text), trim(text, characters)."""
     if not c.sees("(", skip=1):
         return None
@@ -285,7 +285,7 @@ def _trim(c: Cursor, expression: Parse) -> Node | None:
     return Apply(side, tuple(args), at)
 
 
-def _overlay(c: Cursor, expression: Parse) -> Node | None:
+def _overlay(c: TokenCursor, expression: Parse) -> Node | None:
     """OVERLAY(text PLACING other FROM 2 FOR 3)."""
     if not c.sees("(", skip=1):
         return None
@@ -298,7 +298,7 @@ def _overlay(c: Cursor, expression: Parse) -> Node | None:
     return Apply("overlay", tuple(args), at)
 
 
-def _moment(c: Cursor, _: Parse) -> Node | None:
+def _moment(c: TokenCursor, _: Parse) -> Node | None:
     """CURRENT_TIMESTAMP and its kin, which are called without parentheses."""
     token = c.next()
     if c.sees("("):
@@ -308,7 +308,7 @@ def _moment(c: Cursor, _: Parse) -> Node | None:
     return Apply(token.text, (), Span(token.start, token.end))
 
 
-SPECIAL: dict[str, Callable[[Cursor, Parse], Node | None]] = {
+SPECIAL: dict[str, Callable[[TokenCursor, Parse], Node | None]] = {
     "cast": _cast,
     "extract": _extract,
     "substring": _substring,

@@ -3,9 +3,8 @@
     OR < AND < NOT < IS < comparison < BETWEEN, IN, LIKE < other operators < + - < * / % < ^ < AT TIME ZONE <
     COLLATE < unary - < :: < .
 
-So `data -> 'a' + 1` is `data -> ('a' + 1)`, `-2 ^ 2` is 4, `NOT a = b` is `NOT (a = b)`, and `a < b < c` is
-refused. A level of nesting (parentheses, CASE, a function's arguments) costs the interpreter a few frames and
-is counted; a chain of operators costs none, whatever its length.
+So `data -> 'a' + 1` is `data -> ('a' + 1)`, `-2 ^ 2` is 4, `NOT a = b` is `NOT (a = b)`, and `a < b < c` is refused. Levels of
+nesting (parentheses, CASE, arguments) are counted, since each costs stack frames; a chain of operators costs none.
 """
 
 from __future__ import annotations
@@ -13,27 +12,27 @@ from __future__ import annotations
 from typing import Literal
 
 from tidegate.errors import Position, UnsupportedError
-from tidegate.sql.cursor import Cursor, is_name, words
-from tidegate.sql.lex import Token
-from tidegate.sql.special import SPECIAL, call, case
-from tidegate.sql.syntax import (
+from tidegate.sql.parse.grammar.calls import SPECIAL, call, case
+from tidegate.sql.parse.grammar.types import starts_typed_constant, type_name, typed_constant
+from tidegate.sql.parse.lexer import Token
+from tidegate.sql.parse.syntax import (
     Apply,
-    Beyond,
     Cast,
     Compared,
     Constant,
-    Field,
+    FieldAccess,
     Ident,
     In,
     Items,
     Junction,
     Name,
     Node,
+    NonScalar,
     Quantified,
     Span,
     Star,
 )
-from tidegate.sql.typename import starts_typed_constant, type_name, typed_constant
+from tidegate.sql.parse.token_cursor import TokenCursor, is_name, words
 
 (
     OR,
@@ -67,7 +66,7 @@ _LIKES = {"~~": "like", "~~*": "ilike", "!~~": "like", "!~~*": "ilike"}
 _START_OF_QUERY = ("select", "with", "values", "table")
 
 
-def expression(c: Cursor, power: int = OR) -> Node:
+def expression(c: TokenCursor, power: int = OR) -> Node:
     """An expression whose operators bind at least as tightly as `power`."""
     c.enter()
     left = _prefix(c)
@@ -79,7 +78,7 @@ def expression(c: Cursor, power: int = OR) -> Node:
         left = _continue(c, left, found)
 
 
-def _infix(c: Cursor) -> int:
+def _infix(c: TokenCursor) -> int:
     """How tightly what comes next binds as an operator; 0 if it is none."""
     token = c.token
     if token.kind not in ("word", "op"):
@@ -91,7 +90,7 @@ def _infix(c: Cursor) -> int:
     return _POWERS.get(token.text, 0)
 
 
-def _continue(c: Cursor, left: Node, power: int) -> Node:
+def _continue(c: TokenCursor, left: Node, power: int) -> Node:
     """An operator and what stands on its right."""
     if power in (OR, AND):
         return _junction(c, left, "or" if power == OR else "and", power)
@@ -110,7 +109,7 @@ def _continue(c: Cursor, left: Node, power: int) -> Node:
     return _binary(c, left, power)
 
 
-def _collate(c: Cursor, left: Node) -> Node:
+def _collate(c: TokenCursor, left: Node) -> Node:
     at = c.expect("collate")
     if c.qualified("a collation")[-1].text not in ("C", "POSIX", "ucs_basic", "default"):
         hint = 'leave COLLATE out, or write COLLATE "C"'
@@ -120,7 +119,7 @@ def _collate(c: Cursor, left: Node) -> Node:
     return left
 
 
-def _junction(c: Cursor, left: Node, name: Literal["and", "or"], power: int) -> Node:
+def _junction(c: TokenCursor, left: Node, name: Literal["and", "or"], power: int) -> Node:
     """A chain of ANDs or ORs as one node, however long."""
     at, parts = c.span(), [left]
     while c.eat(name):
@@ -128,7 +127,7 @@ def _junction(c: Cursor, left: Node, name: Literal["and", "or"], power: int) -> 
     return Junction(name, tuple(parts), at)
 
 
-def _binary(c: Cursor, left: Node, power: int) -> Node:
+def _binary(c: TokenCursor, left: Node, power: int) -> Node:
     token = c.next()
     at = Span(token.start, token.end)
     quantifier = c.eat_any("any", "some", "all") if c.sees("(", skip=1) else None
@@ -145,7 +144,9 @@ def _binary(c: Cursor, left: Node, power: int) -> Node:
     return Apply(token.text, (left, right), at)
 
 
-def _quantified(c: Cursor, left: Node, operator: str, quantifier: Literal["any", "all"], at: Span) -> Node:
+def _quantified(
+    c: TokenCursor, left: Node, operator: str, quantifier: Literal["any", "all"], at: Span
+) -> Node:
     c.expect("(")
     if c.token.text in _START_OF_QUERY and c.token.kind == "word":
         return _subquery(c, f"a subquery in {quantifier.upper()}", at, quantifier, operator, (left,))
@@ -154,7 +155,7 @@ def _quantified(c: Cursor, left: Node, operator: str, quantifier: Literal["any",
     return Quantified(operator, quantifier, (left, values), at)
 
 
-def _test(c: Cursor, left: Node) -> Node:
+def _test(c: TokenCursor, left: Node) -> Node:
     """IS [NOT] NULL, TRUE, FALSE, UNKNOWN, DISTINCT FROM; ISNULL and NOTNULL."""
     at = c.span()
     word = c.next().text
@@ -174,7 +175,7 @@ def _test(c: Cursor, left: Node) -> Node:
     return Apply("not", (test,), at) if negated else test
 
 
-def _membership(c: Cursor, left: Node) -> Node:
+def _membership(c: TokenCursor, left: Node) -> Node:
     """[NOT] BETWEEN, IN, LIKE, ILIKE."""
     start = c.token.start
     negated = c.eat("not")
@@ -197,7 +198,7 @@ def _membership(c: Cursor, left: Node) -> Node:
     return Apply("not", (found,), at) if negated else found
 
 
-def _between(c: Cursor, x: Node, at: Span, negated: bool) -> Node:
+def _between(c: TokenCursor, x: Node, at: Span, negated: bool) -> Node:
     symmetric = c.eat("symmetric")
     if not symmetric:
         c.eat("asymmetric")
@@ -215,7 +216,7 @@ def _between(c: Cursor, x: Node, at: Span, negated: bool) -> Node:
     return Junction("and" if negated else "or", (within(low, high), within(high, low)), at)
 
 
-def _in(c: Cursor, x: Node, at: Span) -> Node:
+def _in(c: TokenCursor, x: Node, at: Span) -> Node:
     c.expect("(")
     if c.token.text in _START_OF_QUERY and c.token.kind == "word":
         return _subquery(c, "a subquery in IN", at, "any", "=", (x,))
@@ -232,7 +233,7 @@ def _in(c: Cursor, x: Node, at: Span) -> Node:
             return In(tuple(items), tuple(constants), at)
 
 
-def _take_constants(c: Cursor, into: list[Token]) -> None:
+def _take_constants(c: TokenCursor, into: list[Token]) -> None:
     """Takes constants with a comma behind them, as many as come: ten thousand must not take long."""
     tokens, i = c.tokens, c.i
     while tokens[i].kind in ("number", "string") and tokens[i + 1].text == "," and tokens[i + 1].kind == "op":
@@ -244,7 +245,7 @@ def _take_constants(c: Cursor, into: list[Token]) -> None:
 # ---------------------------------------------------------------- operands
 
 
-def _prefix(c: Cursor) -> Node:
+def _prefix(c: TokenCursor) -> Node:
     """An operand, with the operators that stand before it and the subscripts and fields behind it."""
     token = c.token
     at = Span(token.start, token.end)
@@ -269,14 +270,14 @@ def _prefix(c: Cursor) -> Node:
     return _indirect(c, _name_or_call(c))
 
 
-def _reserved(c: Cursor) -> str | None:
+def _reserved(c: TokenCursor) -> str | None:
     token = c.token
     return (
         f'"{token.text}" is a reserved word: quote it to use it as a name' if token.kind == "word" else None
     )
 
 
-def _signed(c: Cursor, sign: str, at: Span) -> Node:
+def _signed(c: TokenCursor, sign: str, at: Span) -> Node:
     """What starts with a sign: parentheses, a minus, another prefix operator."""
     if sign == "(":
         return _indirect(c, _parentheses(c, at))
@@ -287,7 +288,7 @@ def _signed(c: Cursor, sign: str, at: Span) -> Node:
     return operand if sign == "+" else Apply(sign, (operand,), at)
 
 
-def _parentheses(c: Cursor, at: Span) -> Node:
+def _parentheses(c: TokenCursor, at: Span) -> Node:
     c.expect("(")
     if c.token.text in _START_OF_QUERY and c.token.kind == "word":
         return _subquery(c, "a subquery in an expression", at)
@@ -303,7 +304,7 @@ def _parentheses(c: Cursor, at: Span) -> Node:
 
 
 def _subquery(
-    c: Cursor,
+    c: TokenCursor,
     construct: str,
     at: Span,
     kind: Compared = "scalar",
@@ -311,14 +312,14 @@ def _subquery(
     args: tuple[Node, ...] = (),
 ) -> Node:
     """A query inside an expression, and the parenthesis that closes it."""
-    from tidegate.sql.select import query
+    from tidegate.sql.parse.grammar.queries import query
 
     inner = query(c)
     c.expect(")")
-    return Beyond(construct, at, inner, args, kind, operator)
+    return NonScalar(construct, at, inner, args, kind, operator)
 
 
-def _word(c: Cursor, word: str, at: Span) -> Node | None:
+def _word(c: TokenCursor, word: str, at: Span) -> Node | None:
     """What starts with a word that is no name: TRUE, CASE, ARRAY, ROW, EXISTS; None if it is a name."""
     if word in ("true", "false", "null"):
         c.i += 1
@@ -332,7 +333,7 @@ def _word(c: Cursor, word: str, at: Span) -> Node | None:
         return _array(c, at)
     if word == "row" and c.sees("(", skip=1):
         c.i += 2
-        items = () if c.sees(")") else c.listed(lambda: expression(c))
+        items = () if c.sees(")") else c.comma_list(lambda: expression(c))
         c.expect(")", of="a comma")
         return Items("row", items, at)
     if word in ("exists", "array") and c.sees("(", skip=1) and c.ahead(2).text in _START_OF_QUERY:
@@ -341,19 +342,19 @@ def _word(c: Cursor, word: str, at: Span) -> Node | None:
     return None
 
 
-def _array(c: Cursor, at: Span) -> Node:
+def _array(c: TokenCursor, at: Span) -> Node:
     c.enter()
     c.expect("[")
     if c.eat("]"):
         c.leave()
         return Items("array", (), at)
-    inner = c.listed(lambda: _array(c, c.span()) if c.sees("[") else expression(c))
+    inner = c.comma_list(lambda: _array(c, c.span()) if c.sees("[") else expression(c))
     c.expect("]", of="a comma")
     c.leave()
     return Items("array", inner, at)
 
 
-def _name_or_call(c: Cursor) -> Node:
+def _name_or_call(c: TokenCursor) -> Node:
     start = c.token
     parts = [c.label("an expression")]
     while c.sees(".") and c.ahead(1).kind in ("word", "quoted"):
@@ -367,7 +368,7 @@ def _name_or_call(c: Cursor) -> Node:
     return Name(tuple(parts), c.since(start.start))
 
 
-def _indirect(c: Cursor, base: Node) -> Node:
+def _indirect(c: TokenCursor, base: Node) -> Node:
     """Subscripts, slices and fields behind an operand."""
     while True:
         at = c.span()
@@ -375,14 +376,14 @@ def _indirect(c: Cursor, base: Node) -> Node:
             if c.eat("*"):
                 return Star((), at, (base,))
             name = c.label("a field's name")
-            base = Field(Ident(name.text, name.at), (base,), name.at)
+            base = FieldAccess(Ident(name.text, name.at), (base,), name.at)
         elif c.eat("["):
             base = _subscript(c, base, at)
         else:
             return base
 
 
-def _subscript(c: Cursor, base: Node, at: Span) -> Node:
+def _subscript(c: TokenCursor, base: Node, at: Span) -> Node:
     """`[i]`, `[from:to]`, either end of which may be missing."""
     low = None if c.sees(":") else expression(c)
     if not c.eat(":"):

@@ -2,7 +2,7 @@
 
 The whole language is read, also what only Spark can do: clauses that are more than map, filter, project and aggregate are
 named in `Select.beyond`, by what people call them and where they stand, which is what a refusal must say; what they say is
-for `split.py`. A comma behind the last entry of a select list is accepted.
+for `logical.py`. A comma behind the last entry of a select list is accepted.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from tidegate.config import MAX_NESTING
-from tidegate.sql.cursor import Cursor, is_name
-from tidegate.sql.scalar import expression
-from tidegate.sql.special import ordering, over
-from tidegate.sql.syntax import (
+from tidegate.sql.parse.grammar.calls import ordering, over
+from tidegate.sql.parse.grammar.expressions import expression
+from tidegate.sql.parse.syntax import (
     Alias,
     Body,
     CommonTable,
@@ -27,7 +26,7 @@ from tidegate.sql.syntax import (
     Ident,
     Item,
     Items,
-    Join,
+    JoinClause,
     Node,
     Ordering,
     Over,
@@ -36,17 +35,18 @@ from tidegate.sql.syntax import (
     SetOperation,
     Span,
     Star,
-    Table,
     TableFunction,
+    TableRef,
     Values,
 )
+from tidegate.sql.parse.token_cursor import TokenCursor, is_name
 from tidegate.text import JOINING, RESERVED
 
 STARTS = ("select", "with", "values", "table", "(")
 """What a query may start with."""
 
 
-def query(c: Cursor) -> Query:
+def query(c: TokenCursor) -> Query:
     """A whole query, up to what cannot belong to it."""
     c.enter()
     start = c.token.start
@@ -55,17 +55,17 @@ def query(c: Cursor) -> Query:
     if c.eat("with"):
         place = c.span()
         recursive = place if c.eat("recursive") else None
-        tables = c.listed(lambda: _common_table(c))
+        tables = c.comma_list(lambda: _common_table(c))
     body = _body(c)
     order_by: tuple[Ordering, ...] = ()
     if c.eat("order", "by"):
-        order_by = c.listed(lambda: Ordering(*ordering(c, expression)))
+        order_by = c.comma_list(lambda: Ordering(*ordering(c, expression)))
     limit, offset = _limits(c)
     c.leave()
     return Query(c.sql, c.since(start), tables, recursive, body, order_by, limit, offset)
 
 
-def _common_table(c: Cursor) -> CommonTable:
+def _common_table(c: TokenCursor) -> CommonTable:
     name = c.name("the name of a common table expression")
     columns = _column_names(c) if c.sees("(") else ()
     c.expect("as")
@@ -77,14 +77,14 @@ def _common_table(c: Cursor) -> CommonTable:
     return CommonTable(name, columns, inner)
 
 
-def _column_names(c: Cursor) -> tuple[Ident, ...]:
+def _column_names(c: TokenCursor) -> tuple[Ident, ...]:
     c.expect("(")
-    names = c.listed(lambda: c.name("a column's name"))
+    names = c.comma_list(lambda: c.name("a column's name"))
     c.expect(")", of="a comma")
     return names
 
 
-def _limits(c: Cursor) -> tuple[Node | None, Node | None]:
+def _limits(c: TokenCursor) -> tuple[Node | None, Node | None]:
     """LIMIT, OFFSET and FETCH FIRST, in any order."""
     limit: Node | None = None
     offset: Node | None = None
@@ -109,7 +109,7 @@ def _limits(c: Cursor) -> tuple[Node | None, Node | None]:
 # ---------------------------------------------------------------- SELECT and set operations
 
 
-def _body(c: Cursor) -> Body:
+def _body(c: TokenCursor) -> Body:
     """Terms joined by UNION and EXCEPT; INTERSECT binds tighter."""
     left = _intersection(c)
     while c.sees("union") or c.sees("except"):
@@ -117,14 +117,14 @@ def _body(c: Cursor) -> Body:
     return left
 
 
-def _intersection(c: Cursor) -> Body:
+def _intersection(c: TokenCursor) -> Body:
     left = _term(c)
     while c.sees("intersect"):
         left = _combined(c, left, _term)
     return left
 
 
-def _combined(c: Cursor, left: Body, operand: Callable[[Cursor], Body]) -> Body:
+def _combined(c: TokenCursor, left: Body, operand: Callable[[TokenCursor], Body]) -> Body:
     at = c.span()
     name = c.next().text.upper()
     if c.eat("all"):
@@ -134,16 +134,16 @@ def _combined(c: Cursor, left: Body, operand: Callable[[Cursor], Body]) -> Body:
     return SetOperation(name, left, operand(c), at)
 
 
-def _term(c: Cursor) -> Body:
+def _term(c: TokenCursor) -> Body:
     at = c.span()
     if c.eat("select"):
         return _select(c, at)
     if c.eat("values"):
-        return Values(c.listed(lambda: _row(c)), at)
+        return Values(c.comma_list(lambda: _row(c)), at)
     if c.eat("table"):
         name_at = c.span()
         name = c.qualified("a table's name")
-        return Select((Item(Star((), at), None),), Table(name, None, name_at), None, (), at)
+        return Select((Item(Star((), at), None),), TableRef(name, None, name_at), None, (), at)
     if c.eat("("):
         inner = query(c)
         c.expect(")")
@@ -151,22 +151,22 @@ def _term(c: Cursor) -> Body:
     raise c.fail("SELECT")
 
 
-def _row(c: Cursor) -> tuple[Node, ...]:
+def _row(c: TokenCursor) -> tuple[Node, ...]:
     c.expect("(")
-    row = c.listed(lambda: _value(c))
+    row = c.comma_list(lambda: _value(c))
     c.expect(")", of="a comma")
     return row
 
 
-def _value(c: Cursor) -> Node:
+def _value(c: TokenCursor) -> Node:
     at = c.span()
     return Default(at) if c.eat("default") else expression(c)
 
 
-def _select(c: Cursor, at: Span) -> Select:
+def _select(c: TokenCursor, at: Span) -> Select:
     beyond: list[tuple[str, Span]] = []
     distinct, distinct_on = _distinct(c, beyond)
-    items = c.listed(lambda: _item(c), trailing=True)
+    items = c.comma_list(lambda: _item(c), trailing=True)
     source = _from(c) if c.eat("from") else None
     where = expression(c) if c.eat("where") else None
     group_by = having = None
@@ -181,12 +181,12 @@ def _select(c: Cursor, at: Span) -> Select:
     windows: tuple[tuple[Ident, Over], ...] = ()
     if c.eat("window"):
         beyond.append(("WINDOW", place))
-        windows = c.listed(lambda: _window(c))
+        windows = c.comma_list(lambda: _window(c))
     found = (tuple(beyond), at, distinct, group_by, having, distinct_on, windows)
     return Select(items, source, where, *found)
 
 
-def _distinct(c: Cursor, beyond: list[tuple[str, Span]]) -> tuple[Span | None, tuple[Node, ...]]:
+def _distinct(c: TokenCursor, beyond: list[tuple[str, Span]]) -> tuple[Span | None, tuple[Node, ...]]:
     """Where DISTINCT stands, if it does, and what rows must differ in."""
     place = c.span()
     if not c.eat("distinct"):
@@ -196,26 +196,28 @@ def _distinct(c: Cursor, beyond: list[tuple[str, Span]]) -> tuple[Span | None, t
         return place, ()
     beyond.append(("DISTINCT ON", place))
     c.expect("(")
-    keys = c.listed(lambda: expression(c))
+    keys = c.comma_list(lambda: expression(c))
     c.expect(")", of="a comma")
     return place, keys
 
 
-def _window(c: Cursor) -> tuple[Ident, Over]:
+def _window(c: TokenCursor) -> tuple[Ident, Over]:
     name = c.name("a window's name")
     c.expect("as")
     return name, over(c, expression)
 
 
-def _group_by(c: Cursor, beyond: list[tuple[str, Span]], place: Span) -> GroupBy:
-    """The keys, and of which of them groups are made; the latter is only said where it is not all of them."""
+def _group_by(c: TokenCursor, beyond: list[tuple[str, Span]], place: Span) -> GroupBy:
+    """The keys and the grouping sets; the sets are None if there is one, of all keys."""
     keys: list[Node] = []
-    sets = c.listed(lambda: _grouping(c, beyond, keys))
+    sets = c.comma_list(lambda: _grouping(c, beyond, keys))
     return GroupBy(tuple(keys), place, () if all(len(one) == 1 for one in sets) else sets)
 
 
-def _grouping(c: Cursor, beyond: list[tuple[str, Span]], keys: list[Node]) -> tuple[tuple[int, ...], ...]:
-    """An entry of GROUP BY, `a`, `(a, b)`, `()`, ROLLUP, CUBE, GROUPING SETS: the choices of keys that it stands for."""
+def _grouping(
+    c: TokenCursor, beyond: list[tuple[str, Span]], keys: list[Node]
+) -> tuple[tuple[int, ...], ...]:
+    """An entry of GROUP BY (`a`, `(a, b)`, `()`, ROLLUP, CUBE, GROUPING SETS) as its grouping sets."""
     place = c.span()
     word = next((word for word in ("rollup", "cube") if c.sees(word, "(")), None)
     if word is None and not c.sees("grouping", "sets", "("):
@@ -223,7 +225,7 @@ def _grouping(c: Cursor, beyond: list[tuple[str, Span]], keys: list[Node]) -> tu
     c.eat(word) if word else c.expect("grouping", "sets")
     beyond.append((word.upper() if word else "GROUPING SETS", place))
     c.expect("(")
-    entries = c.listed(lambda: _grouping(c, beyond, keys))
+    entries = c.comma_list(lambda: _grouping(c, beyond, keys))
     c.expect(")", of="a comma")
     if word is None:
         return tuple(choice for entry in entries for choice in entry)
@@ -239,7 +241,7 @@ def _grouping(c: Cursor, beyond: list[tuple[str, Span]], keys: list[Node]) -> tu
     return tuple(tuple(key for one in some for key in one) for some in chosen)
 
 
-def _keys(c: Cursor, keys: list[Node]) -> tuple[int, ...]:
+def _keys(c: TokenCursor, keys: list[Node]) -> tuple[int, ...]:
     """The places among `keys` of one or more, which are added to them: `a`, or `(a, b)`, or none in `()`."""
     if c.eat("(", ")"):
         return ()
@@ -249,7 +251,7 @@ def _keys(c: Cursor, keys: list[Node]) -> tuple[int, ...]:
     return tuple(range(len(keys) - len(found), len(keys)))
 
 
-def _item(c: Cursor) -> Item:
+def _item(c: TokenCursor) -> Item:
     at = c.span()
     if c.eat("*"):
         return Item(Star((), at), None)
@@ -261,7 +263,7 @@ def _item(c: Cursor) -> Item:
     return Item(value, c.name("a name") if named else None)
 
 
-def starts_as_of(c: Cursor) -> bool:
+def starts_as_of(c: TokenCursor) -> bool:
     """Whether `AS OF time` comes next, and not an alias that happens to be called `of`."""
     if not c.sees("as", "of"):
         return False
@@ -282,15 +284,15 @@ _SIDES: dict[str, Literal["inner", "left", "right", "full", "cross"]] = {
 }  # fmt: skip
 
 
-def _from(c: Cursor) -> From:
+def _from(c: TokenCursor) -> From:
     left = _joined(c)
     while c.sees(","):
         at = c.expect(",")
-        left = Join("CROSS JOIN (a comma in FROM)", left, _joined(c), None, (), at)
+        left = JoinClause("CROSS JOIN (a comma in FROM)", left, _joined(c), None, (), at)
     return left
 
 
-def _joined(c: Cursor) -> From:
+def _joined(c: TokenCursor) -> From:
     left = _table(c)
     while True:
         start = c.token
@@ -318,17 +320,17 @@ def _joined(c: Cursor) -> From:
             c.expect("on", of="USING")
             on = expression(c)
         kind = c.sql[at.start : at.end].upper()
-        left = Join(kind, left, right, on, using, at, _SIDES[side or "inner"], natural)
+        left = JoinClause(kind, left, right, on, using, at, _SIDES[side or "inner"], natural)
 
 
-def _table(c: Cursor) -> From:
+def _table(c: TokenCursor) -> From:
     c.enter()
     found = _table_itself(c)
     c.leave()
     return found
 
 
-def _table_itself(c: Cursor) -> From:
+def _table_itself(c: TokenCursor) -> From:
     start = c.token
     at = Span(start.start, start.end)
     lateral = c.eat("lateral")
@@ -351,10 +353,10 @@ def _table_itself(c: Cursor) -> From:
         return TableFunction(call, _alias(c), c.since(place))
     name = c.qualified("a table's name")
     at = c.since(place)
-    return Table(name, _alias(c), at)
+    return TableRef(name, _alias(c), at)
 
 
-def _is_query(c: Cursor) -> bool:
+def _is_query(c: TokenCursor) -> bool:
     """Whether the parenthesis that comes next holds a query, and not a join."""
     n = 0
     while c.sees("(", skip=n):
@@ -365,7 +367,7 @@ def _is_query(c: Cursor) -> bool:
     return token.kind == "word" and token.text in STARTS
 
 
-def _alias(c: Cursor) -> Alias | None:
+def _alias(c: TokenCursor) -> Alias | None:
     if starts_as_of(c):
         return None
     bare = is_name(c.token) and c.token.text not in JOINING | {"set", "options"}

@@ -17,22 +17,23 @@ from dataclasses import replace
 from typing import Any, cast
 
 from tidegate.errors import ParseError, Position
-from tidegate.sql import syntax
-from tidegate.sql.cursor import Cursor
-from tidegate.sql.select import query
-from tidegate.sql.statement import (
+from tidegate.sql.parse import syntax
+from tidegate.sql.parse.grammar.queries import query
+from tidegate.sql.parse.statement import (
     CreateConnection,
     CreateSource,
     Format,
     FormatKind,
     Include,
     Option,
-    Subsource,
+    SubsourceClause,
     Value,
 )
-from tidegate.sql.syntax import Ident
+from tidegate.sql.parse.syntax import Ident
+from tidegate.sql.parse.token_cursor import TokenCursor
 
-_CONNECTIONS = ("kafka", "postgres", "confluent", "aws", "ssh")
+_CONNECTED = ("kafka", "postgres")
+"""Upstreams that are always reached by a connection."""
 _INCLUDES = (
     "key",
     "partition",
@@ -47,32 +48,32 @@ _INCLUDES = (
 _FORMATS = ("bytes", "text", "json", "csv", "avro", "parquet")
 
 
-def create_connection(c: Cursor) -> CreateConnection:
+def create_connection(c: TokenCursor) -> CreateConnection:
     """What follows CREATE CONNECTION."""
     if_not_exists = c.eat("if", "not", "exists")
     name = c.name("the connection's name")
     c.expect("to")
-    kind = c.eat_any(*_CONNECTIONS)
-    if kind is None:
-        raise c.fail("KAFKA, POSTGRES, CONFLUENT SCHEMA REGISTRY, AWS or SSH TUNNEL")
-    for more in {"confluent": ("schema", "registry"), "ssh": ("tunnel",)}.get(kind, ()):
-        c.expect(more)
-        kind += f" {more}"
+    words: list[str] = []
+    while c.token.kind == "word":
+        words.append(c.next().text)
+    if not words:
+        raise c.fail("KAFKA, POSTGRES, CONFLUENT SCHEMA REGISTRY or AWS")
+    kind = " ".join(words)
     return CreateConnection(c.sql, name, kind, options(c), if_not_exists)
 
 
-def options(c: Cursor) -> tuple[Option, ...]:
+def options(c: TokenCursor) -> tuple[Option, ...]:
     """`(NAME value, …)`; none if no parenthesis comes."""
     if not c.eat("("):
         return ()
     if c.eat(")"):
         return ()
-    found = c.listed(lambda: _option(c), trailing=True)
+    found = c.comma_list(lambda: _option(c), trailing=True)
     c.expect(")", of="a comma")
     return found
 
 
-def _option(c: Cursor) -> Option:
+def _option(c: TokenCursor) -> Option:
     """Words are the name; a value that is a word is the last of them, unless `=` says where it starts."""
     start = c.token
     words: list[str] = []
@@ -94,11 +95,11 @@ def _word(word: str) -> Value:
     return {"true": True, "on": True, "false": False, "off": False}.get(word, word)
 
 
-def value(c: Cursor) -> Value:
+def value(c: TokenCursor) -> Value:
     """The value of an option: a string, number, word, TRUE or FALSE, or a list of these in parentheses."""
     if c.eat("("):
         c.enter()
-        values = () if c.sees(")") else c.listed(lambda: value(c))
+        values = () if c.sees(")") else c.comma_list(lambda: value(c))
         c.expect(")", of="a comma")
         c.leave()
         return values
@@ -118,7 +119,7 @@ def value(c: Cursor) -> Value:
 # ---------------------------------------------------------------- CREATE SOURCE
 
 
-def create_source(c: Cursor) -> CreateSource:
+def create_source(c: TokenCursor) -> CreateSource:
     """What follows CREATE SOURCE."""
     start = c.tokens[c.i - 2].start
     if_not_exists = c.eat("if", "not", "exists")
@@ -145,22 +146,35 @@ def create_source(c: Cursor) -> CreateSource:
     return replace(source, at=c.since(start))
 
 
-def _origin(c: Cursor, name: Ident) -> CreateSource:
-    if c.eat("kafka"):
+def _origin(c: TokenCursor, name: Ident) -> CreateSource:
+    """`KAFKA CONNECTION k (…)`, `FILES 'pattern' (…)`, `GENERATOR orders (…)`: any kind of upstream."""
+    if c.sees("load", "generator"):
+        c.next()
+    if c.token.kind != "word":
+        raise c.fail("KAFKA, FILES, POSTGRES or GENERATOR")
+    kind = c.next().text
+    connection, target = None, None
+    if kind in _CONNECTED or c.sees("connection"):
         c.expect("connection")
-        return CreateSource(c.sql, name, "kafka", c.name("the connection's name"), None, options(c))
-    if c.eat("postgres"):
-        c.expect("connection")
-        return CreateSource(c.sql, name, "postgres", c.name("the connection's name"), None, options(c))
-    if c.eat("files"):
-        path = c.string("a path in quotes, such as 'dir/*.json'")
-        return CreateSource(c.sql, name, "files", None, path, options(c))
-    if c.eat("generator") or c.eat("load", "generator"):
-        return CreateSource(c.sql, name, "generator", c.name("the generator's name"), None, options(c))
-    raise c.fail("KAFKA, FILES, POSTGRES or GENERATOR")
+        connection = c.name("the connection's name")
+    elif kind == "files":
+        target = c.string("a path in quotes, such as 'dir/*.json'")
+    elif kind == "generator":
+        target = c.name("the generator's name").text
+    else:
+        target = _target(c)
+    return CreateSource(c.sql, name, kind, connection, target, options(c))
 
 
-def _formats(c: Cursor) -> dict[str, Any]:
+def _target(c: TokenCursor) -> str | None:
+    """A string or a name, if one comes before the options and clauses."""
+    token = c.token
+    if token.kind not in ("string", "quoted", "word") or token.text in _CLAUSES:
+        return None
+    return c.next().text
+
+
+def _formats(c: TokenCursor) -> dict[str, Any]:
     if c.eat("key"):
         c.expect("format")
         key = _format(c)
@@ -170,7 +184,7 @@ def _formats(c: Cursor) -> dict[str, Any]:
     return {"format": _format(c)}
 
 
-def _format(c: Cursor) -> Format:
+def _format(c: TokenCursor) -> Format:
     start = c.token
     kind = c.eat_any(*_FORMATS)
     if kind is None:
@@ -180,7 +194,7 @@ def _format(c: Cursor) -> Format:
     return Format(cast("FormatKind", kind), found, c.since(start.start))
 
 
-def _csv(c: Cursor) -> tuple[Option, ...]:
+def _csv(c: TokenCursor) -> tuple[Option, ...]:
     """[WITH HEADER [(names)] | WITH n COLUMNS] [DELIMITED BY ','] [(options)]."""
     found: list[Option] = []
     while True:
@@ -190,7 +204,7 @@ def _csv(c: Cursor) -> tuple[Option, ...]:
             names: Value = True
             if c.sees("("):
                 c.next()
-                names = tuple(name.text for name in c.listed(lambda: c.name("a column's name")))
+                names = tuple(name.text for name in c.comma_list(lambda: c.name("a column's name")))
                 c.expect(")", of="a comma")
             found.append(Option("header", names, at))
         elif c.sees("with") and c.ahead(1).kind == "number":
@@ -203,8 +217,8 @@ def _csv(c: Cursor) -> tuple[Option, ...]:
             return (*found, *options(c))
 
 
-def _avro(c: Cursor) -> tuple[Option, ...]:
-    """USING SCHEMA '…', SCHEMA FILE 'path', or CONFLUENT SCHEMA REGISTRY (CONNECTION name | 'url'); files bring their own."""
+def _avro(c: TokenCursor) -> tuple[Option, ...]:
+    """USING SCHEMA '…', SCHEMA FILE 'path', or CONFLUENT SCHEMA REGISTRY (CONNECTION name | 'url')."""
     if not c.eat("using"):
         return options(c)
     at = c.span()
@@ -219,12 +233,12 @@ def _avro(c: Cursor) -> tuple[Option, ...]:
     return (Option("registry", c.name("the connection's name").text, at), *options(c))
 
 
-def _include(c: Cursor) -> dict[str, Any]:
+def _include(c: TokenCursor) -> dict[str, Any]:
     c.expect("include")
-    return {"include": c.listed(lambda: _included(c))}
+    return {"include": c.comma_list(lambda: _included(c))}
 
 
-def _included(c: Cursor) -> Include:
+def _included(c: TokenCursor) -> Include:
     start = c.token
     what = "ingestion timestamp" if c.eat("ingestion", "timestamp") else c.eat_any(*_INCLUDES)
     if what is None:
@@ -238,7 +252,7 @@ def _included(c: Cursor) -> Include:
     return Include(what, alias, argument, c.since(start.start))
 
 
-def _envelope(c: Cursor) -> dict[str, Any]:
+def _envelope(c: TokenCursor) -> dict[str, Any]:
     c.expect("envelope")
     found = c.eat_any("none", "upsert", "debezium")
     if found is None:
@@ -246,12 +260,12 @@ def _envelope(c: Cursor) -> dict[str, Any]:
     return {"envelope": found}
 
 
-def _transform(c: Cursor) -> dict[str, Any]:
+def _transform(c: TokenCursor) -> dict[str, Any]:
     c.expect("transform")
     return {"before" if c.eat("before", "envelope") else "transform": using(c)}
 
 
-def using(c: Cursor) -> syntax.Query:
+def using(c: TokenCursor) -> syntax.Query:
     """USING (query)."""
     c.expect("using")
     c.expect("(")
@@ -260,53 +274,53 @@ def using(c: Cursor) -> syntax.Query:
     return found
 
 
-def _for(c: Cursor) -> dict[str, Any]:
+def _for(c: TokenCursor) -> dict[str, Any]:
     c.expect("for")
     if c.eat("all", "tables"):
         return {"all_tables": True}
     c.expect("tables", of="ALL TABLES")
     c.expect("(")
-    tables = c.listed(lambda: _subsource(c), trailing=True)
+    tables = c.comma_list(lambda: _subsource(c), trailing=True)
     c.expect(")", of="a comma")
     return {"tables": tables}
 
 
-def _subsource(c: Cursor) -> Subsource:
+def _subsource(c: TokenCursor) -> SubsourceClause:
     """`table [AS name] [TRANSFORM USING (query)] [AS name]`: the seeds put the name last."""
     table = c.qualified("a table's name")
     alias = c.name("a name") if c.eat("as") else None
     transform = using(c) if c.eat("transform") else None
     if alias is None and c.eat("as"):
         alias = c.name("a name")
-    return Subsource(table, alias, transform)
+    return SubsourceClause(table, alias, transform)
 
 
-def cluster_by(c: Cursor) -> dict[str, Any]:
+def cluster_by(c: TokenCursor) -> dict[str, Any]:
     """CLUSTER BY (a, b)."""
     c.expect("cluster", "by")
     c.expect("(")
-    names = c.listed(lambda: c.name("a column's name"))
+    names = c.comma_list(lambda: c.name("a column's name"))
     c.expect(")", of="a comma")
     return {"cluster_by": names}
 
 
-def keep_statistics(c: Cursor) -> dict[str, Any]:
+def keep_statistics(c: TokenCursor) -> dict[str, Any]:
     """KEEP STATISTICS (a, payload.ts)."""
     c.expect("keep", "statistics")
     c.expect("(")
-    paths = c.listed(lambda: c.qualified("a column's name"))
+    paths = c.comma_list(lambda: c.qualified("a column's name"))
     c.expect(")", of="a comma")
     return {"keep_statistics": paths}
 
 
-def _with(c: Cursor) -> dict[str, Any]:
+def _with(c: TokenCursor) -> dict[str, Any]:
     c.expect("with")
     if not c.sees("("):
         raise c.fail('"("')
     return {"with_options": options(c)}
 
 
-_CLAUSES: dict[str, Callable[[Cursor], dict[str, Any]]] = {
+_CLAUSES: dict[str, Callable[[TokenCursor], dict[str, Any]]] = {
     "key": _formats,
     "format": _formats,
     "include": _include,

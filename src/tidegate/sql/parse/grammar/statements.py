@@ -4,7 +4,7 @@
 
 Each function here reads what follows a statement's first words, which are looked up in one table. Every
 refusal says what was expected and points at what was found. A text that nests too deep is a LimitError,
-whoever notices: our own count, or the interpreter.
+noticed by our own count or by the interpreter.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from tidegate.errors import ParseError, Position, UnsupportedError
-from tidegate.sql import syntax
-from tidegate.sql.cursor import Cursor, is_name
-from tidegate.sql.scalar import expression
-from tidegate.sql.select import STARTS, query
-from tidegate.sql.source import (
+from tidegate.sql.parse import syntax
+from tidegate.sql.parse.grammar.expressions import expression
+from tidegate.sql.parse.grammar.queries import STARTS, query
+from tidegate.sql.parse.grammar.sources import (
     cluster_by,
     create_connection,
     create_source,
@@ -26,30 +25,31 @@ from tidegate.sql.source import (
     using,
     value,
 )
-from tidegate.sql.statement import (
+from tidegate.sql.parse.grammar.types import type_name
+from tidegate.sql.parse.statement import (
     AddColumn,
     AlterSource,
-    ColumnDef,
+    ColumnDefinition,
     CreateTable,
     CreateView,
     Delete,
-    Drop,
     DropColumn,
+    DropStatement,
     Explain,
     Insert,
-    Query,
+    SelectStatement,
     Set,
     Show,
     Statement,
     Update,
 )
-from tidegate.sql.syntax import Default, Ident, Node
-from tidegate.sql.typename import type_name
+from tidegate.sql.parse.syntax import Default, Ident, Node
+from tidegate.sql.parse.token_cursor import TokenCursor, is_name
 
 
-def statements(sql: str) -> list[Statement]:
+def parse_statements(sql: str) -> list[Statement]:
     """All statements of a text, which stand apart by semicolons."""
-    c = Cursor(sql)
+    c = TokenCursor(sql)
     found: list[Statement] = []
     try:
         while True:
@@ -64,25 +64,25 @@ def statements(sql: str) -> list[Statement]:
         raise c.too_deep() from None
 
 
-def statement(sql: str) -> Statement:
+def parse_statement(sql: str) -> Statement:
     """The one statement of a text."""
-    found = statements(sql)
+    found = parse_statements(sql)
     if len(found) != 1:
         raise ParseError(f"expected one statement, found {len(found)}", position=Position(sql, 0, 0))
     return found[0]
 
 
-def select(sql: str) -> syntax.Query:
+def parse_query(sql: str) -> syntax.Query:
     """The query that a text is: of a view, of a transform, of a test."""
-    found = statement(sql)
-    if not isinstance(found, Query) or found.as_of is not None:
+    found = parse_statement(sql)
+    if not isinstance(found, SelectStatement) or found.as_of is not None:
         raise ParseError("expected a SELECT", position=Position(sql, 0, len(sql)))
     return found.query
 
 
-def whole_expression(sql: str) -> Node:
+def parse_expression(sql: str) -> Node:
     """The expression that a text is."""
-    c = Cursor(sql)
+    c = TokenCursor(sql)
     try:
         found = expression(c)
     except RecursionError:
@@ -92,7 +92,7 @@ def whole_expression(sql: str) -> Node:
     return found
 
 
-def _statement(c: Cursor) -> Statement:
+def _statement(c: TokenCursor) -> Statement:
     if c.token.kind in ("word", "op") and c.token.text in STARTS:
         return _query(c)
     for words, read in _STATEMENTS.items():
@@ -114,12 +114,12 @@ _TRANSACTIONS = ("begin", "commit", "rollback", "start", "abort")
 
 
 def _after_first_word(word: str) -> str:
-    """What may follow CREATE, DROP, ALTER, …"""
+    """The words that may follow CREATE, DROP, ALTER and the like."""
     known = [words[1] for words in _STATEMENTS if words[0] == word and len(words) > 1]
     return ", ".join(dict.fromkeys(one.upper() for one in known))
 
 
-def _query(c: Cursor) -> Query:
+def _query(c: TokenCursor) -> SelectStatement:
     found = query(c)
     as_of: Node | None = None
     if c.eat("as", "of"):
@@ -127,12 +127,12 @@ def _query(c: Cursor) -> Query:
     options: tuple[Set, ...] = ()
     if c.eat("options"):
         c.expect("(")
-        options = tuple(c.listed(lambda: _set(c)))
+        options = tuple(c.comma_list(lambda: _set(c)))
         c.expect(")", of="a comma")
-    return Query(found, as_of, options)
+    return SelectStatement(found, as_of, options)
 
 
-def _explain(c: Cursor) -> Explain:
+def _explain(c: TokenCursor) -> Explain:
     c.enter()  # EXPLAIN EXPLAIN EXPLAIN … is refused further down, but must not exhaust the stack on its way
     analyze = c.eat("analyze")
     pushdown = c.eat("filter", "pushdown")
@@ -148,11 +148,11 @@ def _explain(c: Cursor) -> Explain:
 # ---------------------------------------------------------------- tables and views
 
 
-def _create_table(c: Cursor) -> CreateTable:
+def _create_table(c: TokenCursor) -> CreateTable:
     if_not_exists = c.eat("if", "not", "exists")
     name = _own_name(c, "the table's name")
     c.expect("(")
-    columns = c.listed(lambda: _column(c), trailing=True)
+    columns = c.comma_list(lambda: _column(c), trailing=True)
     c.expect(")", of="a comma")
     _no_duplicates(c, tuple(column.name for column in columns))
     found: dict[str, Any] = {}
@@ -171,7 +171,7 @@ def _create_table(c: Cursor) -> CreateTable:
         found |= more
 
 
-def _column(c: Cursor) -> ColumnDef:
+def _column(c: TokenCursor) -> ColumnDefinition:
     if c.token.text in _CONSTRAINTS and c.token.kind == "word":
         raise _no_constraint(c)
     name = c.name("a column's name")
@@ -189,13 +189,13 @@ def _column(c: Cursor) -> ColumnDef:
         elif c.token.kind == "word" and c.token.text in _CONSTRAINTS:
             raise _no_constraint(c)
         else:
-            return ColumnDef(name, type_, nullable, default, at)
+            return ColumnDefinition(name, type_, nullable, default, at)
 
 
 _CONSTRAINTS = ("primary", "unique", "check", "references", "constraint", "foreign", "generated", "exclude")
 
 
-def _no_constraint(c: Cursor) -> UnsupportedError:
+def _no_constraint(c: TokenCursor) -> UnsupportedError:
     word = c.token.text.upper()
     hint = "a collection is a multiset of rows; CLUSTER BY (…) says how they are sorted"
     return UnsupportedError(
@@ -205,7 +205,7 @@ def _no_constraint(c: Cursor) -> UnsupportedError:
     )
 
 
-def _no_duplicates(c: Cursor, names: tuple[Ident, ...]) -> None:
+def _no_duplicates(c: TokenCursor, names: tuple[Ident, ...]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.text in seen:
@@ -213,7 +213,7 @@ def _no_duplicates(c: Cursor, names: tuple[Ident, ...]) -> None:
         seen.add(name.text)
 
 
-def _own_name(c: Cursor, what: str) -> Ident:
+def _own_name(c: TokenCursor, what: str) -> Ident:
     """A name without a schema: `public.` in front of it means nothing more and is left out."""
     parts = c.qualified(what)
     if len(parts) > 2 or (len(parts) == 2 and parts[0].text != "public"):
@@ -223,29 +223,31 @@ def _own_name(c: Cursor, what: str) -> Ident:
     return parts[-1]
 
 
-def _create_view(c: Cursor, or_replace: bool = False) -> CreateView:
+def _create_view(c: TokenCursor, or_replace: bool = False) -> CreateView:
     if_not_exists = c.eat("if", "not", "exists")
     name = _own_name(c, "the view's name")
     columns: tuple[Ident, ...] = ()
     if c.eat("("):
-        columns = c.listed(lambda: c.name("a column's name"))
+        columns = c.comma_list(lambda: c.name("a column's name"))
         c.expect(")", of="a comma")
         _no_duplicates(c, columns)
     c.expect("as")
     return CreateView(name, columns, query(c), or_replace, if_not_exists)
 
 
-def _dropping(kind: Literal["table", "view", "source", "connection"]) -> Callable[[Cursor], Drop]:
-    def drop(c: Cursor) -> Drop:
+def _dropping(
+    kind: Literal["table", "view", "source", "connection"],
+) -> Callable[[TokenCursor], DropStatement]:
+    def drop(c: TokenCursor) -> DropStatement:
         if_exists = c.eat("if", "exists")
-        names = c.listed(lambda: _own_name(c, f"the {kind}'s name"))
+        names = c.comma_list(lambda: _own_name(c, f"the {kind}'s name"))
         cascade = c.eat_any("cascade", "restrict") == "cascade"
-        return Drop(c.sql, kind, names, if_exists, cascade)
+        return DropStatement(c.sql, kind, names, if_exists, cascade)
 
     return drop
 
 
-def _alter_table(c: Cursor) -> AddColumn | DropColumn:
+def _alter_table(c: TokenCursor) -> AddColumn | DropColumn:
     if_exists = c.eat("if", "exists")
     table = _own_name(c, "the table's name")
     if c.eat("add"):
@@ -259,7 +261,7 @@ def _alter_table(c: Cursor) -> AddColumn | DropColumn:
     raise c.fail("ADD COLUMN or DROP COLUMN")
 
 
-def _alter_source(c: Cursor) -> AlterSource:
+def _alter_source(c: TokenCursor) -> AlterSource:
     if_exists = c.eat("if", "exists")
     name = _own_name(c, "the source's name")
     if c.eat("pause"):
@@ -278,12 +280,12 @@ def _alter_source(c: Cursor) -> AlterSource:
 # ---------------------------------------------------------------- rows
 
 
-def _insert(c: Cursor) -> Insert:
+def _insert(c: TokenCursor) -> Insert:
     table = _own_name(c, "the table's name")
     columns: tuple[Ident, ...] = ()
     if c.sees("(") and is_name(c.ahead(1)):
         c.next()
-        columns = c.listed(lambda: c.name("a column's name"))
+        columns = c.comma_list(lambda: c.name("a column's name"))
         c.expect(")", of="a comma")
         _no_duplicates(c, columns)
     if c.eat("default", "values"):
@@ -293,28 +295,28 @@ def _insert(c: Cursor) -> Insert:
     return Insert(c.sql, table, columns, query(c))
 
 
-def _delete(c: Cursor) -> Delete:
+def _delete(c: TokenCursor) -> Delete:
     table = _own_name(c, "the table's name")
     alias = _row_alias(c)
     return Delete(c.sql, table, alias, expression(c) if c.eat("where") else None)
 
 
-def _update(c: Cursor) -> Update:
+def _update(c: TokenCursor) -> Update:
     table = _own_name(c, "the table's name")
     alias = _row_alias(c)
     c.expect("set")
-    assignments = c.listed(lambda: _assignment(c))
+    assignments = c.comma_list(lambda: _assignment(c))
     _no_duplicates(c, tuple(name for name, _ in assignments))
     return Update(c.sql, table, alias, assignments, expression(c) if c.eat("where") else None)
 
 
-def _row_alias(c: Cursor) -> Ident | None:
+def _row_alias(c: TokenCursor) -> Ident | None:
     if c.eat("as") or (is_name(c.token) and c.token.text != "set"):
         return c.name("an alias")
     return None
 
 
-def _assignment(c: Cursor) -> tuple[Ident, Node]:
+def _assignment(c: TokenCursor) -> tuple[Ident, Node]:
     name = c.name("a column's name")
     c.expect("=")
     at = c.span()
@@ -324,7 +326,7 @@ def _assignment(c: Cursor) -> tuple[Ident, Node]:
 # ---------------------------------------------------------------- SHOW and SET
 
 
-def _show(c: Cursor) -> Show:
+def _show(c: TokenCursor) -> Show:
     if c.eat("columns"):
         if not c.eat_any("from", "in"):
             raise c.fail("FROM")
@@ -338,7 +340,7 @@ def _show(c: Cursor) -> Show:
     return Show(what, None, c.string("a pattern in quotes") if c.eat("like") else None)
 
 
-def _set(c: Cursor) -> Set:
+def _set(c: TokenCursor) -> Set:
     c.eat_any("session", "local")
     name = c.name("a setting's name")
     if not c.eat_any("=", "to"):
@@ -346,11 +348,11 @@ def _set(c: Cursor) -> Set:
     return Set(c.sql, name, None if c.eat("default") else value(c))
 
 
-def _reset(c: Cursor) -> Set:
+def _reset(c: TokenCursor) -> Set:
     return Set(c.sql, c.name("a setting's name"), None)
 
 
-_STATEMENTS: dict[tuple[str, ...], Callable[[Cursor], Statement]] = {
+_STATEMENTS: dict[tuple[str, ...], Callable[[TokenCursor], Statement]] = {
     ("explain",): _explain,
     ("create", "table"): _create_table,
     ("create", "view"): _create_view,

@@ -1,4 +1,4 @@
-"""The grammar of types: `int8`, `numeric(10, 2)`, `timestamp with time zone`, `int8[]`, `row(x int8)`.
+"""The grammar of types: `int8`, `numeric(10, 2)`, `timestamp with time zone`, `int8[]`.
 
 Also of what starts with a type: `DATE '2024-02-29'`, and `INTERVAL '1' DAY`, which is read as `'1
 day'::interval`. An interval's text goes on as it stands, so `INTERVAL '1 day 02:03:04'` keeps all of its
@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
-from tidegate.errors import BindError, LimitError, Position, TidegateError, UnsupportedError
-from tidegate.expr.types import INTERVAL, NAMES, Type, array, record, refine
-from tidegate.sql.cursor import Cursor
-from tidegate.sql.lex import Token
-from tidegate.sql.syntax import Cast, Constant, Span
+from tidegate.errors import BindError, ErrorCode, LimitError, Position, TidegateError, UnsupportedError
+from tidegate.expr.model import Type, types
+from tidegate.sql.parse.lexer import Token
+from tidegate.sql.parse.syntax import Cast, Constant, Span
+from tidegate.sql.parse.token_cursor import TokenCursor
 
 MAX_TYPE_NESTING = 32
 """Arrays of records of arrays …: PostgreSQL allows six dimensions, Parquet readers not many more levels."""
@@ -27,7 +27,7 @@ _TAILS: dict[str, list[tuple[str, ...]]] = {
 }
 
 
-def type_name(c: Cursor, depth: int = 0) -> Type:
+def type_name(c: TokenCursor, depth: int = 0) -> Type:
     """A type."""
     if depth > MAX_TYPE_NESTING:
         raise LimitError(
@@ -41,7 +41,7 @@ def type_name(c: Cursor, depth: int = 0) -> Type:
             if c.token.kind == "number":
                 c.integer("a size")  # PostgreSQL reads it and ignores it, too
             c.expect("]")
-        found, levels = array(found), levels + 1
+        found, levels = types.array(found), levels + 1
         if depth + levels > MAX_TYPE_NESTING:
             raise LimitError(
                 "an array type has too many dimensions", position=Position(c.sql, *c.since(start))
@@ -49,9 +49,9 @@ def type_name(c: Cursor, depth: int = 0) -> Type:
     return found
 
 
-def _record(c: Cursor, depth: int) -> Type:
+def _record(c: TokenCursor, depth: int) -> Type:
     c.expect("row", "(")
-    fields = c.listed(lambda: (c.name("a field's name").text, type_name(c, depth + 1)))
+    fields = c.comma_list(lambda: (c.name("a field's name").text, type_name(c, depth + 1)))
     c.expect(")", of="a comma")
     names = [name for name, _ in fields]
     for name in names:
@@ -59,10 +59,10 @@ def _record(c: Cursor, depth: int) -> Type:
             raise BindError(
                 f'field "{name}" is given twice', position=Position(c.sql, *c.since(c.token.start))
             )
-    return record(*fields)
+    return types.record(*fields)
 
 
-def _scalar(c: Cursor) -> Type:
+def _scalar(c: TokenCursor) -> Type:
     start = c.token
     if start.kind != "word":
         raise c.fail("a type")
@@ -74,19 +74,25 @@ def _scalar(c: Cursor) -> Type:
             break
     numbers = numbers or _numbers(c)
     at = Position(c.sql, *c.since(start.start))
-    base = NAMES.get(spelled)
+    base = types.NAMES.get(spelled)
     if base is None:
-        close = get_close_matches(spelled, NAMES, n=3)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"known types: {', '.join(sorted(NAMES))}"
-        raise BindError(f'type "{spelled}" does not exist', hint=hint, position=at)
+        close = get_close_matches(spelled, types.NAMES, n=3)
+        hint = (
+            f"did you mean {' or '.join(close)}?"
+            if close
+            else f"known types: {', '.join(sorted(types.NAMES))}"
+        )
+        raise BindError(
+            f'type "{spelled}" does not exist', code=ErrorCode.UNDEFINED_OBJECT, hint=hint, position=at
+        )
     try:
-        return refine(base, *numbers, c.sql[at.start : at.end]) if numbers else base
+        return types.refine(base, *numbers, c.sql[at.start : at.end]) if numbers else base
     except TidegateError as error:
         error.position = at
         raise
 
 
-def _numbers(c: Cursor) -> tuple[int, int | None] | None:
+def _numbers(c: TokenCursor) -> tuple[int, int | None] | None:
     """What stands in parentheses behind a type's name."""
     if not c.sees("("):
         return None
@@ -100,7 +106,7 @@ def _numbers(c: Cursor) -> tuple[int, int | None] | None:
 # ---------------------------------------------------------------- constants with their type
 
 
-def starts_typed_constant(c: Cursor) -> bool:
+def starts_typed_constant(c: TokenCursor) -> bool:
     """Whether a type and then a string come next: `DATE '2024-02-29'`, `numeric(4, 1) '1.5'`."""
     if c.token.kind != "word" or c.token.text not in _STARTS:
         return False
@@ -117,16 +123,16 @@ def starts_typed_constant(c: Cursor) -> bool:
     return c.ahead(n).kind == "string"
 
 
-_STARTS = frozenset(name.split()[0] for name in NAMES)
+_STARTS = frozenset(name.split()[0] for name in types.NAMES)
 
 
-def typed_constant(c: Cursor) -> Cast:
+def typed_constant(c: TokenCursor) -> Cast:
     """A type and then a string; for an interval perhaps the unit behind it."""
     start = c.token
     type_ = type_name(c)
     token = c.next()
     at = Span(token.start, token.end)
-    text = _with_unit(c, token) if type_ == INTERVAL else token.text
+    text = _with_unit(c, token) if type_ == types.INTERVAL else token.text
     return Cast((Constant("string", text, at),), type_, Span(start.start, start.end))
 
 
@@ -140,7 +146,7 @@ _RANGES = {
 }
 
 
-def _with_unit(c: Cursor, token: Token) -> str:
+def _with_unit(c: TokenCursor, token: Token) -> str:
     """The text of an interval with the unit that stands behind it: `'1' DAY`, `'1-2' YEAR TO MONTH`."""
     unit = c.eat_any(*_UNITS)
     if unit is None:

@@ -1,16 +1,16 @@
-"""JSON counted lane by lane, for all stretches of a column at once.
+"""Counts JSON values by lane, for all stretches of a column at once.
 
-A part with few documents is decoded in Python, exactly: all keys are seen, so its maps are *closed*. In a
-larger one only the paths chosen by `paths.py` are looked at: in most documents by a template, in the others
-by DuckDB, which takes out all of them after parsing a document once. What comes back for a path is its JSON
-text, and the first letter tells the lane:
+A part with few documents is decoded in Python, exactly: all keys are visited, so its maps are *closed*. In a
+larger one only the paths chosen by `paths.py` are read: in most documents by a template, in the others by
+DuckDB, which extracts all paths after parsing a document once. The value of a path is its JSON text, and the
+first letter gives the lane:
 
     "…   text      -0…9   number      t f n   true, false, null      [   list      {   map
 
-Integers are cast as a whole. Reals went through DuckDB's doubles and may be off by half of a last digit, so
-their bounds are moved outwards by one. The bounds of strings are found without taking them out of their
-quotes: the bytes `"a""bc"` are seen as an array of twice the length, whose every second entry (a quote from
-here and one from there) is null.
+Integers are cast together. Reals have passed through DuckDB's doubles and may be off by half of a last digit,
+so their bounds are moved outwards by one. The bounds of strings are computed without copying them out of
+their quotes: over the bytes `"a""bc"` we build a zero-copy view with 2n entries. Even entries are the strings
+without their quotes; odd entries are the pairs of quotes in between, and are marked null.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr import exact_json
-from tidegate.expr.canonical import scatter
-from tidegate.expr.duck import connection
-from tidegate.expr.exact_json import Json
-from tidegate.expr.json_path import Key, first_letters, segments, to_text
-from tidegate.expr.layout import sql_list
-from tidegate.expr.specs import to_bools
-from tidegate.stats import json as lane
-from tidegate.stats.extremes import Bounds, count, decimals, extremes, one_by_one, valid_counts
-from tidegate.stats.names import Place
-from tidegate.stats.paths import MAX_DEPTH, plan
-from tidegate.stats.tally import JsonTally
-from tidegate.stats.template import Template, reach, read
+from tidegate.expr.model import to_bools
+from tidegate.expr.primitives import (
+    KeyStep,
+    canonical_json,
+    duckdb_connection,
+    exact_json,
+    json_path,
+    sql_list,
+)
+from tidegate.storage.stats.accumulate import JsonTally
+from tidegate.storage.stats.extremes import Bounds, count, decimals, extremes, one_by_one, valid_counts
+from tidegate.storage.stats.json import model as lane
+from tidegate.storage.stats.json.paths import MAX_DEPTH, plan
+from tidegate.storage.stats.json.template import Template, reach, read
+from tidegate.storage.stats.time_like import Place
 
-FEW = 128
+MAX_PARSED_WHOLE = 128
 """If there are no more documents, all of them are decoded in Python."""
 SAMPLE = 64
 """Documents that tell what to look at in a larger part."""
@@ -62,7 +64,7 @@ def tally_documents(
 ) -> JsonTally:
     """The lanes of canonical JSON documents in each stretch; `column` is what they are called."""
     present = documents.drop_null()
-    if len(present) <= FEW:
+    if len(present) <= MAX_PARSED_WHOLE:
         return _exactly(documents, starts)
     picked = present.take(pa.array(np.linspace(0, len(present) - 1, SAMPLE).astype(np.int64))).to_pylist()
     chosen = plan(picked, column, keep)
@@ -86,7 +88,7 @@ def tally_documents(
 def _by_templates(
     documents: pa.Array, paths: list[Place], templates: list[tuple[Template, int]]
 ) -> tuple[list[tuple[np.ndarray, list[pa.Array]]], np.ndarray]:
-    """What the templates tell: rows and the values of each path there; and the rows that fit none of them."""
+    """Rows that fit a template, with the values of each path; and the rows that fit none."""
     found: list[tuple[np.ndarray, list[pa.Array]]] = []
     rest = np.arange(len(documents))
     for template, size in templates:
@@ -118,20 +120,20 @@ def _assembled(n: int, pieces: list[tuple[np.ndarray, pa.Array]]) -> pa.Array:
     """The values of all pieces at their rows, null elsewhere."""
     if len(pieces) == 1 and len(pieces[0][0]) == n:
         return pieces[0][1]
-    return scatter(n, *pieces)
+    return canonical_json.scatter(n, *pieces)
 
 
 def _readable(path: Place) -> bool:
     """Whether DuckDB can take out the path in one go, whatever is in the documents."""
-    plan = segments(tuple(Key(name) for name in path))
+    plan = json_path.segments(tuple(KeyStep(name) for name in path))
     return len(plan) == 1 and len(plan[0]) == 1 and "\0" not in plan[0][0]
 
 
 def extract(documents: pa.Array, paths: Sequence[Place]) -> list[pa.Array]:
     """The JSON text at each path, null where there is none, after one parse."""
-    asked = sql_list(segments(tuple(Key(name) for name in path))[0][0] for path in paths)
+    asked = sql_list(json_path.segments(tuple(KeyStep(name) for name in path))[0][0] for path in paths)
     columns = ", ".join(f"x[{i + 1}] AS c{i}" for i in range(len(paths)))
-    con = connection()
+    con = duckdb_connection()
     con.register("documents", pa.table({"j": documents}))
     try:
         found = con.sql(
@@ -147,7 +149,7 @@ def extract(documents: pa.Array, paths: Sequence[Place]) -> list[pa.Array]:
 
 
 def _put(root: JsonTally, path: Place, leaf: JsonTally) -> None:
-    """Hangs what was counted at a path into the tree. Where every document has the path, what it leads through are maps."""
+    """Adds the counts of a path to the tree. If every document has it, its parents are maps."""
     total = root.counts.sum(axis=0)
     every = leaf.counts.sum(axis=0) == total
     node = root
@@ -182,7 +184,7 @@ def tally_values(values: pa.Array, starts: np.ndarray) -> JsonTally:
 def _lanes(values: pa.Array) -> np.ndarray:
     """The lane of each JSON value, -1 for none."""
     if values.null_count or not len(values):
-        lanes = _LANE_OF_LETTER[first_letters(values)]
+        lanes = _LANE_OF_LETTER[json_path.first_bytes(values)]
         return np.where(to_bools(values.is_valid()), lanes, np.int8(-1))
     _, offsets, data = values.buffers()
     return _LANE_OF_LETTER[
@@ -242,7 +244,7 @@ def _texts(values: pa.Array, mask: np.ndarray, starts: np.ndarray) -> Bounds:
     raw = np.frombuffer(data, np.uint8)
     at = np.frombuffer(offsets, np.int32, len(values) + 1, values.offset * 4)
     if (raw[at[0] : at[-1]] == _BACKSLASH).any():
-        return one_by_one(to_text(_only(values, mask)), starts)
+        return one_by_one(json_path.to_text(_only(values, mask)), starts)
     between = np.empty(2 * len(values) + 1, np.int32)
     between[0:-1:2] = at[:-1] + 1
     between[1:-1:2] = at[1:] - 1
@@ -266,7 +268,7 @@ def _exactly(documents: pa.Array, starts: np.ndarray) -> JsonTally:
     return tally_decoded(containers)
 
 
-def tally_decoded(containers: list[list[Json]], depth: int = 0) -> JsonTally:
+def tally_decoded(containers: list[list[exact_json.Json]], depth: int = 0) -> JsonTally:
     """The lanes of decoded values."""
     counts = np.array(
         [[_lane_of(value) for value in values].count(kind) for kind in range(7) for values in containers]
@@ -286,7 +288,7 @@ def tally_decoded(containers: list[list[Json]], depth: int = 0) -> JsonTally:
     return JsonTally(counts.reshape(7, -1), known, number, whole, (low, high), keys, closed)
 
 
-def _lane_of(value: Json) -> int:
+def _lane_of(value: exact_json.Json) -> int:
     match value:
         case None:
             return lane.NULL
@@ -302,7 +304,7 @@ def _lane_of(value: Json) -> int:
             return lane.NUMBER
 
 
-def _decoded_numbers(containers: list[list[Json]]) -> tuple[Bounds, np.ndarray]:
+def _decoded_numbers(containers: list[list[exact_json.Json]]) -> tuple[Bounds, np.ndarray]:
     numbers = [[value for value in values if isinstance(value, Decimal)] for values in containers]
     low = decimals([_unscaled(min(some), ROUND_FLOOR) if some else None for some in numbers])
     high = decimals([_unscaled(max(some), ROUND_CEILING) if some else None for some in numbers])

@@ -1,4 +1,4 @@
-"""What is known of the JSON values of one column, or under one key, in one part: every JSON type by itself.
+"""JsonStats: statistics of the JSON values of a column or key, by JSON type.
 
     payload    map 1000                                  closed: no map has other keys than these
       ts       number 990  low 17 high 42  whole         10 maps lack it

@@ -1,4 +1,4 @@
-"""Which paths of a JSON column are looked at in a large part, and how: statistics must cost much less than writing does.
+"""Chooses the JSON paths that get statistics in a large part, to keep collecting cheap.
 
 A sample of the documents tells. If most of them begin with the same keys, a template (`template.py`) reads
 the first fields of all, at about 0.08 µs a field with all that is done with it: one field for each 65 bytes
@@ -29,9 +29,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.stats.cut import ISO
-from tidegate.stats.names import Place, is_forced
-from tidegate.stats.template import Template
+from tidegate.storage.stats.json.template import Template
+from tidegate.storage.stats.shorten import ISO
+from tidegate.storage.stats.time_like import Place, is_forced
 
 BYTES_A_FIELD, FEWEST_FIELDS = 65, 4
 BYTES_A_PATH, FEWEST_PATHS = 100, 2
@@ -49,7 +49,7 @@ _VALUE = re.compile(r':(?:"(?:[^"\\]|\\.)*"|[-0-9.]+|true|false|null)')
 
 
 @dataclass
-class Seen:
+class PathSample:
     """What the sample holds at one path."""
 
     integers: int = 0
@@ -100,10 +100,10 @@ class Plan:
 
 def plan(texts: Sequence[str], column: Place, keep: frozenset[Place]) -> Plan:
     """What to look at, given a sample of documents."""
-    seen: dict[Place, Seen] = {}
+    seen: dict[Place, PathSample] = {}
     for text in texts:
         for path, value in _leaves(json.loads(text), ()):
-            seen.setdefault(path, Seen()).add(value)
+            seen.setdefault(path, PathSample()).add(value)
     forced = [path for path in seen if is_forced((*column, *path), keep)][:MOST_FORCED]
     size = sum(map(len, texts)) / len(texts)
     return _by_templates(texts, size, forced) or Plan(_by_rank(seen, size, forced), [])
@@ -134,7 +134,7 @@ def _by_templates(texts: Sequence[str], size: float, forced: list[Place]) -> Pla
     return Plan(paths, templates)
 
 
-def _by_rank(seen: dict[Place, Seen], size: float, forced: list[Place]) -> list[Place]:
+def _by_rank(seen: dict[Place, PathSample], size: float, forced: list[Place]) -> list[Place]:
     left = max(0, max(FEWEST_PATHS, int(size) // BYTES_A_PATH) - len(forced))
     others = sorted(
         (found.rank, -found.count, path) for path, found in seen.items() if path not in set(forced)

@@ -7,17 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
+from tests.laws.admits import admits
 from tidegate.errors import BindError, TypeMismatch
-from tidegate.expr.build import call, case, literal, null, text
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.function import Function
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.order import interval_key
-from tidegate.expr.outcome import Outcome, failing, with_errors
-from tidegate.expr.specs import NO, YES, Specs
-from tidegate.expr.tree import Call, Column, Expr
-from tidegate.expr.types import BOOL, FLOAT8, INT8, INTERVAL, TEXT, Type, array, numeric, record
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import NO, YES, Specs
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.model.build import call, case, literal, null, text
+from tidegate.expr.model.function import Function
+from tidegate.expr.model.order import interval_key
+from tidegate.expr.model.outcome import Outcome, failing, with_errors
+from tidegate.expr.model.tree import Call, Column, Expr
+from tidegate.expr.model.types import BOOL, FLOAT8, INT8, INTERVAL, TEXT, Type, array, numeric, record
 
 NAN = float("nan")
 X, Y = Column(0, INT8, "x"), Column(1, INT8, "y")
@@ -201,7 +201,7 @@ def test_nan_is_greatest_but_never_least() -> None:
 
 def sound(expr: Expr, columns: list[pa.Array], specs: list[Specs]) -> None:
     values, errors = evaluate(expr, columns)
-    assert Interpretation(specs).of(expr).admits(values, errors).all()
+    assert admits(Interpretation(specs).of(expr), values, errors).all()
 
 
 @pytest.mark.parametrize("seed", range(20))

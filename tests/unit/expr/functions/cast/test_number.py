@@ -8,14 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tests.unit.boxes import between, box, column, outcomes, told, unsound
-from tidegate.expr.build import cast
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.functions.cast_number import number_from_lanes
-from tidegate.expr.lanes import Lanes, Range
-from tidegate.expr.specs import Specs
-from tidegate.expr.types import (
+from tests.unit.expr.boxes import between, box, column, outcomes, told, unsound
+from tidegate.expr.domain.json_domain import JsonDomain, JsonRange
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.functions.cast.number import number_from_lanes
+from tidegate.expr.model.build import cast
+from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.types import (
     BOOL,
     FLOAT4,
     FLOAT8,
@@ -314,28 +313,39 @@ def test_pruning_happens() -> None:
     assert told(cast(column(INT4), BOOL), between(INT4, 0, 0)) == (False, False, False)
 
 
-def from_json(lanes: Lanes, target: Type) -> tuple[object, object, bool]:
-    text = Specs.ranged(TEXT, None, None, null=YES, lanes=lanes)
+def from_json(lanes: JsonDomain, target: Type) -> tuple[object, object, bool]:
+    text = Specs.ranged(TEXT, None, None, null=YES, json=lanes)
     return told(cast(column(TEXT), target), text)
 
 
 def test_text_out_of_json() -> None:
-    number = Range(YES, pa.array([Decimal("1.5")], NUMERIC.arrow), pa.array([Decimal("9.25")], NUMERIC.arrow))
-    endless = Range(YES, pa.array([Decimal("1.5")], NUMERIC.arrow), None)
-    words = Range(YES, pa.array(["a"]), pa.array(["b"]))
-    assert from_json(Lanes(null=YES, number=number), NUMERIC) == (Decimal("1.5"), Decimal("9.25"), False)
-    assert from_json(Lanes(number=number), FLOAT8) == (1.5, 9.25, False)
-    assert from_json(Lanes(number=number, true=YES), FLOAT8) == (1.5, 9.25, True)
-    assert from_json(Lanes(number=endless), FLOAT8)[1:] == (None, True)
+    number = JsonRange(
+        YES, pa.array([Decimal("1.5")], NUMERIC.arrow), pa.array([Decimal("9.25")], NUMERIC.arrow)
+    )
+    endless = JsonRange(YES, pa.array([Decimal("1.5")], NUMERIC.arrow), None)
+    words = JsonRange(YES, pa.array(["a"]), pa.array(["b"]))
+    assert from_json(JsonDomain(null=YES, number=number), NUMERIC) == (Decimal("1.5"), Decimal("9.25"), False)
+    assert from_json(JsonDomain(number=number), FLOAT8) == (1.5, 9.25, False)
+    assert from_json(JsonDomain(number=number, true=YES), FLOAT8) == (1.5, 9.25, True)
+    assert from_json(JsonDomain(number=endless), FLOAT8)[1:] == (None, True)
     # '1.5'::int4 fails, and who knows whether there is one between 1.5 and 9.25.
-    assert from_json(Lanes(number=number), INT4) == (2, 9, True)
-    assert from_json(Lanes(number=number, text=words), NUMERIC) == (None, None, True)
-    assert from_json(Lanes(true=YES), BOOL) == (True, True, False)
-    assert from_json(Lanes(true=YES, map=YES), BOOL) == (True, True, True)
-    jsonb = Specs.ranged(TEXT, None, None, lanes=Lanes(number=number, text=words, null=YES))
+    assert from_json(JsonDomain(number=number), INT4) == (2, 9, True)
+    assert from_json(JsonDomain(number=number, text=words), NUMERIC) == (None, None, True)
+    assert from_json(JsonDomain(true=YES), BOOL) == (True, True, False)
+    assert from_json(JsonDomain(true=YES, map=YES), BOOL) == (True, True, True)
+    jsonb = Specs.ranged(TEXT, None, None, json=JsonDomain(number=number, text=words, null=YES))
     for target in (*INTEGERS, NUMERIC):
         told_ = number_from_lanes(target, jsonb, strings=False, fails=YES)
         assert told_.error.all()
         assert told_.bounds()[1][0].as_py() in (9, Decimal("9.25"))
-    absent = number_from_lanes(NUMERIC, Specs.ranged(TEXT, None, None, null=YES, lanes=Lanes()), strings=True)
+    absent = number_from_lanes(
+        NUMERIC, Specs.ranged(TEXT, None, None, null=YES, json=JsonDomain()), strings=True
+    )
     assert (absent.empty.all(), absent.error.any()) == (True, False)
+
+
+def test_small_numerics_of_a_large_scale_to_text() -> None:
+    """Few digits far behind the point: Arrow has no zero of a type whose scale is above its precision."""
+    tiny = pa.array([Decimal("1e-25"), Decimal("-1.25e-25"), None], pa.decimal128(38, 30))
+    text = outcomes(cast(column(numeric(38, 30)), TEXT), tiny)
+    assert text == ["0.0000000000000000000000001", "-0.000000000000000000000000125", None]

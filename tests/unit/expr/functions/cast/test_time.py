@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.time_cases import assert_sound, bounds, column, one_range, sorted_pool
-from tidegate.expr.build import call, cast
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Column
-from tidegate.expr.types import DATE, INTERVAL, MZ_TIMESTAMP, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, Type
+from tests.unit.expr.functions.time_cases import assert_sound, bounds, column, one_range, sorted_pool
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.model.build import call, cast
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import DATE, INTERVAL, MZ_TIMESTAMP, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, Type
 
 TIMES = (
     ("2024-01-05", "2024-01-05 00:00:00"),

@@ -5,15 +5,13 @@ import random
 import pyarrow as pa
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tests.unit.json_cases import CASES, CASTS, Case, Error
-from tidegate.expr import build, canonical, exact_json
-from tidegate.expr.evaluate import Evaluation, evaluate
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.functions import json as json_functions
-from tidegate.expr.json_path import Either, Index, Key, Wanted, extract, look_up, spelled
-from tidegate.expr.tree import Column, Expr, Literal
-from tidegate.expr.types import (
+from tests.unit.expr.functions.json_cases import CASES, CASTS, Case, Error
+from tidegate.expr.evaluate.evaluator import Evaluation, evaluate
+from tidegate.expr.functions.json import access as json_functions
+from tidegate.expr.model import build
+from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.tree import Column, Expr, Literal
+from tidegate.expr.model.types import (
     BOOL,
     BYTEA,
     DATE,
@@ -33,6 +31,17 @@ from tidegate.expr.types import (
     parse_type,
     record,
 )  # fmt: skip
+from tidegate.expr.primitives.json import canonical
+from tidegate.expr.primitives.json import exact as exact_json
+from tidegate.expr.primitives.json.path import (
+    IndexStep,
+    KeyOrIndexStep,
+    KeyStep,
+    PathRequest,
+    extract,
+    look_up,
+    render,
+)
 
 
 def constant(type_: str, text: str | None) -> Literal:
@@ -64,7 +73,7 @@ def as_case(outcome: tuple[pa.Array, pa.Array | None], row: int, type_: Type) ->
 @pytest.fixture(params=["one by one", "vectorised"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Few rows are read by a loop in Python, many by DuckDB: both ways must give the same."""
-    monkeypatch.setattr(canonical, "FEW", 10_000 if request.param == "one by one" else -1)
+    monkeypatch.setattr(canonical, "MAX_ROWS_ONE_BY_ONE", 10_000 if request.param == "one by one" else -1)
     return str(request.param)
 
 
@@ -147,19 +156,23 @@ def test_random_paths(way: str) -> None:
     dice = random.Random(1)
     documents = pa.array([None if d is None else exact_json.canonical_text(d) for d in DOCUMENTS])
     steps = (
-        [Key(n) for n in NAMES] + [Either(n) for n in NAMES] + [Index(i) for i in (0, 1, -1, -3, 2**31 - 1)]
+        [KeyStep(n) for n in NAMES]
+        + [KeyOrIndexStep(n) for n in NAMES]
+        + [IndexStep(i) for i in (0, 1, -1, -3, 2**31 - 1)]
     )
     paths = [
         (),
         *((s,) for s in steps),
         *(tuple(dice.choices(steps, k=dice.randint(2, 4))) for _ in range(60)),
     ]
-    paths += [(Key("arr"), Index(-1), step) for step in steps] + [(Key('\\"'), Key("*"), Key(""), Index(0))]
-    wanted = [Wanted(path, as_text) for path in paths for as_text in (True, False)]
+    paths += [(KeyStep("arr"), IndexStep(-1), step) for step in steps] + [
+        (KeyStep('\\"'), KeyStep("*"), KeyStep(""), IndexStep(0))
+    ]
+    wanted = [PathRequest(path, as_text) for path in paths for as_text in (True, False)]
     for some in (wanted, wanted[::2], wanted[1:2], wanted[2:3]):
         for one, values in zip(some, extract(documents, some), strict=True):
             exact = [
-                None if d is None else spelled(look_up(exact_json.decode(d), one.path), as_text=one.as_text)
+                None if d is None else render(look_up(exact_json.decode(d), one.path), as_text=one.as_text)
                 for d in documents.to_pylist()
             ]
             assert values.to_pylist() == exact, one
@@ -176,7 +189,7 @@ def test_paths_of_a_column_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> N
     ]
     calls: list[int] = []
 
-    def counted(documents: pa.Array, wanted: list[Wanted]) -> list[pa.Array]:
+    def counted(documents: pa.Array, wanted: list[PathRequest]) -> list[pa.Array]:
         calls.append(len(wanted))
         return extract(documents, wanted)
 
@@ -312,8 +325,10 @@ def test_random_containment(way: str) -> None:
 
 def test_empty_text_at_the_end_of_a_batch() -> None:
     """`->>` gives an empty text whose place is behind the last byte of the array: there is no letter to look at."""
-    documents = pa.array(['{"s":"abc"}'] * canonical.FEW + ['{"s":""}'])
-    assert extract(documents, [Wanted((Key("s"),), True)])[0].to_pylist() == ["abc"] * canonical.FEW + [""]
+    documents = pa.array(['{"s":"abc"}'] * canonical.MAX_ROWS_ONE_BY_ONE + ['{"s":""}'])
+    assert extract(documents, [PathRequest((KeyStep("s"),), True)])[0].to_pylist() == [
+        "abc"
+    ] * canonical.MAX_ROWS_ONE_BY_ONE + [""]
 
 
 def test_many_keys_in_long_documents(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
+from tests.laws.admits import admits
 from tidegate.errors import BindError
-from tidegate.expr.build import call, cast, field, literal, null, text
-from tidegate.expr.evaluate import Evaluation, evaluate
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import NO, YES, Specs
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import BOOL, FLOAT8, INT4, INT8, TEXT, Kind, Type, array, numeric, record
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import NO, YES, Specs
+from tidegate.expr.evaluate.evaluator import Evaluation, evaluate
+from tidegate.expr.model.build import call, cast, field, literal, null, text
+from tidegate.expr.model.tree import Column, Expr
+from tidegate.expr.model.types import BOOL, FLOAT8, INT4, INT8, TEXT, Kind, Type, array, numeric, record
 
 NAN = float("nan")
 
@@ -275,4 +275,4 @@ def test_soundness(seed: int) -> None:
         call("<", pair, call("row", i(0), number)), call("array_to_string", arrays, t(",")), cast(arrays, TEXT),
     ):  # fmt: skip
         values, errors = evaluate(expr, columns)
-        assert Interpretation(specs).of(expr).admits(values, errors).all(), expr.function.name  # type: ignore[union-attr]  # all are calls
+        assert admits(Interpretation(specs).of(expr), values, errors).all(), expr.function.name  # type: ignore[union-attr]  # all are calls

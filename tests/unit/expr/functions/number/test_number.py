@@ -8,11 +8,10 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tests.unit.boxes import between, box, column, outcomes, told, unsound
-from tidegate.expr.build import call, literal
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.types import FLOAT4, FLOAT8, INT2, INT4, INT8, INTEGERS, NUMERIC, Type
+from tests.unit.expr.boxes import between, box, column, outcomes, told, unsound
+from tidegate.expr.model.build import call, literal
+from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.types import FLOAT4, FLOAT8, INT2, INT4, INT8, INTEGERS, NUMERIC, Type
 
 NAMES = {INT2: "smallint", INT4: "integer", INT8: "bigint"}
 INF, NAN = math.inf, math.nan

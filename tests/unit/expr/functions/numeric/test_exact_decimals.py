@@ -18,13 +18,14 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-import tidegate.expr.functions  # fills the registry
-from tests.unit.boxes import column, outcomes
+from tests.unit.expr.boxes import column, outcomes
 from tidegate.errors import EvaluationError
-from tidegate.expr import build, order
-from tidegate.expr.functions import read_number
-from tidegate.expr.types import FLOAT8, INT8, JSONB, NUMERIC, TEXT, Type, numeric
-from tidegate.ingest.decode.avro_types import mapped
+from tidegate.expr.functions.cast import text_to_number as read_number
+from tidegate.expr.model import build, order
+from tidegate.expr.model.types import FLOAT8, INT8, JSONB, NUMERIC, TEXT, Type, numeric
+from tidegate.ingest.formats.avro.types import mapped
+
+pytestmark = pytest.mark.slow
 
 EXACT = Context(prec=6000, rounding=ROUND_HALF_UP, Emin=-(10**6), Emax=10**6)
 OVERFLOW = "numeric field overflow"

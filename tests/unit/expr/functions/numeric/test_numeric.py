@@ -8,15 +8,15 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr.build import call, literal
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.functions import decimals
-from tidegate.expr.functions.numeric import product_type, quotient_type, remainder_type, sum_type
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import INT4, INT8, NUMERIC, Type, numeric
+from tests.laws.admits import admits
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.evaluate.evaluator import evaluate
+from tidegate.expr.functions.numeric.arithmetic import product_type, quotient_type, remainder_type, sum_type
+from tidegate.expr.model.build import call, literal
+from tidegate.expr.model.tree import Column, Expr
+from tidegate.expr.model.types import INT4, INT8, NUMERIC, Type, numeric
+from tidegate.expr.primitives import decimal as decimals
 
 EXACT = Context(prec=200)
 TYPES = [
@@ -201,11 +201,11 @@ def test_sum_that_wraps_around() -> None:
 def test_plain_numerics_are_narrow() -> None:
     """The fast way is really taken: a money column declared as `numeric` is int64 inside."""
     a = pa.array([Decimal("19.99"), Decimal("123456789.5"), None], NUMERIC.arrow)
-    x = decimals.narrow(a)
+    x = decimals.to_narrow(a)
     assert x is not None
     assert x.values.tolist() == [19990, 123456789500, 0]
     assert x.scale == 3
-    assert decimals.narrow(pa.array([Decimal("0.123456789012345678"), Decimal(99)], NUMERIC.arrow)) is None
+    assert decimals.to_narrow(pa.array([Decimal("0.123456789012345678"), Decimal(99)], NUMERIC.arrow)) is None
 
 
 # ---------------------------------------------------------------- soundness
@@ -232,7 +232,7 @@ def test_transfers_are_sound(name: str) -> None:
             columns = [Column(0, left), Column(1, right)][: 2 if name in OPERATIONS else 1]
             expr = call("-" if name == "unary" else name, *columns)
             got = evaluate(expr, [a, b])
-            assert Interpretation([x, y]).of(expr).admits(got.values, got.errors).all(), (
+            assert admits(Interpretation([x, y]).of(expr), got.values, got.errors).all(), (
                 f"{name} {left} {right}"
             )
 

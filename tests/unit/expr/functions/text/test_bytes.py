@@ -8,11 +8,13 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from tests.unit.text_cases import assert_sound, boxes, interpreted, outcomes, spelled
-from tidegate.expr.build import call, cast, literal, text
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.specs import Specs
-from tidegate.expr.spelling import (
+from tests.unit.expr.functions.text_cases import assert_sound, boxes, interpreted, outcomes, spelled
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.model.build import call, cast, literal, text
+from tidegate.expr.model.tree import Column, Expr
+from tidegate.expr.model.types import BYTEA, INT4, TEXT, UUID, Type, parse_type
+from tidegate.expr.primitives.byte_encoding import (
     from_base64,
     from_escaped,
     from_hex,
@@ -21,8 +23,6 @@ from tidegate.expr.spelling import (
     to_escaped,
     to_hex,
 )
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import BYTEA, INT4, TEXT, UUID, Type, parse_type
 
 B, X = Column(0, BYTEA), Column(0, TEXT)
 

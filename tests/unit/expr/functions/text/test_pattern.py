@@ -5,16 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tests.unit.text_cases import assert_sound, boxes, interpreted, outcomes, spelled
-from tidegate.expr.build import call, text
-from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.functions.pattern import parsed
-from tidegate.expr.interpret import Interpretation
-from tidegate.expr.regex import Ending, compiled
-from tidegate.expr.specs import Specs, Verdict
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import BOOL, TEXT
+from tests.unit.expr.functions.text_cases import assert_sound, boxes, interpreted, outcomes, spelled
+from tidegate.expr.domain.interpret import Interpretation
+from tidegate.expr.domain.specs import Specs, Verdict
+from tidegate.expr.evaluate.evaluator import Evaluation
+from tidegate.expr.functions.text.pattern import parse_like
+from tidegate.expr.model.build import call, text
+from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.tree import Column, Expr
+from tidegate.expr.model.types import BOOL, TEXT
+from tidegate.expr.primitives.regex import RegexEnding, compile_regex
 
 X, Y = Column(0, TEXT), Column(1, TEXT)
 NONE, SOME, ALL = Verdict.NONE, Verdict.SOME, Verdict.ALL
@@ -146,45 +146,45 @@ def test_a_wild_pattern_is_an_error_and_not_a_crash() -> None:
         "\\x" + "f" * 50,
         "a{99999999999}",
     ):
-        assert (compiled(pattern).error or "").startswith("invalid regular expression: ")
+        assert (compile_regex(pattern).error or "").startswith("invalid regular expression: ")
 
 
 @pytest.mark.parametrize(
     ("pattern", "prefix", "ending"),
     [
-        ("^abc", "abc", Ending.ANYTHING),
-        ("^abc.*", "abc", Ending.ANYTHING),
-        ("^abc$", "abc", Ending.NOTHING),
-        ("^abc.+", "abc", Ending.SOMETHING),
-        ("^abc*", "ab", Ending.SOMETHING),
-        ("^abc?", "ab", Ending.SOMETHING),
-        ("^abc{0,2}", "ab", Ending.SOMETHING),
-        ("^ab(c|d)", "ab", Ending.SOMETHING),
-        ("^ab|c", "", Ending.SOMETHING),
-        ("^a\\.b", "a.b", Ending.ANYTHING),
-        ("\\Aab", "ab", Ending.ANYTHING),
-        ("abc", "", Ending.SOMETHING),
-        ("(^ab)", "", Ending.SOMETHING),
-        ("^a[b]", "a", Ending.SOMETHING),
-        ("^", "", Ending.ANYTHING),
-        ("(?n)^ab", "", Ending.SOMETHING),
-        ("(?i)^aBsc", "ab", Ending.SOMETHING),
-        ("^*ab", "", Ending.SOMETHING),
-        ("***=^a", "", Ending.SOMETHING),
-        ("^ab$c", "ab", Ending.SOMETHING),
-        ("^ab^", "ab", Ending.SOMETHING),
+        ("^abc", "abc", RegexEnding.ANYTHING),
+        ("^abc.*", "abc", RegexEnding.ANYTHING),
+        ("^abc$", "abc", RegexEnding.NOTHING),
+        ("^abc.+", "abc", RegexEnding.SOMETHING),
+        ("^abc*", "ab", RegexEnding.SOMETHING),
+        ("^abc?", "ab", RegexEnding.SOMETHING),
+        ("^abc{0,2}", "ab", RegexEnding.SOMETHING),
+        ("^ab(c|d)", "ab", RegexEnding.SOMETHING),
+        ("^ab|c", "", RegexEnding.SOMETHING),
+        ("^a\\.b", "a.b", RegexEnding.ANYTHING),
+        ("\\Aab", "ab", RegexEnding.ANYTHING),
+        ("abc", "", RegexEnding.SOMETHING),
+        ("(^ab)", "", RegexEnding.SOMETHING),
+        ("^a[b]", "a", RegexEnding.SOMETHING),
+        ("^", "", RegexEnding.ANYTHING),
+        ("(?n)^ab", "", RegexEnding.SOMETHING),
+        ("(?i)^aBsc", "ab", RegexEnding.SOMETHING),
+        ("^*ab", "", RegexEnding.SOMETHING),
+        ("***=^a", "", RegexEnding.SOMETHING),
+        ("^ab$c", "ab", RegexEnding.SOMETHING),
+        ("^ab^", "ab", RegexEnding.SOMETHING),
     ],
 )
-def test_anchored_prefix(pattern: str, prefix: str, ending: Ending) -> None:
-    regex = compiled(pattern)
+def test_anchored_prefix(pattern: str, prefix: str, ending: RegexEnding) -> None:
+    regex = compile_regex(pattern)
     assert (regex.prefix, regex.ending) == (prefix, ending)
 
 
 def test_like_taken_apart() -> None:
-    assert parsed("a%%b_").parts == ((True, "a"), (False, "%"), (False, "%"), (True, "b"), (False, "_"))
-    assert parsed("ab%").ending is Ending.ANYTHING
-    assert parsed("a!%b", "!").parts == ((True, "a%b"),)
-    assert parsed("a%%", "%").canonical == "a\\%"
+    assert parse_like("a%%b_").parts == ((True, "a"), (False, "%"), (False, "%"), (True, "b"), (False, "_"))
+    assert parse_like("ab%").ending is RegexEnding.ANYTHING
+    assert parse_like("a!%b", "!").parts == ((True, "a%b"),)
+    assert parse_like("a%%", "%").canonical == "a\\%"
 
 
 # ---------------------------------------------------------------- over containers
@@ -334,11 +334,11 @@ def test_patterns_beyond_reason_are_errors_of_the_row_and_quick() -> None:
 
 
 def test_a_text_in_many_texts() -> None:
-    """Above `MANY` another library looks for it, which must see the same: NULL, empty, zero bytes, long letters, slices."""
-    from tidegate.expr.find import MANY, contains
+    """From `MIN_ROWS_FOR_POLARS` rows on polars searches, with equal results: NULL, empty, zero bytes, emoji, slices."""
+    from tidegate.expr.primitives.text_search import MIN_ROWS_FOR_POLARS, contains
 
     some = ["", None, "a.b", "axb", "ä.b", "x\0a.b", "\U0001f600a.b\U0001f600", "A.B", "a.", ".b"]
-    many = pa.array(some * (MANY // len(some) + 1))
+    many = pa.array(some * (MIN_ROWS_FOR_POLARS // len(some) + 1))
     for wanted in ("a.b", "ä", "\0", "\U0001f600", "%", "(", "b"):
         right = [None if text is None else wanted in text for text in some]
         assert contains(pa.array(some), wanted).to_pylist() == right, wanted
@@ -346,4 +346,4 @@ def test_a_text_in_many_texts() -> None:
         assert got.type == pa.bool_()
         assert got.slice(7, len(some)).to_pylist() == right, wanted
     assert contains(pa.array([], pa.string()), "x").to_pylist() == []
-    assert contains(pa.nulls(MANY, pa.string()), "x").null_count == MANY
+    assert contains(pa.nulls(MIN_ROWS_FOR_POLARS, pa.string()), "x").null_count == MIN_ROWS_FOR_POLARS

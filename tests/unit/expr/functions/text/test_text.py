@@ -7,17 +7,17 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from tests.unit.text_cases import assert_sound, boxes, interpreted, outcomes, spelled
+from tests.unit.expr.functions.text_cases import assert_sound, boxes, interpreted, outcomes, spelled
 from tidegate.errors import LimitError
-from tidegate.expr.build import call, literal, text
-from tidegate.expr.evaluate import Evaluation
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.functions import text_edit
-from tidegate.expr.prefix import LAST, common_prefix, successor, successors
-from tidegate.expr.specs import Specs
-from tidegate.expr.transfer import by_trend
-from tidegate.expr.tree import Column, Expr
-from tidegate.expr.types import INT4, TEXT
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.domain.text_prefix import LAST, common_prefix, successor, successors
+from tidegate.expr.domain.transfer import by_trend
+from tidegate.expr.evaluate.evaluator import Evaluation
+from tidegate.expr.functions.text import edit as text_edit
+from tidegate.expr.model.build import call, literal, text
+from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.tree import Column, Expr
+from tidegate.expr.model.types import INT4, TEXT
 
 X = Column(0, TEXT)
 

@@ -6,10 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.time_cases import answer, assert_sound, bounds, column, literal, one_range, sorted_pool
-from tidegate.expr.build import call, text
-from tidegate.expr.tree import Column
-from tidegate.expr.types import DATE, INTERVAL, TIMESTAMP, TIMESTAMPTZ, Type
+from tests.unit.expr.functions.time_cases import (
+    answer,
+    assert_sound,
+    bounds,
+    column,
+    literal,
+    one_range,
+    sorted_pool,
+)
+from tidegate.expr.model.build import call, text
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import DATE, INTERVAL, TIMESTAMP, TIMESTAMPTZ, Type
 
 CASES = (
     ("+", "2024-01-31 10:00::timestamp", "1 month::interval", "2024-02-29 10:00:00"),
@@ -124,7 +132,7 @@ def test_ends_that_succeed_do_not_tell_about_months() -> None:
 
 
 def test_the_distance_has_bounds_and_no_months() -> None:
-    from tidegate.expr.interpret import Interpretation
+    from tidegate.expr.domain.interpret import Interpretation
 
     a, b = (
         one_range(TIMESTAMP, "2024-01-01", "2024-01-03"),

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.time_cases import answer, assert_sound, bounds, column, one_range, sorted_pool
-from tidegate.expr.build import call, text
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Column
-from tidegate.expr.types import DATE, INTERVAL, TIME, TIMESTAMP
+from tests.unit.expr.functions.time_cases import answer, assert_sound, bounds, column, one_range, sorted_pool
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.model.build import call, text
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import DATE, INTERVAL, TIME, TIMESTAMP
 
 CASES = (
     ("extract", "microseconds::text", "2024-12-30 13:14:15.678901::timestamp", "15678901"),

@@ -6,12 +6,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.time_cases import answer, assert_sound, bounds, column, literal, one_range, sorted_pool
-from tidegate.expr.build import call
-from tidegate.expr.interval_text import parse_interval
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Column
-from tidegate.expr.types import FLOAT8, INT4, INTERVAL, TIMESTAMPTZ
+from tests.unit.expr.functions.time_cases import (
+    answer,
+    assert_sound,
+    bounds,
+    column,
+    literal,
+    one_range,
+    sorted_pool,
+)
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.model.build import call
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import FLOAT8, INT4, INTERVAL, TIMESTAMPTZ
+from tidegate.expr.primitives.time.interval_text import parse_interval
 
 CASES = (
     ("+", "1 mon 2 days::interval", "-3 days 01:00::interval", "1 mon -1 days +01:00:00"),
@@ -98,7 +106,7 @@ def test_arithmetic_is_sound(name: str, pool: pa.Array) -> None:
 
 
 def test_a_multiple_of_a_day_has_bounds_and_no_months() -> None:
-    from tidegate.expr.interpret import Interpretation
+    from tidegate.expr.domain.interpret import Interpretation
 
     n = Specs.ranged(INT4, pa.array([1], pa.int32()), pa.array([30], pa.int32()))
     expr = call("*", Column(0, INT4), literal("1 day::interval"))
@@ -110,7 +118,7 @@ def test_a_multiple_of_a_day_has_bounds_and_no_months() -> None:
 
 
 def test_make_interval_of_days_has_no_months() -> None:
-    from tidegate.expr.interpret import Interpretation
+    from tidegate.expr.domain.interpret import Interpretation
 
     zero = literal("0::int4")
     n = Specs.ranged(INT4, pa.array([1], pa.int32()), pa.array([30], pa.int32()))

@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import tidegate.expr.functions  # noqa: F401  # fills the registry
-from tidegate.expr.function import REGISTRY
-from tidegate.expr.types import FLOAT8, INT8, MZ_TIMESTAMP, NUMERIC, TIMESTAMPTZ, Type
+from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.types import FLOAT8, INT8, MZ_TIMESTAMP, NUMERIC, TIMESTAMPTZ, Type
 
 LAST = 2**63 - 1
 OUTSIDE = "mz_timestamp out of range"

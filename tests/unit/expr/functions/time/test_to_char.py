@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.time_cases import answer
+from tests.unit.expr.functions.time_cases import answer
 
 CASES = (
     (

@@ -6,11 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.unit.time_cases import answer, assert_sound, bounds, column, literal, one_range, sorted_pool
-from tidegate.expr.build import call, text
-from tidegate.expr.specs import Specs
-from tidegate.expr.tree import Column
-from tidegate.expr.types import INT4, TEXT, TIMESTAMP, TIMESTAMPTZ
+from tests.unit.expr.functions.time_cases import (
+    answer,
+    assert_sound,
+    bounds,
+    column,
+    literal,
+    one_range,
+    sorted_pool,
+)
+from tidegate.expr.domain.specs import Specs
+from tidegate.expr.model.build import call, text
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import INT4, TEXT, TIMESTAMP, TIMESTAMPTZ
 
 CASES = (
     (
@@ -208,7 +216,7 @@ def test_the_first_decade_begins_before_the_calendar() -> None:
 
 
 def test_a_unit_may_differ_from_row_to_row() -> None:
-    from tidegate.expr.evaluate import evaluate
+    from tidegate.expr.evaluate.evaluator import evaluate
 
     expr = call("date_trunc", Column(0, TEXT), Column(1, TIMESTAMP))
     at = column(TIMESTAMP, *["2024-05-17 13:14:15"] * 4)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.unit.time_cases import answer, assert_sound, bounds, column, one_range, sorted_pool
-from tidegate.expr.build import call, text
-from tidegate.expr.tree import Column
-from tidegate.expr.types import TIMESTAMP, TIMESTAMPTZ
+from tests.unit.expr.functions.time_cases import answer, assert_sound, bounds, column, one_range, sorted_pool
+from tidegate.expr.model.build import call, text
+from tidegate.expr.model.tree import Column
+from tidegate.expr.model.types import TIMESTAMP, TIMESTAMPTZ
 
 CASES = (
     ("timezone", "Europe/Berlin::text", "2024-07-01 10:00+00::timestamptz", "2024-07-01 12:00:00"),

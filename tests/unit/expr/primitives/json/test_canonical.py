@@ -8,10 +8,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tidegate.expr import canonical as module
-from tidegate.expr import exact_json
-from tidegate.expr.canonical import canonical, quoted
-from tidegate.expr.exact_json import BadJson, canonical_text
+from tidegate.expr.primitives.json import canonical as module
+from tidegate.expr.primitives.json import exact as exact_json
+from tidegate.expr.primitives.json.canonical import quote_strings, to_canonical
+from tidegate.expr.primitives.json.exact import InvalidJson, canonical_text
 
 NUMBERS = [
     "0",
@@ -125,7 +125,7 @@ def exactly(texts: Sequence[str | None]) -> tuple[list[str | None], list[str | N
         value = error = None
         try:
             value = None if text is None else canonical_text(text)
-        except BadJson as bad:
+        except InvalidJson as bad:
             error = str(bad)
         values.append(value)
         errors.append(error)
@@ -135,11 +135,11 @@ def exactly(texts: Sequence[str | None]) -> tuple[list[str | None], list[str | N
 @pytest.fixture(autouse=True)
 def vectorised(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop is what the vectorised way is compared with, so no batch here is too small for it."""
-    monkeypatch.setattr(module, "FEW", -1)
+    monkeypatch.setattr(module, "MAX_ROWS_ONE_BY_ONE", -1)
 
 
 def check(texts: Sequence[str | None]) -> None:
-    outcome = canonical(pa.array([None, *texts, None], pa.string()).slice(1, len(texts)))
+    outcome = to_canonical(pa.array([None, *texts, None], pa.string()).slice(1, len(texts)))
     values, errors = exactly(texts)
     assert outcome.values.to_pylist() == values
     assert ([None] * len(texts) if outcome.errors is None else outcome.errors.to_pylist()) == errors
@@ -173,7 +173,7 @@ def test_numbers_are_exact(text: str) -> None:
 @pytest.mark.parametrize("text", BROKEN, ids=lambda t: repr(t[:12]))
 def test_what_is_no_json_is_an_error_of_its_row(text: str) -> None:
     check([text] + ['{"b":1,"a":2}'] * 40)
-    with pytest.raises(BadJson):
+    with pytest.raises(InvalidJson):
         canonical_text(text)
 
 
@@ -205,7 +205,7 @@ def test_usual_documents_never_reach_the_loop(monkeypatch: pytest.MonkeyPatch) -
         return canonical_text(text)
 
     monkeypatch.setattr(exact_json, "canonical_text", counted)
-    assert canonical(pa.array(texts)).values.to_pylist() == expected
+    assert to_canonical(pa.array(texts)).values.to_pylist() == expected
     assert looped == []
 
 
@@ -216,4 +216,6 @@ def test_huge_document() -> None:
 
 def test_quoted() -> None:
     texts = ["", "a", 'q"\\/', "\x00\x1f\x7f\u2028é😀\n\t\b\f\r", None]
-    assert quoted(pa.array(texts)).to_pylist() == [None if t is None else exact_json.quote(t) for t in texts]
+    assert quote_strings(pa.array(texts)).to_pylist() == [
+        None if t is None else exact_json.quote(t) for t in texts
+    ]

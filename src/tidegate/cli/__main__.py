@@ -1,0 +1,5 @@
+"""Runs the command line: `python -m tidegate.cli`."""
+
+from tidegate.cli import run
+
+run()

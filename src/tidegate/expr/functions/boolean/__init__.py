@@ -1,0 +1,1 @@
+"""AND, OR, NOT, tests of conditions, CASE and COALESCE."""

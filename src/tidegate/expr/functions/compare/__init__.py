@@ -1,0 +1,1 @@
+"""Comparisons, IN, ANY and ALL."""

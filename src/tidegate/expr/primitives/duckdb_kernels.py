@@ -1,0 +1,74 @@
+"""SQL expressions that DuckDB evaluates over Arrow arrays, where Arrow has no kernel.
+
+    duckdb_eval("md5(a)", pa.string(), a=array)
+
+There is one in-memory connection per thread; a forked child does not destroy those of its parent (`fork.py`). DuckDB reads the
+Arrow buffers without a copy. It is imported on first use, since loading it takes longer than most queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.fork import PerThread, undying
+
+
+def _connect() -> Any:
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
+    return connection
+
+
+_connections = PerThread(_connect)
+
+
+def duckdb_connection() -> Any:
+    """The in-memory DuckDB connection of this thread."""
+    return _connections.get()
+
+
+def duckdb_eval(expression: str, type_: pa.DataType, **arrays: pa.Array) -> pa.Array:
+    """The values of the SQL `expression` over the named arrays, in row order."""
+    con = duckdb_connection()
+    con.register("arguments", pa.table(arrays))
+    try:
+        table = con.sql(f"SELECT {expression} AS r FROM arguments").to_arrow_table()
+    finally:
+        con.unregister("arguments")
+    return table.column("r").cast(type_).combine_chunks()
+
+
+def sandbox_connection() -> Any:
+    """A new in-memory DuckDB for untrusted SQL: no files, extensions or settings; one thread, 256 MB."""
+    import duckdb
+
+    return undying(
+        duckdb.connect(
+            ":memory:",
+            config={
+                "enable_external_access": "false",
+                "autoload_known_extensions": "false",
+                "autoinstall_known_extensions": "false",
+                "allow_community_extensions": "false",
+                "memory_limit": "256MB",
+                "max_temp_directory_size": "0B",
+                "threads": "1",
+                "lock_configuration": "true",
+            },
+        )
+    )
+
+
+def sql_text(value: str) -> str:
+    """A string literal of DuckDB's SQL."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def sql_list(values: Iterable[str]) -> str:
+    """A list literal of strings in DuckDB's SQL."""
+    return "[" + ", ".join(map(sql_text, values)) + "]"

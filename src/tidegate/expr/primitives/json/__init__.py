@@ -1,0 +1,1 @@
+"""JSON text: exact decoding, canonical spelling, key order and paths."""

@@ -1,0 +1,1 @@
+"""Calendar arithmetic, time zones, and the texts of times and intervals."""

@@ -1,1 +1,0 @@
-"""Formats: what a record is, and how little of it must be decoded for a plan."""

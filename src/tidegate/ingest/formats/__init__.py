@@ -1,0 +1,1 @@
+"""Formats: the encodings of records; a format decodes only what a plan reads."""

@@ -1,0 +1,1 @@
+"""FORMAT AVRO, with or without a schema registry."""

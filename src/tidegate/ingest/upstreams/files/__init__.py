@@ -1,0 +1,1 @@
+"""FILES: reads every file that matches a pattern, once."""

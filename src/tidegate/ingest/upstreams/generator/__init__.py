@@ -1,0 +1,1 @@
+"""GENERATOR: generates reproducible records for demos, tests and benchmarks."""

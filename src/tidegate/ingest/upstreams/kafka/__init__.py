@@ -1,0 +1,1 @@
+"""KAFKA: a topic, each record once."""

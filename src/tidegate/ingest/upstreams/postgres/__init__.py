@@ -1,0 +1,1 @@
+"""POSTGRES: reads a snapshot of tables, then every change of a publication."""

@@ -1,0 +1,12 @@
+"""Late materialisation: reads filter columns first, and other columns for the remaining rows.
+
+| module | |
+|---|---|
+| `staged_scan` | reads one part in stages |
+| `steps` | divides a plan into steps, one for each group of columns |
+| `batching` | how many rows are read and evaluated at once |
+"""
+
+from tidegate.query.late.staged_scan import ColumnGroups, StagedScan
+
+__all__ = ["ColumnGroups", "StagedScan"]

@@ -1,0 +1,27 @@
+"""Pruning: which parts and pages the statistics rule out, and why others must be read.
+
+| module | |
+|---|---|
+| `parts` | verdicts over all parts of a snapshot at once |
+| `pages_by_value` | pages ruled out by the values they contain |
+| `pushdown` | what each condition prunes, and what keeps it from pruning more: EXPLAIN FILTER PUSHDOWN |
+"""
+
+from tidegate.query.prune.parts import (
+    PruneResult,
+    PruningPredicate,
+    prune,
+    schema_versions_without,
+    treats_equal_alike,
+)
+from tidegate.query.prune.pushdown import Conjunct, conjunct_effects
+
+__all__ = [
+    "Conjunct",
+    "PruneResult",
+    "PruningPredicate",
+    "conjunct_effects",
+    "prune",
+    "schema_versions_without",
+    "treats_equal_alike",
+]

@@ -1,1 +1,0 @@
-"""What stands before the house: the command line, and what it shows."""

@@ -1,0 +1,195 @@
+"""Answers queries of pg_catalog and information_schema from an in-memory DuckDB.
+
+    catalog.query("SELECT relname FROM pg_catalog.pg_class", lake, who, settings, watch)      a Result
+
+Tools send dozens of queries about tables and columns, with joins, arrays and subqueries, and each tool different ones. So an SQL
+engine answers them:
+
+    names in the lake → read_relations() → pg_class, pg_attribute, … → DuckDB ← the client's query in DuckDB's dialect (rewrite.py)
+
+The tables are rebuilt when names or columns of the lake have changed. The DuckDB is sandboxed (no files, extensions or settings),
+with little memory, one thread and ten seconds per query, so a client can waste no more than that. What DuckDB cannot do is an
+ordinary error.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate import fork
+from tidegate.context import Context
+from tidegate.errors import TidegateError
+from tidegate.expr.model import Type
+from tidegate.expr.model import types as ours
+from tidegate.expr.primitives import sandbox_connection
+from tidegate.query import Result
+from tidegate.server.postgres.catalog.fill import CatalogRelation, create_tables, read_relations
+from tidegate.server.postgres.catalog.rewrite import output_name, to_duckdb
+from tidegate.server.postgres.rows import InterruptibleToken
+from tidegate.server.postgres.settings import PostgresSettings
+from tidegate.server.postgres.wire.sqlstate import PostgresError
+from tidegate.server.postgres.wire.types import OID
+
+QUERY_SECONDS = 10.0
+MAX_RESULT_BYTES = 64 << 20
+"""Bytes of a result; the catalog of ten thousand collections has fewer."""
+
+
+@dataclass(frozen=True)
+class ClientIdentity:
+    """The user and database that a client names, and its process id."""
+
+    user: str
+    database: str
+    pid: int
+
+
+class PostgresCatalog:
+    """The catalog of one server, shared by its connections and their threads."""
+
+    def __init__(self) -> None:
+        self._lock = fork.lock()
+        self._pool = ThreadPoolExecutor(8, "tidegate-catalog")
+        self._relations: tuple[CatalogRelation, ...] | None = None
+        self._duck: Any = None
+        self._start = time.strftime("%Y-%m-%d %H:%M:%S+00", time.gmtime())
+
+    def query(
+        self,
+        sql: str,
+        lake: Context,
+        who: ClientIdentity,
+        settings: PostgresSettings,
+        watch: InterruptibleToken,
+    ) -> Result:
+        """Runs a query of the catalog."""
+        translated = to_duckdb(sql)
+        cursor = self._cursor(lake)
+        timer = threading.Timer(QUERY_SECONDS, cursor.interrupt)
+        watch.on_cancel = cursor.interrupt
+        try:
+            self._set_variables(cursor, who, settings)
+            watch.check()
+            timer.start()
+            cursor.execute("BEGIN TRANSACTION READ ONLY")
+            table = _read(cursor.sql(translated))
+        except (TidegateError, PostgresError):
+            raise
+        except Exception as error:
+            watch.check()
+            if not type(error).__module__.startswith(("duckdb", "_duckdb")):
+                raise  # not an error of the query: DuckDB's exceptions, which are not imported here, are
+            raise _duckdb_error(error) from None
+        finally:
+            timer.cancel()
+            watch.on_cancel = None
+            cursor.close()
+        return _result(table)
+
+    def close(self) -> None:
+        """Drops the tables."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._duck = self._relations = None
+
+    def _cursor(self, lake: Context) -> Any:
+        """Returns a connection to tables that describe the lake as it is now."""
+        relations = read_relations(lake, self._pool)
+        with self._lock:
+            if self._duck is None or relations != self._relations:
+                duck = sandbox_connection()
+                create_tables(duck, relations)
+                self._duck, self._relations = duck, relations
+            return self._duck.cursor()
+
+    def _set_variables(self, cursor: Any, who: ClientIdentity, settings: PostgresSettings) -> None:
+        for name, value in (
+            ("user", who.user),
+            ("database", who.database),
+            ("pid", who.pid),
+            ("start", self._start),
+            ("names", list(settings.all())),
+            ("values", list(settings.all().values())),
+        ):
+            cursor.execute(f"SET VARIABLE tg_{name} = $1", [value])
+
+
+_CODES = {
+    "ParserException": "42601",
+    "CatalogException": "42P01",
+    "BinderException": "42703",
+    "OutOfMemoryException": "53200",
+}
+
+
+def _read(query: Any) -> pa.Table:
+    """Reads the rows in batches, up to `MAX_RESULT_BYTES`."""
+    if query is None:
+        raise PostgresError("0A000", "the catalog is read-only")
+    batches, size = [], 0
+    with query.to_arrow_reader(1_024) as reader:
+        for batch in reader:
+            batches.append(batch)
+            size += batch.nbytes
+            if size > MAX_RESULT_BYTES:
+                raise PostgresError("54000", f"a catalog query returns at most {MAX_RESULT_BYTES:,} bytes")
+        return pa.Table.from_batches(batches, reader.schema)
+
+
+def _duckdb_error(error: Exception) -> PostgresError:
+    """Converts an exception of DuckDB; only the first line of its message is shown."""
+    kind = type(error).__name__
+    if kind == "InterruptException":
+        return PostgresError("57014", f"the catalog query took longer than {QUERY_SECONDS:g} seconds")
+    code = _CODES.get(kind, "0A000")
+    line = next(iter(str(error).splitlines()), "")
+    hint = "SHOW TABLES and SHOW COLUMNS FROM t list tables and columns"
+    return PostgresError(code, f"the catalog cannot answer this query: {line[:500]}", hint=hint)
+
+
+_TYPES: tuple[tuple[Any, Type], ...] = (
+    (pa.types.is_boolean, ours.BOOL),
+    (pa.types.is_int8, ours.INT2),
+    (pa.types.is_int16, ours.INT2),
+    (pa.types.is_int32, ours.INT4),
+    (pa.types.is_integer, ours.INT8),
+    (pa.types.is_float32, ours.FLOAT4),
+    (pa.types.is_floating, ours.FLOAT8),
+    (pa.types.is_date, ours.DATE),
+    (pa.types.is_binary, ours.BYTEA),
+)
+
+
+def _type(arrow: pa.DataType) -> Type:
+    """Returns the type of an Arrow type; text for those that Tidegate lacks."""
+    for fits, type_ in _TYPES:
+        if fits(arrow):
+            return type_
+    if pa.types.is_decimal128(arrow):
+        return ours.numeric(arrow.precision, arrow.scale)
+    if pa.types.is_timestamp(arrow):
+        return ours.TIMESTAMP if arrow.tz is None else ours.TIMESTAMPTZ
+    if pa.types.is_list(arrow) and pa.types.is_int64(arrow.value_type):
+        return ours.array(OID)
+    if pa.types.is_list(arrow) and not pa.types.is_nested(arrow.value_type):
+        return ours.array(_type(arrow.value_type))
+    return ours.TEXT
+
+
+def _result(table: pa.Table) -> Result:
+    column_types = [_type(field.type) for field in table.schema]
+    try:
+        columns = [
+            column.cast(type_.arrow) for column, type_ in zip(table.columns, column_types, strict=True)
+        ]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise PostgresError(
+            "0A000", "a column of the catalog query has an unsupported type", hint="cast it to text"
+        ) from None
+    return Result.of([output_name(name) for name in table.column_names], column_types, columns)

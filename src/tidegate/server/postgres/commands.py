@@ -1,0 +1,155 @@
+"""Runs the statements of one connection, each by the module that is responsible for it.
+
+| statement | run by |
+|---|---|
+| BEGIN, COMMIT, …; SET, SHOW, RESET of a PostgreSQL setting; DISCARD, DEALLOCATE | `session_state.py` |
+| DECLARE, FETCH, MOVE, CLOSE of a cursor | `cursors.py` |
+| SELECT from pg_catalog or information_schema, or of `version()` and similar functions | `catalog/` |
+| anything else | the gateway's client session |
+
+All of them return a `StatementResult`. Errors become `PostgresError`, with positions in the text that the client sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+from tidegate.context import CatalogSnapshot, Context
+from tidegate.errors import TidegateError
+from tidegate.expr.model import Type, types
+from tidegate.query import Result
+from tidegate.server.gateway import ClientSession
+from tidegate.server.postgres.catalog.catalog import ClientIdentity, PostgresCatalog
+from tidegate.server.postgres.catalog.rewrite import is_catalog, strip_schemas
+from tidegate.server.postgres.cursors import Cursors
+from tidegate.server.postgres.parameters import StatementText, SubstitutedText, substitute
+from tidegate.server.postgres.rows import InterruptibleToken, ResultRows, StatementResult
+from tidegate.server.postgres.session_state import SessionState
+from tidegate.server.postgres.wire import sqlstate
+from tidegate.sql.parse import parse_statement, statement, syntax
+from tidegate.statements import columns_of, plan_modification
+
+T = TypeVar("T")
+Columns: TypeAlias = "tuple[tuple[str, ...], tuple[Type, ...]]"
+WRITE_STATEMENTS = ("insert", "update", "delete", "create", "drop", "alter")
+ROW_STATEMENTS = ("select", "with", "values", "table", "(", "show", "explain", "fetch")
+"""Statements that return rows, and that may be run to find out their columns."""
+
+
+class StatementRunner:
+    """Runs one connection's statements, one at a time."""
+
+    def __init__(self, client: ClientSession, catalog: PostgresCatalog, who: ClientIdentity) -> None:
+        self.client, self.catalog, self.who = client, catalog, who
+        self.cursors = Cursors(client.gateway.threads)
+        self.state = SessionState(client.db, self.cursors)
+
+    @property
+    def lake(self) -> Context:
+        """The client's view of the database."""
+        return self.client.db.context
+
+    def watch(self) -> InterruptibleToken:
+        """Returns a watch for the next query, with the client's timeout."""
+        return InterruptibleToken(self.lake.config.statement_timeout_ms)
+
+    def answer(
+        self,
+        piece: StatementText,
+        watch: InterruptibleToken,
+        types: Sequence[str | None] = (),
+        values: Sequence[str | None] = (),
+    ) -> StatementResult:
+        """Runs a statement."""
+        word = piece.words(1)[0]
+        answer = self.state.answer(piece) or self._cursor(piece, watch, types, values)
+        if answer is not None:
+            return answer
+        if is_catalog(piece, self._has):
+            settings = self.state.settings
+            result = _run_with_client_positions(
+                lambda text: self.catalog.query(text, self.lake, self.who, settings, watch),
+                substitute(piece, types, values),
+                piece,
+            )
+        else:
+            piece = strip_schemas(piece)
+            result = _run_with_client_positions(
+                lambda text: self.client.sql(text, watch), substitute(piece, types, values), piece
+            )
+        self.state.wrote |= word in WRITE_STATEMENTS
+        return _statement_result(result, word)
+
+    def _cursor(
+        self,
+        piece: StatementText,
+        watch: InterruptibleToken,
+        types: Sequence[str | None],
+        values: Sequence[str | None],
+    ) -> StatementResult | None:
+        match piece.words(1)[0]:
+            case "declare":
+                name, hold, query = self.cursors.parse_declare(piece)
+                result = self.answer(query, watch, types, values).result
+                return self.cursors.declare(name, hold=hold, rows=ResultRows(result, watch))
+            case "fetch" | "move":
+                name = self.cursors.name(piece)
+                prepared = None if name in self.cursors.open else self.state.prepared
+                portal = None if prepared is None else prepared.portal_rows(name, watch)
+                return self.cursors.fetch(piece, watch, portal)
+            case "close":
+                return self.cursors.close(piece)
+            case _:
+                return None
+
+    def columns(self, piece: StatementText, types: Sequence[str | None]) -> Columns | None:
+        """Returns the columns of a statement without parameter values; None: it returns no rows."""
+        word, values = piece.words(1)[0], [None] * len(types)
+        if word not in ROW_STATEMENTS:
+            return None
+        if word == "fetch":
+            result = self.cursors.result_of(piece)
+            return result.names, result.types
+        if word in ("show", "explain") or is_catalog(piece, self._has):
+            result = self.answer(piece, self.watch(), types, values).result
+            return result.names, result.types
+        piece = strip_schemas(piece)
+        return _run_with_client_positions(self.bind_columns, substitute(piece, types, values), piece)
+
+    def bind_columns(self, text: str) -> Columns | None:
+        """Binds a statement without running it; returns the columns of a query, None of other statements."""
+        match parse_statement(text):
+            case statement.SelectStatement(parsed):
+                return columns_of(parsed, CatalogSnapshot(self.lake), self.lake.clock.now())
+            case (statement.Update() | statement.Delete()) as given:
+                plan_modification(self.lake, given)
+            case statement.Insert(query=syntax.Query() as parsed):
+                columns_of(parsed, CatalogSnapshot(self.lake), self.lake.clock.now())
+            case _:
+                pass
+        return None
+
+    def _has(self, name: str) -> bool:
+        return self.lake.catalog.find(name) is not None
+
+
+def _run_with_client_positions(work: Callable[[str], T], filled: SubstitutedText, piece: StatementText) -> T:
+    """Runs `work` on the substituted text; positions of errors are moved to the client's text."""
+    try:
+        return work(filled.text)
+    except TidegateError as error:
+        reported = sqlstate.to_postgres_error(error, filled.text)
+        if reported.position is not None:
+            reported.position = piece.start + filled.origin(reported.position - 1) + 1
+        raise reported from error
+
+
+def _statement_result(result: Result, word: str) -> StatementResult:
+    if word == "explain" and not result.names:
+        result = Result.of(["QUERY PLAN"], [types.TEXT], [result.text().split("\n")])
+        return StatementResult(result, "EXPLAIN")
+    if result.names:
+        tags = {"show": "SHOW", "explain": "EXPLAIN"}
+        return StatementResult(result, tags.get(word, "SELECT"))
+    return StatementResult(result, result.text() or "OK")

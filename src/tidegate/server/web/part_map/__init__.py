@@ -1,0 +1,1 @@
+"""The map of parts: `scale.py` has axes, `svg.py` draws, `view.py` builds the HTML around it."""

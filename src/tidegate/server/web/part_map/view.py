@@ -1,0 +1,320 @@
+"""HTML about the parts that a query reads: a summary, its conditions, the map, and single parts.
+
+verdict            "reads 3 of 365 parts, 1.2 MB of 410 MB", and a bar of the bytes
+conditions         what each condition skips
+part_map_chart     the map, the choice of axes, and the legend
+part_details       one part: its bounds, and what each condition says about them
+parts_table        the parts as a table, for those who cannot see the map
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate.errors import TidegateError
+from tidegate.expr.domain import Verdict
+from tidegate.query import format_value
+from tidegate.server.web.layout import error_box, facts, table
+from tidegate.server.web.markup import Child, Html, el, join_html
+from tidegate.server.web.part_map import svg as drawing
+from tidegate.statements.preview import (
+    PART_AXES,
+    Axis,
+    CollectionPreview,
+    ConditionEffect,
+    PartFacts,
+    PartMap,
+    QueryMap,
+)
+from tidegate.text import format_bytes, format_count, format_time, plural
+
+METADATA_AXIS_NAMES = {
+    "_time": "time of change",
+    "_part": "number",
+    "_rows": "rows",
+    "_size": "bytes",
+    "_level": "level",
+}
+MAX_TABLE_ROWS = 500
+"""Rows of the table of parts."""
+MAX_VALUE_LENGTH = 120
+"""Characters of a value."""
+VERDICT_NAMES = {"none": "skipped", "some": "read", "all": "proven whole"}
+
+
+def query_view(query: QueryMap, at: int, only: int | None) -> list[Child]:
+    """Shows what a query reads."""
+    if not query.readings:
+        texts = {
+            "nothing": "Type a query to see which parts it reads.",
+            "select": "Reads no collection.",
+            "explain": "Reads no collection.",
+        }
+        words = texts.get(query.kind, f"{query.kind.replace('_', ' ').upper()}: nothing to show.")
+        summary = el("div", el("p", words, class_="quiet"), id="verdict", class_="verdict")
+        return [summary, _no_chart(), el("div", id="conditions")]
+    at = min(at, len(query.readings) - 1)
+    preview = query.readings[at]
+    others = _others(query.readings, at) if len(query.readings) > 1 else None
+    return [verdict(preview), part_map_chart(preview.map), conditions(preview, only, others)]
+
+
+def collection_view(part_map: PartMap, kind: str = "nothing") -> list[Child]:
+    """Shows a collection without a query."""
+    total = int(part_map.size.sum())
+    words = "Type a query to see which parts it reads."
+    if kind not in ("nothing", "select"):
+        words = f"{kind.replace('_', ' ').upper()}: reads no parts."
+    sentence = el(
+        "p",
+        el("b", plural(len(part_map), "part")),
+        f", {format_bytes(total)}. ",
+        el("span", words, class_="quiet"),
+    )
+    return [
+        el("div", sentence, id="verdict", class_="verdict"),
+        part_map_chart(part_map),
+        el("div", id="conditions"),
+    ]
+
+
+def failed_view(error: TidegateError) -> Html:
+    """Shows why a text is not a query (yet)."""
+    return el("div", error_box(error), id="verdict", class_="verdict")
+
+
+def _no_chart() -> Html:
+    return el("figure", el("div", class_="map blank"), id="chart", class_="chart")
+
+
+# ---------------------------------------------------------------- what a query reads
+
+
+def verdict(preview: CollectionPreview) -> Html:
+    """Summarizes which parts of a collection a query reads."""
+    count, bytes_read = (0, 0) if preview.path == "metadata" else (preview.kept, preview.bytes_kept)
+    sentence = el(
+        "p",
+        "reads at most " if preview.path == "peek" and count else "reads ",
+        el("b", f"{count:,} of {plural(preview.total, 'part')}"),
+        ", ",
+        el("b", f"{format_bytes(bytes_read)} of {format_bytes(preview.bytes_total)}"),
+        class_="sentence",
+    )
+    whole = f"{plural(preview.whole, 'part')} proven whole · " if preview.whole else ""
+    skipped = f"{format_bytes(preview.bytes_total - bytes_read)} skipped · "
+    rest = el("p", f"{skipped}{whole}path: {preview.path}", class_="quiet")
+    return el(
+        "div",
+        sentence,
+        _bar(bytes_read, preview.bytes_total),
+        rest,
+        id="verdict",
+        class_="verdict",
+        aria_live="polite",
+    )
+
+
+def conditions(preview: CollectionPreview, only: int | None, others: Child = None) -> Html:
+    """Lists the conditions of a query and what each skips."""
+    rows = [_condition(i, judged, preview.total, i == only) for i, judged in enumerate(preview.conjuncts)]
+    return el("div", others, el("ul", rows, class_="conjuncts") if rows else None, id="conditions")
+
+
+def _bar(read: int, total: int) -> Html:
+    """Draws the share of bytes that is read."""
+    share = max(round(1000 * read / max(total, 1), 1), 3.0) if read else 0
+    return el(
+        "svg", el("rect", width=1000, height=10, class_="dry"), el("rect", width=share, height=10, class_="read"),
+        viewBox="0 0 1000 10", preserveAspectRatio="none", class_="share", aria_hidden="true",
+    )  # fmt: skip
+
+
+def _condition(i: int, one: ConditionEffect, total: int, chosen: bool) -> Html:
+    """Shows a condition: what it skips, and why not more."""
+    if one.pruned:
+        does: Child = [el("b", f"skips {format_count(one.pruned)}")]
+        does = [
+            does,
+            f", {format_count(one.alone)} of them on its own"
+            if one.alone and one.alone != one.pruned
+            else None,
+        ]
+    else:
+        does = "skips nothing" if one.can_prune else "cannot skip parts"
+    proves = f"; proves {format_count(one.whole)} whole" if one.whole else None
+    share = 100 * one.pruned / max(total, 1)
+    return el(
+        "li",
+        el(
+            "label",
+            el("input", type="checkbox", name="only", value=i, form="ask", checked=chosen,
+               title="Show the effect of this condition alone", data_single=True),
+            el("code", one.text),
+        ),
+        el("svg", el("rect", width=100, height=6, class_="read"), el("rect", width=round(share, 1), height=6, class_="dry"),
+           viewBox="0 0 100 6", preserveAspectRatio="none", class_="share small", aria_hidden="true"),
+        el("span", does, proves, el("span", f": {one.why}", class_="quiet") if one.why else None, class_="does"),
+        class_="conjunct",
+    )  # fmt: skip
+
+
+def _others(readings: tuple[CollectionPreview, ...], at: int) -> Html:
+    """Offers the collections that a query reads, of which one is drawn."""
+    return el(
+        "div",
+        [
+            el(
+                "label",
+                el("input", type="radio", name="at", value=i, form="ask", checked=i == at),
+                el("span", f"{one.map.collection}: {one.kept:,} of {one.total:,}"),
+                class_="choice",
+            )
+            for i, one in enumerate(readings)
+        ],
+        class_="choices",
+        role="radiogroup",
+        aria_label="Collections that the query reads",
+    )
+
+
+# ---------------------------------------------------------------- the map
+
+
+def part_map_chart(part_map: PartMap) -> Html:
+    """Shows the map with its axes and legend."""
+    bound = f" ({part_map.beyond:,} more have expired or begin later)" if part_map.beyond else ""
+    colours: tuple[tuple[str, str], ...]
+    if part_map.verdict is not None:
+        colours = (("dry", "skipped"), ("read", "read"), ("whole", "proven whole"))
+    else:
+        most = drawing.LEVEL_COLOURS - 1 if len(part_map) <= drawing.MAX_TILES else 2
+        there = np.unique(np.minimum(part_map.level, most)).tolist() or [0]
+        colours = tuple((f"level{i}", "as written" if i == 0 else f"compacted {i}×") for i in there)
+    area = "dot area: bytes" if len(part_map) <= drawing.MAX_TILES else "square area: bytes"
+    return el(
+        "figure",
+        el(
+            "div",
+            _choice("y", "Y axis", part_map.y, part_map),
+            _choice("x", "X axis", part_map.x, part_map),
+            el("input", type="hidden", name="of", value=part_map.collection, form="ask"),
+            el("div", [_colour(*one) for one in colours], el("span", area, class_="quiet"), class_="legend"),
+            class_="axes",
+        ),
+        el("div", drawing.part_map_svg(part_map), class_="canvas"),
+        el("figcaption", f"Each mark is a part of {part_map.collection}{bound}. Arrow keys move between them, Enter shows details.",
+           id="mark", aria_live="polite"),
+        id="chart",
+        class_="chart",
+    )  # fmt: skip
+
+
+def _choice(field: str, label: str, axis: Axis, part_map: PartMap) -> Html:
+    known = [*part_map.choices, *PART_AXES]
+    names = known if axis.name in known else [axis.name, *known]
+    options = [
+        el("option", METADATA_AXIS_NAMES.get(name, name), value=name, selected=name == axis.name)
+        for name in names
+    ]
+    return el("label", el("span", label), el("select", options, name=field, form="ask"), class_="axis")
+
+
+def _colour(name: str, means: str) -> Html:
+    swatch = el(
+        "svg", el("rect", width=12, height=12, rx=3, class_=name), viewBox="0 0 12 12", aria_hidden="true"
+    )
+    return el("span", swatch, means, class_="colour")
+
+
+# ---------------------------------------------------------------- parts one by one
+
+
+def parts_placeholder() -> Html:
+    """Returns the places for the details of one part and for the table of parts."""
+    listing = el(
+        "details", el("summary", "Parts as a table"), el("div", id="listed"), class_="listing", data_load="/parts"
+    )  # fmt: skip
+    return join_html([el("div", id="part", class_="part"), listing])
+
+
+def part_details(details: PartFacts) -> Html:
+    """Shows one part."""
+    part = details.part
+    fate = None if details.verdict is None else VERDICT_NAMES[details.verdict]
+    bounds: list[list[Child]] = [
+        [el("code", name), _value(low), _value(high)] for name, low, high in details.bounds
+    ]
+    return el(
+        "div",
+        el("h3", f"Part {part.id}", el("span", fate, class_=f"fate {details.verdict}") if fate else None),
+        el("ul", [el("li", el("code", line)) for line in details.why], class_="why") if details.why else None,
+        facts(
+            ("rows", format_count(part.rows)), ("bytes", format_bytes(part.size)), ("level", format_count(part.level)),
+            ("changes from", format_time(part.first)), ("to", format_time(part.last)), ("written", format_time(part.written)),
+            *((("expires", format_time(part.expires)),) if part.expires is not None else ()),
+        ),
+        table(["column", "min", "max"], bounds) if bounds else None,
+        el("p", el("code", part.name), class_="quiet"),
+        id="part",
+        class_="part",
+    )  # fmt: skip
+
+
+def _value(value: object) -> Html:
+    shown = format_value(value)
+    return el(
+        "code",
+        "unknown"
+        if value is None
+        else shown
+        if len(shown) <= MAX_VALUE_LENGTH
+        else shown[: MAX_VALUE_LENGTH - 1] + "…",
+    )
+
+
+def parts_table(part_map: PartMap) -> Html:
+    """Lists the first parts as a table; with a query, those that are read come first."""
+    order = (
+        np.arange(len(part_map))
+        if part_map.verdict is None
+        else np.argsort(part_map.verdict == Verdict.NONE, kind="stable")
+    )
+    shown = order[:MAX_TABLE_ROWS].tolist()
+    names_ = [VERDICT_NAMES[verdict.name.lower()] for verdict in Verdict]
+    rows: list[list[Child]] = [
+        [
+            format_count(int(part_map.id[i])), format_count(int(part_map.level[i])), format_count(int(part_map.rows[i])),
+            format_bytes(int(part_map.size[i])),
+            _end(part_map.x, part_map.x.low[i]), _end(part_map.x, part_map.x.high[i]), _end(part_map.y, part_map.y.low[i]),
+            _end(part_map.y, part_map.y.high[i]), "" if part_map.verdict is None else names_[int(part_map.verdict[i])],
+        ]
+        for i in shown
+    ]  # fmt: skip
+    x, y = (METADATA_AXIS_NAMES.get(axis.name, axis.name) for axis in (part_map.x, part_map.y))
+    names = ["part", "level", "rows", "bytes", f"{x} from", "to", f"{y} from", "to", "query"]
+    more = (
+        f"The first {MAX_TABLE_ROWS:,} of {plural(len(part_map), 'part')}."
+        if len(part_map) > MAX_TABLE_ROWS
+        else None
+    )
+    return el(
+        "div",
+        table(names, rows, frozenset((0, 1, 2, 3))),
+        el("p", more, class_="quiet") if more else None,
+        id="listed",
+    )
+
+
+def _end(axis: Axis, value: float) -> str:
+    if not np.isfinite(value):
+        return "unknown"
+    match axis.scale:
+        case "time":
+            return format_time(int(value))
+        case "text":
+            return axis.texts[int(value)][:MAX_VALUE_LENGTH]
+        case "log":
+            return f"{10.0**value:,.0f}"
+        case "number":
+            return f"{value:,.10g}"

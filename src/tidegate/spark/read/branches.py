@@ -1,0 +1,146 @@
+"""Groups the parts of a snapshot by what a DataFrame must do with their rows.
+
+| parts | branch |
+|---|---|
+| every diff is 1, all rows visible | the files as they are: no filter, no hidden column is read |
+| some diff is greater | each row as often as `_diff` says |
+| some times are after `as_of` | `_time <= as_of` |
+| they retract, or may hold a retracted row (`retraction_candidates.py`) | equal rows are consolidated (`consolidate.py`) |
+
+Most collections have only the first branch.
+
+A column is identified by its id. Parts written with a schema in which the column had another name are read by that name; if
+another column had its name then, it is NULL; if none had, Spark finds no such column and gives NULL too. So parts are grouped by
+the names of their columns as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import product
+
+import numpy as np
+
+from tidegate.errors import UnsupportedError
+from tidegate.expr.model import Type
+from tidegate.spark.read.retraction_candidates import retraction_candidates
+from tidegate.storage.part import HIDDEN_COLUMNS, Schema, SchemaColumn
+from tidegate.storage.shard import Snapshot
+
+
+class Diffs(IntEnum):
+    """What the diffs of some parts mean for their rows."""
+
+    ONE = 0
+    """Every row is there once."""
+    REPEATED = 1
+    """Some rows are there several times."""
+    CONSOLIDATED = 2
+    """Rows must be added up with retractions."""
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """The names that the collection's columns have in the files of some parts."""
+
+    names: tuple[str | None, ...]
+    """For each column of the collection; None: another column has its name in the file, and ours is NULL."""
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """Parts whose rows are read in the same way."""
+
+    positions: np.ndarray
+    """Of the parts, in the table of the snapshot."""
+    columns: FileColumns
+    has_later_rows: bool
+    """Whether some rows may be later than the snapshot."""
+    diffs: Diffs
+    label: str
+    """What EXPLAIN shows, and what tells the branches of a snapshot apart."""
+
+
+def branches(snap: Snapshot, case_sensitive: bool) -> Iterator[Branch]:
+    """Yields the branches of a snapshot; at least one, also if it has no parts."""
+    table = snap.table(["rows", "diffs", "retracts", "last", "schema"])
+    versions = table.column("schema").to_numpy()
+    later = table.column("last").to_numpy() > snap.as_of
+    repeated = table.column("diffs").to_numpy() != table.column("rows").to_numpy()
+    diffs = np.where(
+        retraction_candidates(snap), Diffs.CONSOLIDATED, np.where(repeated, Diffs.REPEATED, Diffs.ONE)
+    )
+    by_version = _file_columns(snap, np.unique(versions).tolist(), case_sensitive)
+    layouts = list(dict.fromkeys(by_version.values()))
+    of_version = np.zeros(max(by_version) + 1, np.int64)
+    of_version[list(by_version)] = [layouts.index(layout) for layout in by_version.values()]
+    layout_of = of_version[versions]
+    is_empty = not len(versions)
+    for (number, layout), is_later, kind in product(enumerate(layouts), (False, True), Diffs):
+        positions = np.flatnonzero((layout_of == number) & (later == is_later) & (diffs == kind))
+        if len(positions) or is_empty:
+            version = f" version {number}" if len(layouts) > 1 else ""
+            label = version + " partly" * is_later + ("" if kind is Diffs.ONE else f" {kind.name.lower()}")
+            yield Branch(positions, layout, is_later, kind, label)
+        if is_empty:
+            return
+
+
+def _file_columns(snap: Snapshot, versions: list[int], case_sensitive: bool) -> dict[int, FileColumns]:
+    """Returns how files are read, for each version of the schema that parts were written with."""
+    _refuse_equal_columns(snap.schema.columns, case_sensitive, "the collection")
+    for column in snap.schema.columns:
+        _refuse_equal_fields(column.type, case_sensitive, f"column {column.name}")
+    schemas = {stored.parsed.id: stored.parsed for stored in snap.state.schemas}
+    by_version = {version: _columns_in(snap.schema, schemas[version], case_sensitive) for version in versions}
+    return by_version or {snap.schema.id: _columns_in(snap.schema, snap.schema, case_sensitive)}
+
+
+def _columns_in(schema: Schema, written: Schema, case_sensitive: bool) -> FileColumns:
+    """Returns the names of the columns of `schema` in files that have the schema `written`."""
+    names = {column.id: column.name for column in written.columns}
+    taken = {_fold(name, case_sensitive) for name in names.values()}
+    ids = {column.id for column in schema.columns}
+    read = {_fold(column.name, case_sensitive) for column in written.columns if column.id in ids}
+    alike = [column for column in written.columns if _fold(column.name, case_sensitive) in read]
+    _refuse_equal_columns(alike, case_sensitive, f"parts of version {written.id} of the schema")
+
+    def name_of(column: SchemaColumn) -> str | None:
+        if column.id in names:
+            return names[column.id]
+        return None if _fold(column.name, case_sensitive) in taken else column.name
+
+    return FileColumns(tuple(map(name_of, schema.columns)))
+
+
+def _fold(name: str, case_sensitive: bool) -> str:
+    return name if case_sensitive else name.lower()
+
+
+def _refuse_equal_columns(columns: Iterable[SchemaColumn], case_sensitive: bool, where: str) -> None:
+    """Refuses columns whose names are equal to Spark, or equal to a hidden column of the files."""
+    _refuse_equal(
+        [*(column.name for column in columns), *HIDDEN_COLUMNS], case_sensitive, f"{where} has the columns"
+    )
+
+
+def _refuse_equal_fields(type_: Type, case_sensitive: bool, where: str) -> None:
+    """Refuses records with fields whose names are equal to Spark, at any depth."""
+    if type_.element is not None:
+        _refuse_equal_fields(type_.element, case_sensitive, where)
+    _refuse_equal([name for name, _ in type_.fields], case_sensitive, f"{where} has the fields")
+    for _, inner in type_.fields:
+        _refuse_equal_fields(inner, case_sensitive, where)
+
+
+def _refuse_equal(names: Sequence[str], case_sensitive: bool, where: str) -> None:
+    count = Counter(_fold(name, case_sensitive) for name in names)
+    equal = [name for name in names if count[_fold(name, case_sensitive)] > 1]
+    if equal:
+        raise UnsupportedError(
+            f"{where} {', '.join(equal)}, which Spark does not tell apart",
+            hint='spark.conf.set("spark.sql.caseSensitive", "true") before reading',
+        )

@@ -1,0 +1,184 @@
+"""A collection as a DataFrame: Spark's own reader over our parts, plus operators that some need.
+
+    df = pin(lake, "orders").frame(spark)              what is committed now
+    df = pin(lake, "orders", as_of=ms).frame(spark)
+
+The snapshot is pinned when the DataFrame is created. Everything derived from it reads the same snapshot, whenever it runs.
+
+`branches.py` groups parts by what must be done with their rows; the DataFrame is the union of a branch for each group.
+
+Rows that begin and end by themselves (`storage/shard/validity.py`) are filtered above all branches, by conditions that Spark pushes
+down and that prune parts: a row is returned if it is valid at the time of the DataFrame, which is `as_of` or else when it was
+created, however late it runs. Where rows are consolidated, those that have ended are left out before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
+from pyspark.sql.types import LongType, StructField, StructType
+
+from tidegate.context import Context, visible_plan
+from tidegate.plan import MapFilterProject
+from tidegate.spark.jvm import Jvm
+from tidegate.spark.read import late_scan
+from tidegate.spark.read.branches import Branch, Diffs, FileColumns, branches
+from tidegate.spark.read.consolidate import consolidate, repeat_rows
+from tidegate.spark.read.file_index import PartIndex
+from tidegate.spark.read.hadoop_paths import hadoop_settings, spark_can_read
+from tidegate.spark.read.snapshot_index import SnapshotIndex
+from tidegate.spark.translate.evaluator_udf import sql_of
+from tidegate.spark.types import quoted, spark_type, substituted
+from tidegate.storage.part import SchemaColumn
+from tidegate.storage.shard import open_snapshot, resolve_now
+
+OPTIONS = {
+    # If the session sets these to true, rows would be missing silently.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    # Our dates before 1582 are proleptic Gregorian, whatever the session assumes about old files.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+
+
+def pin(lake: Context, name: str, as_of: int | None = None) -> SnapshotRelation:
+    """Pins a snapshot of a collection: at `as_of`, else what is committed now."""
+    wall = lake.clock.now()
+    pinned = open_snapshot(lake.collection(name), as_of, timeout_ms=lake.config.as_of_timeout_ms)
+    if as_of is None:
+        as_of = resolve_now(wall, [pinned.state], lake.config, temporal=pinned.validity is not None)
+    return SnapshotRelation(SnapshotIndex(lake, name, pinned, as_of))
+
+
+class SnapshotRelation:
+    """A pinned snapshot as DataFrames."""
+
+    def __init__(self, index: SnapshotIndex) -> None:
+        self.index = index
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Returns the valid rows with the visible columns."""
+        snap = self.index.snapshot
+        plan = visible_plan(snap.schema, snap.state.options)
+        if plan is None:
+            return self.stored(spark)
+        plan = plan.at(self.index.now).optimise()
+        names = [column.name for column in snap.schema.columns]
+        visible = [names[i] for i in plan.projection]
+        if not spark_can_read(Jvm.of(spark), self.index.lake.root.place):
+            return self._by_tasks(spark, plan, visible)
+        # Columns have numbers meanwhile: conditions are texts, which cannot contain every name.
+        columns = [f"c{i}" for i in range(len(names))]
+        rows = self.stored(spark).toDF(*columns)
+        for condition in plan.conditions:
+            rows = rows.where(sql_of(spark, condition, columns, self.index.now))
+        return rows.select(*(columns[i] for i in plan.projection)).toDF(*visible)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether every diff is 1."""
+        parts = self.index.snapshot.table(["rows", "diffs", "retracts"])
+        rows, diffs, retracts = (parts.column(name).to_numpy() for name in ("rows", "diffs", "retracts"))
+        return bool((rows == diffs).all()) and not retracts.any()
+
+    def stored(self, spark: SparkSession) -> DataFrame:
+        """Returns all rows with all columns, including hidden columns and rows that are not valid."""
+        jvm = Jvm.of(spark)
+        if not spark_can_read(jvm, self.index.lake.root.place):
+            columns = self.index.snapshot.schema.columns
+            whole = MapFilterProject.identity([column.type for column in columns])
+            return self._by_tasks(spark, whole, [column.name for column in columns])
+        case_sensitive = str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
+        columns = self.index.snapshot.schema.columns
+        frames: list[DataFrame] = []
+        updates: list[DataFrame] = []
+        for branch in branches(self.index.snapshot, case_sensitive):
+            rows = self._branch(jvm, spark, branch)
+            (updates if branch.diffs is Diffs.CONSOLIDATED else frames).append(rows)
+        if updates:
+            frames.append(consolidate(reduce(DataFrame.unionAll, updates), columns))
+        return reduce(DataFrame.unionAll, frames)
+
+    def _by_tasks(self, spark: SparkSession, plan: MapFilterProject, names: list[str]) -> DataFrame:
+        """Reads by tasks of ours, if Spark cannot open the parts itself."""
+        snap, lake = self.index.snapshot, self.index.lake
+        return late_scan.hold_snapshot(
+            late_scan.scan_frame(spark, lake, snap, plan, names, self.index.now), snap
+        )
+
+    def _branch(self, jvm: Jvm, spark: SparkSession, branch: Branch) -> DataFrame:
+        snap = self.index.snapshot
+        columns = snap.schema.columns
+        rows = self._files(jvm, spark, branch)
+        if branch.has_later_rows:
+            rows = rows.where(F.col("_time") <= F.lit(snap.as_of))
+        if branch.diffs is Diffs.CONSOLIDATED and snap.validity is not None:
+            position = [column.id for column in columns].index(snap.validity.upper)
+            ends = branch.columns.names[position]
+            if ends is not None:
+                rows = rows.where(F.col(quoted(ends)).isNull() | (F.col(quoted(ends)) > F.lit(snap.as_of)))
+        same_names = branch.columns.names == tuple(column.name for column in columns)
+        match branch.diffs:
+            case Diffs.CONSOLIDATED:
+                return _rename(rows, branch.columns, columns, "_diff")
+            case Diffs.REPEATED:
+                return repeat_rows(_rename(rows, branch.columns, columns, "_diff"), columns)
+            case _:
+                return (
+                    rows
+                    if same_names and not branch.has_later_rows
+                    else _rename(rows, branch.columns, columns)
+                )
+
+    def _files(self, jvm: Jvm, spark: SparkSession, branch: Branch) -> DataFrame:
+        """Returns the rows in the files of a branch, with the hidden columns that it needs."""
+        columns = self.index.snapshot.schema.columns
+        read = [(i, name, columns[i].type) for i, name in enumerate(branch.columns.names) if name is not None]
+        hidden = ["_time"] * branch.has_later_rows + ["_diff"] * (branch.diffs is not Diffs.ONE)
+        fields = [StructField(name, spark_type(type_)) for _, name, type_ in read]
+        schema = StructType([*fields, *(StructField(name, LongType()) for name in hidden)])
+        by_name = {name: (i, type_) for i, name, type_ in read}
+        consolidates = branch.diffs is Diffs.CONSOLIDATED
+        files = PartIndex(jvm, self.index, branch.positions, by_name, branch.label, consolidates=consolidates)
+        options = jvm.map()
+        for key, value in {**OPTIONS, **hadoop_settings(self.index.lake.root.place)}.items():
+            options.put(key, value)
+        session: Any = spark._jsparkSession
+        relation = jvm.relation(
+            files,
+            jvm.no_partitions,
+            jvm.from_json(schema.json()),
+            jvm.none,
+            jvm.parquet(),
+            jvm.to_map(options),
+            session,
+        )
+        return DataFrame(session.baseRelationToDataFrame(relation), spark)
+
+
+def _rename(
+    rows: DataFrame, file_columns: FileColumns, columns: Sequence[SchemaColumn], *hidden: str
+) -> DataFrame:
+    """Selects the columns of the collection under their own names, and these hidden ones."""
+    # Texts are one call to the JVM for all columns; each Column object would be several.
+    texts = [_aliased(name, column) for name, column in zip(file_columns.names, columns, strict=True)]
+    if not any(map(substituted, texts)):
+        return rows.selectExpr(*texts, *hidden)
+    return rows.select(
+        *(_column(name, column) for name, column in zip(file_columns.names, columns, strict=True)), *hidden
+    )
+
+
+def _column(name: str | None, column: SchemaColumn) -> Column:
+    value = F.lit(None).cast(spark_type(column.type)) if name is None else F.col(quoted(name))
+    return value.alias(column.name)
+
+
+def _aliased(name: str | None, column: SchemaColumn) -> str:
+    value = f"CAST(NULL AS {column.type.spark})" if name is None else quoted(name)
+    return f"{value} AS {quoted(column.name)}"

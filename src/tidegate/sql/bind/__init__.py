@@ -1,0 +1,49 @@
+"""Binding: a syntax tree and a catalog of relations become typed expressions and plans.
+
+| function | gives |
+|---|---|
+| `bind_query` | a `BoundQuery`: one MapFilterProject of one collection, perhaps an aggregation, order and limits |
+| `bind_general` | the logical tree of a query of any shape |
+| `bind_transform` | a `BoundQuery` for TRANSFORM USING: only stable functions, no order, no limit |
+| `bind_expression` | one scalar expression over columns |
+| `bind_change` | what DELETE or UPDATE reads and assigns |
+| `bind_values` | the rows of VALUES as Arrow arrays |
+| `bind_as_of` | the time of AS OF, in milliseconds |
+
+A query that `bind_query` cannot express is a `PlanError` with the code `NOT_ROW_BY_ROW`; the caller then uses `bind_general`.
+
+>>> from tidegate.expr.model import types
+>>> catalog = DictCatalog({"t": Relation("t", (("id", types.INT8), ("name", types.TEXT)))})
+>>> bind_query("SELECT name FROM t WHERE id = 1", catalog).names
+('name',)
+"""
+
+from tidegate.sql.bind.catalog import CatalogEntry, DictCatalog, Relation, RelationCatalog, ViewRelation
+from tidegate.sql.bind.expression import Binder, assignment_cast
+from tidegate.sql.bind.general.query import bind_general
+from tidegate.sql.bind.modification import BoundChange, bind_change
+from tidegate.sql.bind.options import interval_milliseconds
+from tidegate.sql.bind.query import BoundQuery, bind_as_of, bind_expression, bind_query, bind_transform
+from tidegate.sql.bind.scope import Scope
+from tidegate.sql.bind.values import bind_values
+
+__all__ = [
+    "Binder",
+    "BoundChange",
+    "BoundQuery",
+    "CatalogEntry",
+    "DictCatalog",
+    "Relation",
+    "RelationCatalog",
+    "Scope",
+    "ViewRelation",
+    "assignment_cast",
+    "bind_as_of",
+    "bind_change",
+    "bind_expression",
+    "bind_general",
+    "bind_query",
+    "bind_transform",
+    "bind_values",
+    "interval_milliseconds",
+]

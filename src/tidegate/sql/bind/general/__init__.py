@@ -1,0 +1,1 @@
+"""Binds queries of any shape to the logical tree of `plan/logical.py`."""

@@ -1,0 +1,36 @@
+"""SQL text to syntax trees. Every node and every error has its position in the text.
+
+    "SELECT id FROM t"  →  lexer.py: tokens  →  grammar/: one function a rule  →  statement.SelectStatement(syntax.Query(…))
+
+| module | holds |
+|---|---|
+| `lexer.py` | `tokenize`, `split_statements` |
+| `token_cursor.py` | the cursor over tokens that grammar rules read from |
+| `syntax.py` | nodes of queries and expressions: `syntax.Query`, `syntax.Name`, … |
+| `statement.py` | one dataclass a statement: `statement.CreateTable`, … |
+| `grammar/` | the rules: expressions, calls, types, queries, statements, sources |
+
+>>> [type(node).__name__ for node in parse_statements("CREATE TABLE t (id int8); SELECT 1")]
+['CreateTable', 'SelectStatement']
+"""
+
+from tidegate.sql.parse import statement, syntax
+from tidegate.sql.parse.grammar.statements import (
+    parse_expression,
+    parse_query,
+    parse_statement,
+    parse_statements,
+)
+from tidegate.sql.parse.lexer import Token, split_statements, tokenize
+
+__all__ = [
+    "Token",
+    "parse_expression",
+    "parse_query",
+    "parse_statement",
+    "parse_statements",
+    "split_statements",
+    "statement",
+    "syntax",
+    "tokenize",
+]

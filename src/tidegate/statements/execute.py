@@ -1,0 +1,152 @@
+"""What each statement does: one line each.
+
+execute(context, "CREATE TABLE t (id int8); INSERT INTO t VALUES (1); SELECT * FROM t")     the result of the last one
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar, assert_never
+
+from tidegate.context import Context
+from tidegate.errors import BindError, ParseError, Position
+from tidegate.expr.primitives import cancellable
+from tidegate.query import CancelToken, Result
+from tidegate.sql.bind import bind_as_of
+from tidegate.sql.parse import statement
+from tidegate.statements import define, explain
+from tidegate.statements import select as query
+from tidegate.statements.drop import drop
+from tidegate.statements.insert import insert
+from tidegate.statements.modify import modify
+from tidegate.statements.observe import observed
+from tidegate.statements.show import show
+
+T = TypeVar("T")
+
+
+def execute(context: Context, sql: str, as_of: int | None = None, watch: CancelToken | None = None) -> Result:
+    """Runs the statements of a text in order; the result of the last. `watch` can end queries."""
+    found = observed(context, sql, "parse", lambda: _parsed(context, sql))
+    result = Result.message("")
+    for one in found:
+        context = context.current()  # SET may have changed its settings
+        result = observed(context, sql, kind_of(one), partial(_run_statement, context, one, as_of, watch))
+    return result
+
+
+def kind_of(given: statement.Statement) -> str:
+    """The name of a statement in metrics and logs: `select`, `create_table`."""
+    name = type(given).__name__.removesuffix("Statement")
+    return re.sub("(?<=.)([A-Z])", r"_\1", name).lower()
+
+
+def _parsed(context: Context, sql: str) -> Sequence[statement.Statement]:
+    found = context.prepared.statements(sql)
+    if not found:
+        raise ParseError("there is no statement here", position=Position(sql, 0, 0))
+    return found
+
+
+def _run_statement(
+    context: Context, given: statement.Statement, as_of: int | None, watch: CancelToken | None
+) -> Result:
+    if as_of is not None and not isinstance(given, statement.SelectStatement | statement.Explain):
+        raise BindError("as_of is for queries: a statement that changes something does so now")
+    with cancellable((watch or CancelToken(context.config.statement_timeout_ms)).check):
+        return _run(context, given, as_of, watch)
+
+
+def _run(
+    context: Context, given: statement.Statement, as_of: int | None, watch: CancelToken | None
+) -> Result:
+    match given:
+        case statement.SelectStatement(parsed):
+            return query.select(with_options(context, given), parsed, time_of(context, given, as_of), watch)
+        case statement.Explain(inner):
+            context = (
+                with_options(context, inner) if isinstance(inner, statement.SelectStatement) else context
+            )
+            when = time_of(context, inner, as_of) if isinstance(inner, statement.SelectStatement) else as_of
+            if isinstance(inner, statement.CreateSource) and not given.analyze and not given.filter_pushdown:
+                return _explained_source(context, inner)
+            if given.filter_pushdown:
+                return explain.pushdown(context, inner, when)
+            return explain.explain(context, inner, when, analyze=given.analyze)
+        case statement.CreateTable():
+            return define.create_table(context, given)
+        case statement.AddColumn():
+            return define.add_column(context, given)
+        case statement.DropColumn():
+            return define.drop_column(context, given)
+        case statement.CreateView():
+            return define.create_view(context, given)
+        case statement.Insert():
+            return insert(context, given, watch)
+        case statement.Delete() | statement.Update():
+            return modify(context, given, watch)
+        case statement.Show():
+            return show(context, given)
+        case statement.Set():
+            return _set(context, given)
+        case statement.DropStatement():
+            return drop(context, given)
+        case statement.CreateConnection() | statement.CreateSource() | statement.AlterSource():
+            return _source(context, given)
+        case _:
+            assert_never(given)
+
+
+def _source(
+    context: Context, given: statement.CreateConnection | statement.CreateSource | statement.AlterSource
+) -> Result:
+    # Decoders and upstreams take as long to import as all else together: whoever has no sources does not wait for them.
+    from tidegate.ingest.define import alter_source, create_connection, create_source
+
+    match given:
+        case statement.CreateConnection():
+            return create_connection(context, given)
+        case statement.CreateSource():
+            return create_source(context, given)
+        case statement.AlterSource():
+            return alter_source(context, given)
+
+
+def _explained_source(context: Context, given: statement.CreateSource) -> Result:
+    from tidegate.ingest.define import explain_source
+
+    return explain_source(context, given)
+
+
+def with_options(context: Context, given: statement.SelectStatement) -> Context:
+    """The database with the settings that a query asks for, for itself alone."""
+    for option in given.options:
+        context = _positioned(option, partial(context.with_setting, option.name.text, option.value))
+    return context
+
+
+def time_of(context: Context, given: statement.SelectStatement, as_of: int | None) -> int | None:
+    """The time that is asked for, by the statement or beside it."""
+    if given.as_of is None:
+        return as_of
+    if as_of is not None:
+        raise BindError(
+            "the time is given twice: AS OF, and as_of=", position=given.query.position(given.as_of.at)
+        )
+    return bind_as_of(given.as_of, given.query.sql, context.clock.now())
+
+
+def _set(context: Context, given: statement.Set) -> Result:
+    _positioned(given, partial(context.set, given.name.text, given.value))
+    return Result.message("SET")
+
+
+def _positioned(given: statement.Set, work: Callable[[], T]) -> T:
+    """Does it; an error says where the setting stands."""
+    try:
+        return work()
+    except BindError as error:
+        error.position = Position(given.sql, *given.name.at)
+        raise

@@ -1,0 +1,54 @@
+"""Maintenance of shards: compaction, re-clustering, expiry, sweep and repair.
+
+None of it changes the rows that a reader sees. Everything can be interrupted at any point, and run by several processes at once.
+
+    compact_shard(shard)                                merges small parts, in this process
+    recluster_shard(runner, shard, location)            sorts rows by key across parts, in tasks of a runner
+    expire_parts(shard)                                 drops parts whose rows have all ended
+    sweep_shard(shard)                                  deletes files that nothing refers to
+    repair_shard(shard)                                 moves rows that were written with a time far ahead
+
+| module | contents |
+|---|---|
+| `compact` | which parts are merged, and merging them |
+| `tasks` | units of work that can run in another process |
+| `distribute` | compaction, re-clustering and statistics by such tasks |
+| `recluster_plan`, `key_ranges` | which parts are sorted together, and how they are divided by key |
+| `expire`, `sweep`, `repair` | the others |
+"""
+
+from tidegate.storage.maintain.compact import Compacted, compact_shard, plan_groups
+from tidegate.storage.maintain.distribute import (
+    Learnt,
+    LocalTaskRunner,
+    Reclustered,
+    TaskRunner,
+    backfill_shard_statistics,
+    compact_distributed,
+    recluster_shard,
+)
+from tidegate.storage.maintain.expire import expire_parts
+from tidegate.storage.maintain.repair import Repaired, repair_shard
+from tidegate.storage.maintain.sweep import Swept, sweep_shard
+from tidegate.storage.maintain.tasks import MaintenanceResult, MaintenanceTask, run_task
+
+__all__ = [
+    "Compacted",
+    "Learnt",
+    "LocalTaskRunner",
+    "MaintenanceResult",
+    "MaintenanceTask",
+    "Reclustered",
+    "Repaired",
+    "Swept",
+    "TaskRunner",
+    "backfill_shard_statistics",
+    "compact_distributed",
+    "compact_shard",
+    "expire_parts",
+    "plan_groups",
+    "recluster_shard",
+    "repair_shard",
+    "run_task",
+    "sweep_shard",
+]

@@ -1,0 +1,1 @@
+"""Leases of readers on a shard: acting on them (`lease`), their records (`held`), renewal (`keeper`)."""

@@ -1,0 +1,1 @@
+"""Statistics of JSON columns: one lane for each JSON type and key."""
