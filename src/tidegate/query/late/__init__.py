@@ -7,6 +7,6 @@
 | `batching` | how many rows are read and evaluated at once |
 """
 
-from tidegate.query.late.staged_scan import ColumnGroups, StagedScan
+from tidegate.query.late.staged_scan import ColumnGroups, StagedScan, Taken
 
-__all__ = ["ColumnGroups", "StagedScan"]
+__all__ = ["ColumnGroups", "StagedScan", "Taken"]

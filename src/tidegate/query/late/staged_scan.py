@@ -6,7 +6,7 @@
 | stage | for each run of rows |
 |---|---|
 | pages | skips pages in which no row can pass, by their statistics; pages that match completely are not filtered |
-| visible | selects rows whose time has come; validity is part of the plan (`storage/shard/validity.py`) |
+| visible | selects rows whose time has come and that are not deleted; validity is part of the plan (`storage/shard/validity.py`) |
 | filter | reads the columns of the first group and evaluates its conditions, then the next group for the remaining rows |
 | read | reads all other columns for the remaining rows: only their pages, and within these only their rows |
 
@@ -65,6 +65,9 @@ class Taken(NamedTuple):
     rows: int
     diffs: np.ndarray | None
     """How often each is there; None: once."""
+    part: Part
+    positions: np.ndarray | None = None
+    """Where in the part they are, if that is asked for."""
 
 
 def weight(taken: Taken) -> int:
@@ -94,8 +97,14 @@ class StagedScan:
         groups: Callable[[], ColumnGroups] | ColumnGroups,
         wanted: int | None = None,
         failing: Failing | None = None,
+        *,
+        locate: bool = False,
     ) -> None:
-        """`groups` may be computed lazily. As soon as `wanted` rows remain they are read and returned."""
+        """`groups` may be computed lazily. As soon as `wanted` rows remain they are read and returned.
+
+        With `locate`, rows come with their positions.
+        """
+        self.locate = locate
         self.request, self.scan, self.plan, self._groups = request, scan, plan, groups
         self.snapshot = request.snapshot
         columns = self.snapshot.schema.columns
@@ -270,8 +279,10 @@ class StagedScan:
             first += rows
 
     def _visible(self, file: PartFile, rows: RowRange) -> _Open:
-        """Those of the rows that have happened."""
+        """Those of the rows that have happened and are not deleted."""
         as_of = self.snapshot.as_of
+        if file.deleted is not None:
+            rows = rows.without(file.deleted - file.group_start(rows.group))
         if file.part.last > as_of:
             rows = rows.narrow(np.flatnonzero(file.times(rows) <= as_of))
         self.scan.see(len(rows))
@@ -291,7 +302,8 @@ class StagedScan:
             self.request.cancel.check()
             for done in self._runs(file, steps_[-1], piece):
                 if len(done.rows):
-                    yield Taken(done.columns, len(done.rows), done.diffs)
+                    at = file.group_start(done.rows.group) + done.rows.places() if self.locate else None
+                    yield Taken(done.columns, len(done.rows), done.diffs, file.part, at)
 
     def _pieces(self, file: PartFile, step: ScanStep, open_: _Open) -> Iterator[_Open]:
         """Open rows in stretches of whole pages, those without any left out; as wide as rows were so far."""

@@ -84,21 +84,39 @@ def once(mfp: MapFilterProject, names: Sequence[str], shape: ResultShape, now: i
 
 
 def _staged(request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing: Failing) -> Iterator[Batch]:
-    """Part by part, several at the same time: nothing was ever retracted."""
-    staged = Undecided(request, found, scan, failing)
+    """Part by part, several at the same time: no row must meet a retraction."""
+    return map(counted, take_rows(Undecided(request, found, scan, failing)))
+
+
+def take_rows(staged: Undecided) -> Iterator[Taken]:
+    """What leaves the plan of all parts that are left."""
+    request, found = staged.request, staged.found
     jobs = [
         partial(staged.read, part, proven) for part, proven in zip(found.parts, found.proven(), strict=True)
     ]
     for taken in ahead(jobs, workers(request, found.parts), weight):
         request.snapshot.lease.keep()  # here, and not in the threads: each would open a connection of its own
-        yield counted(taken)
+        yield taken
+
+
+def locate_rows(request: ScanRequest, found: PruneResult, scan: ScanMetrics) -> Iterator[Taken]:
+    """What leaves the plan, with the positions of the rows: for DELETE and UPDATE. A failing row raises."""
+    return take_rows(Undecided(request, found, scan, Failing(), locate=True))
 
 
 class Undecided:
     """Reads each part with the plan less the conditions that the part's statistics prove."""
 
-    def __init__(self, request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing: Failing) -> None:
-        self.request, self.found, self.scan, self.failing = request, found, scan, failing
+    def __init__(
+        self,
+        request: ScanRequest,
+        found: PruneResult,
+        scan: ScanMetrics,
+        failing: Failing,
+        *,
+        locate: bool = False,
+    ) -> None:
+        self.request, self.found, self.scan, self.failing, self.locate = request, found, scan, failing, locate
         self._plans: dict[int, StagedScan] = {}
         self._lock = fork.lock()
 
@@ -116,7 +134,7 @@ class Undecided:
             open_ = [c for i, (c, _) in enumerate(self.found.verdicts.by_condition) if not proven >> i & 1]
             plan = plan.rebuild(open_, plan.outputs)
         stages = partial(groups, self.request, self.found, plan)
-        return StagedScan(self.request, self.scan, plan, stages, failing=self.failing)
+        return StagedScan(self.request, self.scan, plan, stages, failing=self.failing, locate=self.locate)
 
 
 def counted(taken: Taken) -> Batch:

@@ -21,9 +21,11 @@ read only if it can win. For min(name) with shortened text:
     part 1   'ada…' .. 'ann'        may win: is read
     part 2   'bea…' .. 'zoe'        cannot: some name of part 1 is 'ann' at most
 
-With retractions, a part's bounds may belong to rows that are gone, so min and max are not answered at all; counts are answered only
-if every part is, since rows that are read must be consolidated with their retractions. Adding up diffs needs no consolidation:
-`prune/parts.py` makes sure that the filter gives a row and its retraction the same verdict.
+Deleted rows are subtracted from counts; a part with such rows has no bound that surely occurs.
+
+With retractions that are rows, a part's bounds may belong to rows that are gone, so min and max are not answered at all; counts are
+answered only if every part is, since rows that are read must be consolidated with their retractions. Adding up diffs needs no
+consolidation: `prune/parts.py` makes sure that the filter gives a row and its retraction the same verdict.
 """
 
 from __future__ import annotations
@@ -137,7 +139,13 @@ class _Parts:
             table.column(n).to_numpy() for n in ("rows", "diffs", "schema")
         )
         retracts = table.column("retracts").to_numpy()
+        deleted = snapshot.deleted()
         self.ones = (self.diffs == self.rows) & ~retracts.astype(bool)
+        self.untouched = np.ones(len(self.rows), bool)
+        if deleted is not None:
+            self.untouched = deleted[0] == 0
+            self.ones &= self.untouched
+            self.diffs = self.diffs - deleted[1]
         self.whole = table.column("last").to_numpy() <= snapshot.as_of
         self._known: dict[int, _ColumnBounds] = {}
 
@@ -176,7 +184,8 @@ class _Parts:
         near = _comparable(known.low if side == "low" else known.high)
         far = _comparable(known.high if side == "low" else known.low)
         occurs = self._occurs(column, side)
-        best = _best(side, far.filter(pa.array(told)), near.filter(pa.array(told & occurs)))
+        sure = told & self.untouched  # of others, the rows at the far bound may be deleted
+        best = _best(side, far.filter(pa.array(sure)), near.filter(pa.array(told & occurs)))
         beaten = np.zeros(len(self), bool)
         if best.is_valid:
             compare = pc.greater if side == "low" else pc.less
@@ -190,7 +199,7 @@ class _Parts:
         """Where the bound is a value that occurs, and no other is equal to it."""
         known = self.bounds_of(column)
         bound = known.low if side == "low" else known.high
-        there = to_bools(bound.is_valid())
+        there = to_bools(bound.is_valid()) & self.untouched
         if form_of(column.type) in OCCUR:
             return there
         if column.type.is_float:

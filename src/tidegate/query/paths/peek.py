@@ -14,7 +14,8 @@ A row that fails is passed over; only if all others together are not enough does
 (`row_failures.py`).
 Rows that are there several times count as often.
 
-Collections with retractions go the way of `local.py`: a row must first meet what retracts it.
+Deleted rows are skipped by their positions. Collections with retractions that are rows go the way of `local.py`: a row must first
+meet what retracts it.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ def _sure(request: ScanRequest) -> np.ndarray:
     def count() -> np.ndarray:
         table = snapshot.table(["diffs", "last"])
         diffs, last = (table.column(name).to_numpy() for name in ("diffs", "last"))
-        return np.where(last <= snapshot.as_of, diffs, 0)
+        deleted = snapshot.deleted()
+        return np.where(last <= snapshot.as_of, diffs if deleted is None else diffs - deleted[1], 0)
 
     return snapshot.state.parts.arrays.get_or_compute(("sure", snapshot.as_of), count)
 

@@ -46,7 +46,7 @@ from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard.changes import Configure, Create, DropShard
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.shard import Shard
-from tidegate.storage.shard.state import FORMAT, Conflict, State
+from tidegate.storage.shard.state import FIRST_FORMAT, Conflict, State
 
 _NAME, _LOOSE = "name/", "loose/"
 PLACES = "places"
@@ -119,7 +119,7 @@ class Catalog:
         """Opens the catalog, or creates it with this database id."""
         if not machine.exists():
             with contextlib.suppress(Conflict):  # another process was faster: its id counts
-                machine.create(Create(FORMAT, Catalog.KEY, {}, {"database": database}))
+                machine.create(Create(FIRST_FORMAT, Catalog.KEY, {}, {"database": database}))
         return Catalog(machine)
 
     @property

@@ -42,7 +42,7 @@ from tidegate.storage.maintain.sweep import MARKS
 from tidegate.storage.part.checksum import seal, unseal
 from tidegate.storage.retry import RetryPolicy
 from tidegate.storage.shard.machine import Machine
-from tidegate.storage.shard.state import FORMAT
+from tidegate.storage.shard.state import FIRST_FORMAT, FORMAT
 
 ROOT_OBJECT = "root"
 
@@ -53,7 +53,7 @@ class RootMarker:
 
     database: str
     metadata: str
-    format: int = FORMAT
+    format: int = FIRST_FORMAT
 
     def encode(self) -> bytes:
         """The bytes of the object."""

@@ -30,7 +30,7 @@ from tidegate.storage.shard.leases.lease import release_expired_leases, release_
 from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.state import State, unreferenced
 
-FOLDERS = ("part", "seg", "roll")
+FOLDERS = ("part", "seg", "roll", "del")
 MARKS = "mark"
 FORGOTTEN_AT_ONCE = 5_000
 

@@ -16,10 +16,11 @@ lists the position and checksum of each page, and then only the pages they need.
 | `encode`, `page_table`, `checksum` | the layout of a file, the table of its pages, digests |
 | `part_file`, `page_reader`, `thrift` | reading single pages of a file |
 | `updates` | reading all updates of a file |
+| `deletions` | which rows of parts are deleted, and since when |
 | `merge`, `row_keys` | sorting, merging and consolidating updates |
 """
 
-from tidegate.storage.part import thrift
+from tidegate.storage.part import deletions, thrift
 from tidegate.storage.part.conform import TableLike, can_conform, conform
 from tidegate.storage.part.encode import INTERVAL_STRUCT, from_storage, one_chunk, to_storage
 from tidegate.storage.part.merge import Block, concat, consolidate, consolidate_rows, repeat_rows
@@ -44,6 +45,7 @@ __all__ = [
     "conform",
     "consolidate",
     "consolidate_rows",
+    "deletions",
     "exact_keys",
     "from_storage",
     "has_ambiguous_equality",

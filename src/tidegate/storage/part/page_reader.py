@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,6 +65,31 @@ class RowRange:
         mask = np.zeros(stop - start, bool)
         mask[at - (start - self.start)] = True
         return RowRange(self.group, start, stop, mask)
+
+    def without(self, deleted: np.ndarray) -> RowRange:
+        """The rows that are not among these, which are rising positions in the row group."""
+        first, last = np.searchsorted(deleted, (self.start, self.stop))
+        if first == last:
+            return self
+        keep = np.ones(self.stop - self.start, bool)
+        keep[deleted[first:last] - self.start] = False
+        return self.narrow(np.flatnonzero(keep if self.mask is None else keep[self.mask]))
+
+    def places(self) -> np.ndarray:
+        """The positions of the rows in the row group."""
+        return self.start + (
+            np.arange(self.stop - self.start) if self.mask is None else np.flatnonzero(self.mask)
+        )
+
+
+def rows_at(groups: Sequence[int], positions: np.ndarray) -> Iterator[RowRange]:
+    """The rows at rising positions of a file with row groups of these sizes, for each row group that has some."""
+    begin = 0
+    for group, rows in enumerate(groups):
+        first, last = np.searchsorted(positions, (begin, begin + rows))
+        if first < last:
+            yield RowRange(group, 0, rows).narrow(positions[first:last] - begin)
+        begin += rows
 
 
 @dataclass(frozen=True, eq=False)

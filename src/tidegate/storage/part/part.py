@@ -42,12 +42,15 @@ class Part:
     """Encoded by `storage/stats/encode.py`; empty: nothing is known."""
     id: int = -1
     """Its number in the shard, given when it is appended."""
+    deleted: bytes = field(default=b"", repr=False)
+    """The positions of its deleted rows, as a bitmap (`deletions.py`), for the reader that a snapshot gives it to; never stored."""
     base: int = -1
     """The number of the state that its writer had seen before its object was written; not kept once it is appended."""
 
     def to_json(self) -> dict[str, Any]:
         """The part as an entry of the log stores it."""
         plain = asdict(self)
+        del plain["deleted"]
         plain["stats"] = base64.b85encode(self.stats).decode()
         plain["order"] = list(self.order)
         return plain

@@ -33,6 +33,7 @@ from tidegate.errors import CorruptError
 from tidegate.expr.model import Kind, Type, types
 from tidegate.storage.blob.retrying import RetryingBlob
 from tidegate.storage.part.checksum import verify
+from tidegate.storage.part.deletions import unpack_positions
 from tidegate.storage.part.encode import field_ids, from_storage, one_chunk, page_frame, page_rosters
 from tidegate.storage.part.page_reader import (
     BYTE_ARRAY,
@@ -148,6 +149,15 @@ class PartFile:
             return self.table.groups
         metadata = self.footer.metadata
         return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+    @cached_property
+    def deleted(self) -> np.ndarray | None:
+        """The positions of the rows that are deleted for this reader, rising; None: no row is."""
+        return unpack_positions(self.part.deleted) if self.part.deleted else None
+
+    def group_start(self, group: int) -> int:
+        """The position of the first row of a row group."""
+        return sum(self.groups[:group])
 
     def has(self, id_: int) -> bool:
         """Whether the file has the column."""

@@ -3,7 +3,7 @@
 | change | made by | effect |
 |---|---|---|
 | `Create` | CREATE TABLE | the first entry: the schema, and an empty collection from time 0 on |
-| `Append` | writers | new parts for times `lower ≤ t < upper`, and the source positions they came from: all or none |
+| `Append` | writers | new parts and deleted rows for times `lower ≤ t < upper`, and source positions: all or none |
 | `Replace` | compaction, expiry | parts for others that hold the same updates (or for none, if all their rows have ended) |
 | `AddStatistics` | statistics back-fill | the same parts, now with statistics; their files stay |
 | `Advance` | retention | `since` moves on: earlier times can no longer be read |
@@ -17,6 +17,9 @@
 
 An entry is sealed JSON: `{"token": …, "at": ms, "change": "append", …}`. The token identifies its writer: after a lost answer the
 writer finds its own token in the log, or knows that the change was not made.
+
+An entry with deletions has the kind `append/2` or `replace/2`. A version that does not know deletions refuses it: it would show
+rows that are deleted.
 """
 
 from __future__ import annotations
@@ -26,9 +29,14 @@ import json
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeAlias
 
+import pyarrow as pa
+
 from tidegate.errors import CorruptError
 from tidegate.storage.part.checksum import seal, unseal
+from tidegate.storage.part.deletions import DELETIONS_SCHEMA, records_from_json, records_to_json
 from tidegate.storage.part.part import Part
+
+_WITH_DELETIONS = "/2"
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,8 @@ class Append:
     """A second append with the same token changes nothing."""
     positions: dict[str, Any] = field(default_factory=dict)
     """Source → how far it was read, including these parts; None removes the position."""
+    deletions: pa.Table = field(default_factory=DELETIONS_SCHEMA.empty_table)
+    """Rows of earlier parts that are deleted (`storage/part/deletions.py`)."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,11 @@ class Replace:
     expired: bool = False
     """No row of the removed parts is still valid, so the sum of diffs may change."""
     ended: int = 0
-    """The sum of diffs of rows that were left out because they have ended."""
+    """The sum of diffs of rows that were left out because they have ended or are deleted."""
+    deletions: pa.Table = field(default_factory=DELETIONS_SCHEMA.empty_table)
+    """The deletions of the removed parts, moved to the added ones: `part` is the place in `added`."""
+    applied: int = 0
+    """The sum of diffs of deleted rows that were left out."""
 
 
 @dataclass(frozen=True)
@@ -213,14 +227,20 @@ class LogEntry:
 def encode_entry(entry: LogEntry) -> bytes:
     """The bytes of an entry in the log."""
     body = {field_.name: _plain(getattr(entry.change, field_.name)) for field_ in fields(entry.change)}
-    record = {"token": entry.token, "at": entry.at, "change": entry.change.kind, "body": body}
+    kind = entry.change.kind
+    if isinstance(entry.change, Append | Replace):
+        if entry.change.deletions.num_rows or body.get("applied"):
+            kind += _WITH_DELETIONS
+        else:
+            body = {name: value for name, value in body.items() if name not in {"deletions", "applied"}}
+    record = {"token": entry.token, "at": entry.at, "change": kind, "body": body}
     return seal(json.dumps(record, separators=(",", ":")).encode())
 
 
 def decode_entry(name: str, data: bytes) -> LogEntry:
     """The entry from its bytes in the log; `name` is for errors."""
     record = json.loads(unseal(name, data))
-    cls = _KINDS.get(record["change"])
+    cls = _KINDS.get(record["change"].removesuffix(_WITH_DELETIONS))
     if cls is None:
         raise CorruptError(
             f"{name} holds a change called {record['change']!r}, which this version does not support",
@@ -233,6 +253,8 @@ def decode_entry(name: str, data: bytes) -> LogEntry:
     for key in ("removed", "ids", "readers", "names", "orphans", "segments"):
         if key in given:
             given[key] = tuple(given[key])
+    if "deletions" in given:
+        given["deletions"] = records_from_json(given["deletions"])
     if "stats" in given:
         given["stats"] = tuple(base64.b85decode(value) for value in given["stats"])
     return LogEntry(record["token"], record["at"], cls(**given))
@@ -241,6 +263,8 @@ def decode_entry(name: str, data: bytes) -> LogEntry:
 def _plain(value: Any) -> Any:
     if isinstance(value, Part):
         return value.to_json()
+    if isinstance(value, pa.Table):
+        return records_to_json(value)
     if isinstance(value, bytes):
         return base64.b85encode(value).decode()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -9,7 +9,8 @@ logarithmic number of times.
       segments   0: 884,736 rows   1: 98,304   2: 4,096   3: 128        in the blob store, shared by all states
       fresh      17 parts                                              in the log
 
-Part ids rise, also within a segment, so a part is found by binary search.
+Part ids rise, also within a segment, so a part is found by binary search. Rows that were deleted are recorded beside the parts
+(`storage/part/deletions.py`); they go with their part.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow as pa
 
 from tidegate.cache import LruCache
 from tidegate.errors import CorruptError
+from tidegate.storage.part.deletions import NEVER, Deletions
 from tidegate.storage.part.part import Part
 from tidegate.storage.stats.frame import Frame, Packed
 
@@ -194,6 +196,7 @@ class Parts:
     count: int = 0
     rows: int = 0
     size: int = 0
+    deletions: Deletions = field(default_factory=Deletions)
 
     @cached_property
     def plans(self) -> LruCache[Hashable, Any]:
@@ -215,6 +218,35 @@ class Parts:
             rows=self.rows + sum(part.rows for part in new),
             size=self.size + sum(part.size for part in new),
         )
+
+    def delete(self, records: pa.Table) -> Parts:
+        """With these rows of its parts deleted; a missing part, or more rows than it has, is an error."""
+        ids = np.unique(records.column("part").to_numpy())
+        rows = self._row_counts(ids)
+        if (rows < 0).any():
+            raise LookupError(f"parts {ids[rows < 0][:5].tolist()} are not there")
+        deletions = self.deletions.add(records)
+        beyond = deletions.totals(ids, NEVER)[0] > rows
+        if beyond.any():
+            raise LookupError(f"parts {ids[beyond][:5].tolist()} have fewer rows than are deleted")
+        return replace(self, deletions=deletions)
+
+    def holds(self, ids: np.ndarray) -> bool:
+        """Whether all of these parts are there; their ids must rise."""
+        return bool((self._row_counts(ids) >= 0).all())
+
+    def _row_counts(self, ids: np.ndarray) -> np.ndarray:
+        """The rows of each of these parts, whose ids rise; -1 if it is not there."""
+        rows = np.full(len(ids), -1, np.int64)
+        for segment in self.segments:
+            at = segment.positions(ids)
+            if len(at):
+                counts = segment.table(["rows"]).column("rows").to_numpy()
+                rows[np.searchsorted(ids, segment.ids[at])] = counts[at]
+        fresh = {part.id: part.rows for part in self.fresh}
+        for i in np.flatnonzero(rows < 0) if fresh else ():
+            rows[i] = fresh.get(int(ids[i]), -1)
+        return rows
 
     def find(self, ids: np.ndarray) -> list[Part]:
         """The parts with these ids, found by binary search: no scan over all parts."""
@@ -246,6 +278,7 @@ class Parts:
             self,
             segments=tuple(segment for segment in segments if segment.alive),
             fresh=fresh,
+            deletions=self.deletions.without(np.array(sorted(wanted), np.int64)),
             count=self.count - len(gone),
             rows=self.rows - sum(part.rows for part in gone),
             size=self.size - sum(part.size for part in gone),

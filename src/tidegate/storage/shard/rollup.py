@@ -1,7 +1,8 @@
 """Rollups: the whole state as a few objects, so that a shard of a million parts opens quickly.
 
     roll/<shard>/<number>-<random>     sealed JSON: everything but the parts, and the list of segments with their dead rows
-    seg/<shard>/<random>               a segment, sealed: an Arrow table of parts, and the frame of their statistics
+    seg/<shard>/<random>               a segment, sealed: an Arrow table of parts, and the frame of their statistics;
+                                       or, once rows were deleted, the table of all deletions
 
 A rollup writes the fresh parts as a new segment, and leaves the other segments in place. When eight segments of about the same size
 are at the end, they are merged into one: each part is rewritten about log₈(n) times in the life of a shard of n parts. So a rollup
@@ -23,9 +24,10 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptError, TidegateError
 from tidegate.storage.part.checksum import seal, unseal, unseal_view
+from tidegate.storage.part.deletions import DELETIONS_SCHEMA, Deletions
 from tidegate.storage.part.schema import StoredSchema
 from tidegate.storage.shard.parts import Parts, Segment, without_stats
-from tidegate.storage.shard.state import FORMAT, Garbage, LeaseRecord, State
+from tidegate.storage.shard.state import FIRST_FORMAT, FORMAT, Garbage, LeaseRecord, State
 from tidegate.storage.stats.frame import Frame, Packed, pack
 
 _LENGTH = 8
@@ -45,8 +47,10 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
     stored = _store(put, state)
     assert {s.name for s in state.parts.segments if s.name} <= set(state.segments)
     body = {name: getattr(stored, name) for name in (*_PLAIN, *_LATER)}
+    deletions = _store_deletions(put, state)
     body |= {
-        "format": FORMAT,
+        "format": FORMAT if deletions else FIRST_FORMAT,
+        "deletions": deletions,
         "number": stored.number,
         "schemas": [schema.json for schema in stored.schemas],
         "leases": {reader: asdict(lease) for reader, lease in stored.leases.items()},
@@ -58,7 +62,8 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
     }
     name = f"roll/{state.shard}/{state.number:020d}-{secrets.token_hex(4)}"
     put(name, seal(json.dumps(body, separators=(",", ":")).encode()))
-    return name, stored, tuple(segment.name for segment in stored.parts.segments)
+    names = [segment.name for segment in stored.parts.segments]
+    return name, stored, tuple([*names, deletions] if deletions else names)
 
 
 def load_rollup(
@@ -83,7 +88,9 @@ def load_rollup(
         for name, dead in ((item["name"], item["dead"]) for item in body["segments"])
     )
     count, rows, size = body["count"]
-    parts = Parts(segments, (), count, rows, size)
+    stored = body.get("deletions")
+    deletions = Deletions() if stored is None else _read_deletions(stored, _get_existing(get, stored))
+    parts = Parts(segments, (), count, rows, size, deletions)
     parts.check(name)
     return State(
         number=body["number"],
@@ -96,6 +103,25 @@ def load_rollup(
         **{key: body[key] for key in _PLAIN},
         **{key: body.get(key, default) for key, default in _LATER.items()},
     )
+
+
+def _store_deletions(put: Callable[[str, bytes], None], state: State) -> str | None:
+    """Writes all deletions as one object; returns its name, or None if there are none."""
+    if not state.parts.deletions:
+        return None
+    name = f"seg/{state.shard}/{secrets.token_hex(8)}"
+    put(name, seal(pack(state.parts.deletions.records)))
+    return name
+
+
+def _read_deletions(name: str, data: bytes) -> Deletions:
+    try:
+        packed = Packed(pa.py_buffer(unseal_view(name, data)))
+        return Deletions(
+            (pa.table({c: packed.required(c) for c in DELETIONS_SCHEMA.names}, schema=DELETIONS_SCHEMA),)
+        )
+    except (pa.ArrowException, OSError):
+        raise CorruptError(f"{name} does not hold deletions") from None
 
 
 def _get_existing(get: Callable[[str], bytes | None], name: str) -> bytes:

@@ -36,6 +36,7 @@ from tidegate.expr.model import Kind, Type
 from tidegate.metrics import Metrics
 from tidegate.storage.part.checksum import digest
 from tidegate.storage.part.conform import TableLike, conform, conform_diffs
+from tidegate.storage.part.deletions import MAX_INLINE_BYTES, bitmaps_to_object, in_object, with_column
 from tidegate.storage.part.encode import encode_part, text_bounds
 from tidegate.storage.part.merge import Block, sort_block
 from tidegate.storage.part.page_table import tail_size
@@ -44,7 +45,7 @@ from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard import shard_options
 from tidegate.storage.shard.changes import Append, Create
 from tidegate.storage.shard.machine import Machine
-from tidegate.storage.shard.state import FORMAT, Conflict, State, unreferenced
+from tidegate.storage.shard.state import FIRST_FORMAT, Conflict, State, unreferenced
 from tidegate.storage.shard.statistics import Describe, describe_nothing, statistics_collector
 from tidegate.storage.shard.time_check import check_time, check_upper, unit_of
 from tidegate.storage.shard.validity import Validity
@@ -68,6 +69,19 @@ class Appended:
     """The time of its rows."""
     parts: tuple[Part, ...]
     """Empty if a batch with this token was appended before."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredDeletions:
+    """Deletions that are about to be committed."""
+
+    records: pa.Table
+    objects: Mapping[str, int]
+    """The objects that hold their bitmaps, each with the number of the state before it was written."""
+
+    def at(self, time: int) -> pa.Table:
+        """The records, at this time."""
+        return with_column(self.records, "time", pa.array(np.full(self.records.num_rows, time), pa.int64()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +110,7 @@ class Shard:
     ) -> Shard:
         """Creates an empty collection; its name is the last component of the machine's key."""
         name = machine.key.rpartition("/")[2]
-        machine.create(Create(FORMAT, name, schema.to_json(), dict(options or {})))
+        machine.create(Create(FIRST_FORMAT, name, schema.to_json(), dict(options or {})))
         return Shard(machine, **more)
 
     @property
@@ -186,6 +200,14 @@ class Shard:
             raise
         return part
 
+    def store_deletions(self, state: State, records: pa.Table) -> StoredDeletions:
+        """Deletions that nothing refers to yet, ready for `commit`; large bitmaps are stored as an object."""
+        if records.column("bitmap").nbytes <= MAX_INLINE_BYTES:
+            return StoredDeletions(records, {})
+        name = f"del/{state.shard}/{secrets.token_hex(12)}"
+        self.machine.objects.put(name, bitmaps_to_object(records))
+        return StoredDeletions(in_object(records, name), {name: state.number})
+
     def commit(
         self,
         parts: Sequence[Part],
@@ -194,8 +216,9 @@ class Shard:
         token: str,
         positions: Mapping[str, Any] | Callable[[State], Mapping[str, Any]] | None = None,
         check: Callable[[State], None] = lambda _: None,
+        deletions: StoredDeletions | None = None,
     ) -> Appended:
-        """Makes stored parts visible at one time, by one entry of the log.
+        """Makes stored parts visible at one time, and rows of earlier parts deleted, by one entry of the log.
 
         `check` gets the state that the entry would follow, and may raise: then nothing is appended. `positions` and `at` may be
         functions of that state too.
@@ -214,8 +237,11 @@ class Shard:
             self.check_parts(state, parts)
             time = self.stamp(state, at(state) if callable(at) else at)
             done = tuple(replace(part, first=time, last=time) for part in parts)
-            reached = positions(state) if callable(positions) else positions
-            return Append(state.upper, time + 1, done, token, dict(reached or {}))
+            reached = dict((positions(state) if callable(positions) else positions) or {})
+            if deletions is None:
+                return Append(state.upper, time + 1, done, token, reached)
+            self.check_objects(state, deletions.objects)
+            return Append(state.upper, time + 1, done, token, reached, deletions.at(time))
 
         state = self.machine.update(propose)
         self._count(done)
@@ -230,13 +256,17 @@ class Shard:
             self.metrics.add("rows", sum(part.rows for part in parts), what="appended")
 
     def check_parts(self, state: State, parts: Sequence[Part]) -> None:
-        """Raises if sweep took one of these parts, which no state names yet, for an orphan.
+        """Raises if sweep took one of these parts, which no state names yet, for an orphan."""
+        self.check_objects(state, {part.name: part.base for part in parts})
+
+    def check_objects(self, state: State, objects: Mapping[str, int]) -> None:
+        """Raises if sweep took one of these objects, given with the state before it was written, for an orphan.
 
         The fence of sweep is an entry of the log. A part that was written after the newest fence was not considered. Of the
         others, a part that is to be deleted is among the garbage until it is deleted. So a part that is neither garbage nor gone,
         in a state that was read before, is safe: the entry after this state is ours, or else this check is repeated.
         """
-        doubtful = [part.name for part in parts if part.base < state.fence]
+        doubtful = [name for name, base in objects.items() if base < state.fence]
         swept = set(doubtful).intersection(item.name for item in state.garbage)
         for name in doubtful:
             if name in swept or not self._exists(name):
@@ -269,13 +299,17 @@ class Shard:
 
         What cannot be deleted or checked stays an orphan, which sweep finds.
         """
-        if not parts:
+        self.discard_objects([part.name for part in parts])
+
+    def discard_objects(self, names: Sequence[str]) -> None:
+        """The same for objects by their names."""
+        if not names:
             return
         try:
-            names = unreferenced(self.machine.fetch(), [part.name for part in parts])
+            unused = unreferenced(self.machine.fetch(), names)
         except TidegateError:
             return
-        for name in names:
+        for name in unused:
             with suppress(StoreError):
                 self.machine.blob.delete(name)
 

@@ -15,7 +15,8 @@ renewed as batches are read (`leases/lease.py`).
 If rows have a limited life (`validity.py`), a snapshot returns those that have not ended by `as_of`. The plan above it checks that
 they have begun, and not ended by the time that was asked for. Changes include both, each at its time.
 
-A shard without retractions is read part by part, without comparing rows. With retractions, rows must meet their retractions:
+Rows that were deleted by their position are skipped (`storage/part/deletions.py`). A shard without other retractions is read part
+by part, without comparing rows. With retractions that are rows themselves, rows must meet them:
 
 | | memory | reads |
 |---|---|---|
@@ -44,6 +45,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import TimeError
+from tidegate.storage.part.deletions import deletion_mask
 from tidegate.storage.part.encode import ROW_GROUP_ROWS
 from tidegate.storage.part.merge import (
     Block,
@@ -55,6 +57,7 @@ from tidegate.storage.part.merge import (
     merge,
     repeat_rows,
 )
+from tidegate.storage.part.page_reader import rows_at
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.row_keys import row_keys
 from tidegate.storage.shard.leased_state import LeasedState, record_batch, wait_for
@@ -153,12 +156,26 @@ class Snapshot(LeasedState):
         return self.state.parts.arrays.get_or_compute(("there", self.as_of), self._find_visible_parts)
 
     def _find_visible_parts(self) -> list[np.ndarray]:
-        places = []
-        for table in self.state.parts.tables(["first", "expires"]):
+        places, deletions = [], self.state.parts.deletions
+        for table in self.state.parts.tables(["id", "rows", "first", "expires"]):
             begun = pc.less_equal(table.column("first"), self.as_of)
             lasting = pc.fill_null(pc.greater(table.column("expires"), self.as_of), True)
-            places.append(np.flatnonzero(pc.and_(begun, lasting).to_numpy()))
+            there = pc.and_(begun, lasting).to_numpy()
+            if deletions:
+                deleted, _ = deletions.totals(table.column("id").to_numpy(), self.as_of)
+                there = there & (deleted < np.maximum(table.column("rows").to_numpy(), 1))
+            places.append(np.flatnonzero(there))
         return places
+
+    def deleted(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of each part of `table`, how many rows are deleted, and the sum of their diffs; None: no row is."""
+        deletions = self.state.parts.deletions
+        if not deletions:
+            return None
+        ids = self.table(["id"]).column("id").to_numpy()
+        return self.state.parts.arrays.get_or_compute(
+            ("deleted", self.as_of), lambda: deletions.totals(ids, self.as_of)
+        )
 
     def table(self, columns: Sequence[str]) -> pa.Table:
         """Columns of `parts.PARTS_SCHEMA` for the parts that may hold rows at this time, by the state alone."""
@@ -182,12 +199,20 @@ class Snapshot(LeasedState):
                 yield frame.filter(mask[begin : begin + len(frame)])
 
     def rows_of(self, kept: np.ndarray | None, *, statistics: bool = True) -> pa.Table:
-        """All columns of `parts.PARTS_SCHEMA` for some of these parts; None: for all.
+        """All columns of `parts.PARTS_SCHEMA` for some of these parts, and `deleted` if rows are; None: for all.
 
         `kept` has their places in `table`, in rising order.
         """
-        if not statistics:
-            return without_stats(self.rows_of(kept))
+        table = self._pick_rows(kept)
+        table = table if statistics else without_stats(table)
+        deletions = self.state.parts.deletions
+        if not deletions:
+            return table
+        fetch = self.shard.machine.objects.get
+        deleted = deletions.bitmaps(table.column("id").to_numpy(), self.as_of, fetch)
+        return table.append_column("deleted", pa.array(deleted, pa.binary()))
+
+    def _pick_rows(self, kept: np.ndarray | None) -> pa.Table:
         if kept is None:
             return self.state.parts.pick(self._visible_parts)
         ends = np.cumsum([0, *(len(places) for places in self._visible_parts)])
@@ -247,11 +272,15 @@ class Snapshot(LeasedState):
     def visible(
         self, part: Part, ids: Sequence[int], rows: int = 0, *, ranged: bool = False
     ) -> Iterator[Block]:
-        """The updates of a part that have happened and have not ended."""
+        """The updates of a part that have happened, have not ended and are not deleted."""
         validity = self.validity
+        deleted, at = deletion_mask(part.deleted, part.rows) if part.deleted else None, 0
         extra = [validity.upper] if validity is not None and validity.upper not in ids else []
         for block in self._blocks(part, [*ids, *extra], rows, ranged=ranged):
             keep = block.times <= self.as_of
+            if deleted is not None:
+                keep &= ~deleted[at : at + len(block)]
+                at += len(block)
             if validity is not None:
                 keep &= still_valid(block.columns[[*ids, *extra].index(validity.upper)], self.as_of)
             wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
@@ -345,13 +374,31 @@ class ChangeFeed(LeasedState):
     def rows(self, ids: Sequence[int]) -> Iterator[Block]:
         """The changes with the columns of these ids. A row that ends by itself is retracted at its end."""
         bounds = [] if self.validity is None else [self.validity.lower, self.validity.upper]
-        for part in self.parts():
-            for block in self._blocks(part, [*ids, *bounds]):
-                wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
-                if bounds:
-                    wanted = with_validity_changes(wanted, *block.columns[-2:])
-                inside = (wanted.times >= self.from_time) & (wanted.times < self.to_time)
-                yield wanted if inside.all() else wanted.take(inside)
+        updates = (block for part in self.parts() for block in self._blocks(part, [*ids, *bounds]))
+        for block in itertools.chain(updates, self._deleted([*ids, *bounds])):
+            wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
+            if bounds:
+                wanted = with_validity_changes(wanted, *block.columns[-2:])
+            inside = (wanted.times >= self.from_time) & (wanted.times < self.to_time)
+            yield wanted if inside.all() else wanted.take(inside)
+
+    def _deleted(self, ids: Sequence[int]) -> Iterator[Block]:
+        """The retractions of rows that were deleted by their position: they are read there.
+
+        If rows have a limited life, earlier deletions count too: a deleted row must not be retracted again at its end.
+        """
+        deletions, machine = self.state.parts.deletions, self.shard.machine
+        begin = self.from_time if self.validity is None else 0
+        types = {column.id: column.type for column in self.schema.columns}
+        for id_, time, positions in deletions.between(begin, self.to_time).located(machine.objects.get):
+            (part,) = self.state.parts.find(np.array([id_]))
+            if part.expires is not None and part.expires < self.from_time:
+                continue
+            file = machine.files.open(part)
+            for rows in rows_at(file.groups, positions):
+                self.lease.keep()
+                columns = file.read(ids, [types[id_] for id_ in ids], rows)
+                yield Block(columns, np.full(len(rows), time), -file.diffs(rows))
 
 
 def _select_rows(block: Block, ids: Sequence[int], where: RowFilter | None) -> Block:

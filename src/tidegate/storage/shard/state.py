@@ -15,10 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import TidegateError
+from tidegate.storage.part.deletions import Deletions, with_column
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema, StoredSchema
 from tidegate.storage.shard import shard_options
@@ -40,8 +42,10 @@ from tidegate.storage.shard.changes import (
 )
 from tidegate.storage.shard.parts import Parts
 
-FORMAT = 1
-"""The newest format that this version reads and writes."""
+FORMAT = 2
+"""The newest format that this version reads."""
+FIRST_FORMAT = 1
+"""The format that a shard is created with; 2 once rows are deleted by position, which earlier versions would show."""
 ENDED_MS = 3_600_000
 """How long past times can be read if rows have a limited life and no retention is set: rows that ended are to be removed, but a
 reader that is a little late, or follows changes, still finds what it needs."""
@@ -146,7 +150,8 @@ def unreferenced(state: State, names: Sequence[str], *, garbage: bool = True) ->
     """
     rolled = [] if state.rollup is None else [state.rollup[0]]
     waste = [item.name for item in state.garbage] if garbage else []
-    held = pa.array([*rolled, *state.segments, *waste], pa.string())
+    bitmaps = state.parts.deletions.objects if state.parts.deletions else ()
+    held = pa.array([*rolled, *state.segments, *bitmaps, *waste], pa.string())
     left = pa.array(names, pa.string())
     for known in (held, *(table.column("name") for table in state.parts.tables(["name"]))):
         left = left.filter(pc.invert(pc.is_in(left, value_set=known)))
@@ -219,6 +224,7 @@ def _append(state: State, change: Append) -> State:
         if part.first < change.lower or part.last >= change.upper:
             raise Conflict(f"{part.name} holds times {part.first} to {part.last}, outside of the append")
     numbered = _numbered(state, change.parts)
+    parts = _deleted(state.parts, change.deletions).add(numbered)
     tokens = {**state.tokens, change.token: change.upper}
     if len(tokens) > TOKENS:
         tokens.pop(next(iter(tokens)))
@@ -226,12 +232,22 @@ def _append(state: State, change: Append) -> State:
     return replace(
         state,
         upper=change.upper,
-        parts=state.parts.add(numbered),
+        parts=parts,
         next_id=state.next_id + len(numbered),
         monotonic=state.monotonic and not any(part.retracts for part in numbered),
         positions={source: reached for source, reached in positions.items() if reached is not None},
         tokens=tokens,
     )
+
+
+def _deleted(parts: Parts, records: pa.Table) -> Parts:
+    """Parts with more rows deleted; a `Conflict` if one of them was replaced meanwhile."""
+    if not records.num_rows:
+        return parts
+    try:
+        return parts.delete(records)
+    except LookupError as missing:
+        raise Conflict(f"cannot delete rows: {missing}") from None
 
 
 def _numbered(state: State, parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -243,6 +259,9 @@ def _replace(state: State, change: Replace, at: int) -> State:
         parts, gone = state.parts.remove(change.removed)
     except LookupError as missing:
         raise Conflict(f"cannot replace: {missing}") from None
+    deletions = state.parts.deletions.only(np.array(change.removed, np.int64))
+    if not change.expired:
+        _check_carried(deletions, change)
     before = sum(part.diffs for part in gone)
     after = sum(part.diffs for part in change.added) + change.ended
     if not change.expired and before != after:
@@ -251,13 +270,27 @@ def _replace(state: State, change: Replace, at: int) -> State:
             hint="this is a bug in compaction; nothing was changed",
         )
     numbered = _numbered(state, change.added)
-    garbage = tuple(Garbage(part.name, state.number, at) for part in gone)
+    places = change.deletions.column("part").to_numpy()
+    carried = with_column(change.deletions, "part", pa.array(places + state.next_id, pa.int64()))
+    parts = _deleted(parts.add(numbered), carried)
+    lost = sorted((deletions.objects if deletions else set()) - parts.deletions.objects)
+    garbage = tuple(Garbage(name, state.number, at) for name in [*(part.name for part in gone), *lost])
     return replace(
         state,
-        parts=parts.add(numbered),
+        parts=parts,
         next_id=state.next_id + len(numbered),
         garbage=state.garbage + garbage,
     )
+
+
+def _check_carried(deletions: Deletions, change: Replace) -> None:
+    """Every deleted row of the removed parts must be left out, or deleted in the added ones: none comes back."""
+    before = int(pc.sum(deletions.records.column("diffs"), min_count=0).as_py()) if deletions else 0
+    after = int(pc.sum(change.deletions.column("diffs"), min_count=0).as_py()) + change.applied
+    if before != after:
+        raise Conflict(
+            f"rows of {before} diffs are deleted in the parts to be replaced, of {after} in those for them"
+        )
 
 
 def _describe(state: State, change: AddStatistics) -> State:
@@ -270,7 +303,17 @@ def _describe(state: State, change: AddStatistics) -> State:
     known = dict(zip(change.ids, change.stats, strict=True))
     described = tuple(replace(part, stats=known[part.id]) for part in sorted(found, key=lambda part: part.id))
     numbered = _numbered(state, described)
-    return replace(state, parts=parts.add(numbered), next_id=state.next_id + len(numbered))
+    parts = _with_deletions_of(state.parts.deletions, found, parts.add(numbered), numbered)
+    return replace(state, parts=parts, next_id=state.next_id + len(numbered))
+
+
+def _with_deletions_of(
+    deletions: Deletions, before: Sequence[Part], parts: Parts, after: Sequence[Part]
+) -> Parts:
+    """Parts with the deletions of those that got new numbers: `after` has the same parts, in the order of their ids."""
+    ids = np.array(sorted(part.id for part in before), np.int64)
+    moved = deletions.renumber(ids, np.array([part.id for part in after], np.int64))
+    return replace(parts, deletions=parts.deletions.add(moved.records)) if moved else parts
 
 
 def _repair(state: State, to: int) -> State:
@@ -288,11 +331,12 @@ def _repair(state: State, to: int) -> State:
         replace(part, first=min(part.first, to), last=to) for part in sorted(moved, key=lambda part: part.id)
     )
     numbered = _numbered(state, late)
+    parts = _with_deletions_of(state.parts.deletions, moved, parts.add(numbered), numbered)
     return replace(
         state,
         since=min(state.since, to),
         upper=to + 1,
-        parts=parts.add(numbered),
+        parts=replace(parts, deletions=parts.deletions.moved_back(to)),
         next_id=state.next_id + len(numbered),
         tokens={token: min(upper, to + 1) for token, upper in state.tokens.items()},
         leases={reader: replace(one, since=min(one.since, to)) for reader, one in state.leases.items()},
@@ -330,5 +374,6 @@ def _hold(state: State, change: Hold) -> State:
 
 def _drop(state: State, at: int) -> State:
     names = [name for table in state.parts.tables(["name"]) for name in table.column("name").to_pylist()]
+    names += sorted(state.parts.deletions.objects) if state.parts.deletions else []
     garbage = tuple(Garbage(name, state.number, at) for name in names)
     return replace(state, dropped=True, parts=Parts(), garbage=state.garbage + garbage)

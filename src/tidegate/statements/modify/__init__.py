@@ -1,0 +1,22 @@
+"""DELETE and UPDATE: find the rows at a snapshot, then delete them and insert the new ones in one append.
+
+    UPDATE t SET n = n + 1 WHERE id > 5
+
+    read     at upper - 1: (6, 1) and (7, 4), at positions 3 and 9 of part 12; parts that hold no id above 5 are not read
+    append   at one time: positions 3 and 9 of part 12 are deleted, (6, 2) and (7, 5) are inserted
+
+What was there before can still be read AS OF before. A row that the filter or an assignment fails on fails the statement, and then
+nothing is changed; a row whose new values are its old ones is counted, and nothing is written for it.
+
+| module | contents |
+|---|---|
+| `run` | the statement: binding, attempts, the result |
+| `by_position` | rows are deleted by their positions: the cost is that of finding them |
+| `by_value` | rows are retracted by rows with negative diffs: where such retractions are still waiting to meet theirs |
+| `change` | the bound statement, and the new rows of an UPDATE |
+| `concurrency` | what others change meanwhile |
+"""
+
+from tidegate.statements.modify.run import modify, pinned_change, plan_modification
+
+__all__ = ["modify", "pinned_change", "plan_modification"]

@@ -1,0 +1,90 @@
+"""Runs DELETE and UPDATE: binds them, finds their rows at a snapshot, and tries again if others were faster."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import partial
+
+from tidegate.context import CatalogSnapshot, Context, position_of
+from tidegate.errors import ConflictError, PlanError, UnsupportedError
+from tidegate.expr.model import Expr
+from tidegate.query import CancelToken, Path, Result, ResultShape, ScanMetrics, ScanRequest
+from tidegate.query.prune import prune
+from tidegate.sql.bind import BoundQuery, Relation, bind_change
+from tidegate.sql.parse import statement
+from tidegate.statements.insert import default_of
+from tidegate.statements.modify.by_position import modify_by_position
+from tidegate.statements.modify.by_value import modify_by_value
+from tidegate.statements.modify.change import BoundModification
+from tidegate.statements.modify.concurrency import Attempts
+from tidegate.statements.pinned import Pinned, pinned
+from tidegate.storage.shard import Snapshot, resolve_now
+
+
+def plan_modification(context: Context, given: statement.Delete | statement.Update) -> BoundQuery:
+    """The query that finds the rows to change: all their columns, then the new values."""
+    return _bind(context, given, CatalogSnapshot(context), context.clock.now()).change.read
+
+
+def modify(
+    context: Context, given: statement.Delete | statement.Update, watch: CancelToken | None = None
+) -> Result:
+    """Runs the statement; the result says how many rows, as psql does."""
+    attempts = Attempts(given, watch or CancelToken(context.config.statement_timeout_ms))
+    while True:
+        with pinned_change(context, given) as found:
+            result = _attempt(context, found.query, found.snapshots[given.table.text], attempts)
+        if result is not None:
+            return result
+        attempts.again()
+
+
+def pinned_change(
+    context: Context, given: statement.Delete | statement.Update
+) -> AbstractContextManager[Pinned[BoundModification]]:
+    """DELETE or UPDATE, bound, with the snapshot of its table pinned."""
+    return pinned(context, partial(_bind, context, given), lambda _: [given.table.text])
+
+
+def _bind(
+    context: Context, given: statement.Delete | statement.Update, catalog: CatalogSnapshot, wall: int
+) -> BoundModification:
+    name = given.table.text
+    relation = catalog.relation(name)
+    context.table(name, position_of(given.sql, given.table))  # refuses what is no table
+    if not isinstance(relation, Relation):
+        raise ConflictError(f'"{name}" was replaced while the statement began', hint="try again")
+    shard, schema = catalog.tables[name]
+
+    def default(place: int) -> Expr:
+        return default_of(context, shard, schema.columns[place])
+
+    try:
+        change = bind_change(given, relation, default, wall)
+    except PlanError as error:
+        raise UnsupportedError(
+            f"{error.construct or error.message} is not supported in {type(given).__name__.upper()}",
+            hint="rows are chosen and changed one by one: by expressions of their own columns",
+            position=error.position,
+        ) from None
+    return BoundModification(given, shard, schema, change, wall)
+
+
+def _attempt(
+    context: Context, bound: BoundModification, found: Snapshot, attempts: Attempts
+) -> Result | None:
+    """Does it, following what others do meanwhile; None if all must be read again."""
+    read = bound.change.read
+    now = resolve_now(bound.wall, [found.state], context.config, temporal=read.mfp.is_temporal)
+    question = ScanRequest(
+        found, read.mfp.at(now).optimise(), read.names, ResultShape(), now, context.config, attempts.watch
+    )
+    pruned = prune(found, question.plan, now, use=question.config.stats_filter)
+    scan = ScanMetrics(parts_total=pruned.total, bytes_total=pruned.size)
+    # Rows that are still to meet their retractions have no positions of their own.
+    way = modify_by_value if pruned.retracts else modify_by_position
+    rows = way(question, bound, pruned, scan, attempts)
+    if rows is None:
+        return None
+    path: Path = "local" if scan.parts_read else "metadata"
+    return Result((), (), (), path, scan, f"{bound.verb} {rows}")

@@ -1,0 +1,278 @@
+"""Deleted rows: for each part, bitmaps of positions, and the time from which these rows are deleted.
+
+    records = deletion_records({7: (positions, diffs)}, time=5_000)     rows of part 7, deleted at 5,000
+    deletions = Deletions().add(records)
+    deletions.totals(ids, as_of)                                        how many rows of each part are deleted by then
+    deletions.bitmaps(ids, as_of, fetch)                                which ones, for a reader
+
+A retraction whose row is known is such a record instead of a row with a negative diff. A reader skips deleted rows by their
+position and compares no values: a collection that was updated reads like one that only grew.
+
+| column | |
+|---|---|
+| `part` | the id of the part |
+| `time` | from this time on the rows are deleted; before it, AS OF still shows them |
+| `rows`, `diffs` | how many positions there are, and the sum of the diffs of these rows |
+| `bitmap` | the positions, as a serialized roaring bitmap; NULL if it is in an object of its own |
+| `blob`, `place` | that object, and the number of the bitmap in it: large deletions are not stored in the log |
+
+A position is deleted once: two records of a part have no position in common.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from tidegate.cache import LruCache
+from tidegate.errors import CorruptError
+from tidegate.storage.part.checksum import seal, unseal
+
+DELETIONS_SCHEMA = pa.schema(
+    [
+        ("part", pa.int64()),
+        ("time", pa.int64()),
+        ("rows", pa.int64()),
+        ("diffs", pa.int64()),
+        ("bitmap", pa.binary()),
+        ("blob", pa.string()),
+        ("place", pa.int32()),
+    ]
+)
+MAX_INLINE_BYTES = 64 << 10
+"""Bytes of bitmaps that an entry of the log holds itself; more are an object of their own."""
+MAX_CACHED_BYTES = 64 << 20
+"""Bytes of bitmaps of objects that are cached for a shard."""
+MAX_TABLES = 64
+"""Tables that are kept as they were added before they are joined."""
+NEVER = np.iinfo(np.int64).max
+"""The deletion time of a row that is not deleted."""
+
+Fetch: TypeAlias = Callable[[str], bytes]
+"""Reads an object."""
+
+
+def pack_positions(positions: np.ndarray) -> bytes:
+    """Positions as a serialized bitmap."""
+    bitmap = BitMap(np.ascontiguousarray(positions, np.uint32))
+    bitmap.run_optimize()
+    packed: bytes = bitmap.serialize()
+    return packed
+
+
+def unpack_positions(packed: bytes) -> np.ndarray:
+    """The positions of a serialized bitmap, rising."""
+    if not packed:
+        return np.zeros(0, np.int64)
+    return np.asarray(BitMap.deserialize(packed).to_array()).astype(np.int64)
+
+
+def deletion_mask(packed: bytes, rows: int) -> np.ndarray:
+    """Which of a part's rows are deleted."""
+    mask = np.zeros(rows, bool)
+    mask[unpack_positions(packed)] = True
+    return mask
+
+
+def deletion_records(located: Mapping[int, tuple[np.ndarray, np.ndarray]], time: int) -> pa.Table:
+    """Records of rows that are deleted at one time: for each part their positions, and their diffs."""
+    parts = sorted(located)
+    return pa.table(
+        {
+            "part": pa.array(parts, pa.int64()),
+            "time": pa.array([time] * len(parts), pa.int64()),
+            "rows": pa.array([len(located[part][0]) for part in parts], pa.int64()),
+            "diffs": pa.array([int(located[part][1].sum()) for part in parts], pa.int64()),
+            "bitmap": pa.array([pack_positions(located[part][0]) for part in parts], pa.binary()),
+            "blob": pa.nulls(len(parts), pa.string()),
+            "place": pa.nulls(len(parts), pa.int32()),
+        },
+        schema=DELETIONS_SCHEMA,
+    )
+
+
+def with_column(records: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    """The records with another column of this name."""
+    return records.set_column(DELETIONS_SCHEMA.get_field_index(name), DELETIONS_SCHEMA.field(name), values)
+
+
+def records_to_json(records: pa.Table) -> dict[str, list[Any]]:
+    """Records as an entry of the log stores them: a list for each column."""
+    columns: dict[str, list[Any]] = records.to_pydict()
+    columns["bitmap"] = [None if b is None else base64.b85encode(b).decode() for b in columns["bitmap"]]
+    return columns
+
+
+def records_from_json(stored: Mapping[str, list[Any]]) -> pa.Table:
+    """Records from an entry of the log."""
+    bitmaps = [None if text is None else base64.b85decode(text) for text in stored["bitmap"]]
+    return pa.table({**stored, "bitmap": bitmaps}, schema=DELETIONS_SCHEMA)
+
+
+def bitmaps_to_object(records: pa.Table) -> bytes:
+    """The bitmaps of records as a sealed object."""
+    sink = pa.BufferOutputStream()
+    table = records.select(["bitmap"])
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return seal(sink.getvalue().to_pybytes())
+
+
+def in_object(records: pa.Table, name: str) -> pa.Table:
+    """The records, with their bitmaps in the object `name`, in this order."""
+    count = records.num_rows
+    moved = with_column(records, "bitmap", pa.nulls(count, pa.binary()))
+    moved = with_column(moved, "blob", pa.array([name] * count, pa.string()))
+    return with_column(moved, "place", pa.array(np.arange(count), pa.int32()))
+
+
+def _object_bitmaps(name: str, data: bytes) -> pa.Array:
+    try:
+        table = pa.ipc.open_file(pa.BufferReader(unseal(name, data))).read_all()
+        return table.column("bitmap").combine_chunks()
+    except (pa.ArrowException, OSError):
+        raise CorruptError(f"{name} does not hold deletions") from None
+
+
+def _new_cache() -> LruCache[str, pa.Array]:
+    return LruCache(max_weight=MAX_CACHED_BYTES, weigh=attrgetter("nbytes"))
+
+
+@dataclass(frozen=True, eq=False)
+class Deletions:
+    """The deleted rows of the parts of one state. A value: changes return another, which shares the rest."""
+
+    tables: tuple[pa.Table, ...] = ()
+    loaded: LruCache[str, pa.Array] = field(default_factory=_new_cache, repr=False)
+    """The bitmaps of objects that were read: shared by all values that are derived from one."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Deletions, ((self.records,),) if self else ()
+
+    def __bool__(self) -> bool:
+        return any(table.num_rows for table in self.tables)
+
+    def add(self, records: pa.Table) -> Deletions:
+        """With these records."""
+        if not records.num_rows:
+            return self
+        before = self.tables if len(self.tables) < MAX_TABLES else (self.records,)
+        return replace(self, tables=(*before, records))
+
+    @cached_property
+    def records(self) -> pa.Table:
+        """All records, by part and then by time."""
+        table = pa.concat_tables([DELETIONS_SCHEMA.empty_table(), *self.tables]).combine_chunks()
+        return table.take(pc.sort_indices(table, [("part", "ascending"), ("time", "ascending")]))
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """The part of each record, rising."""
+        return np.asarray(self.records.column("part").to_numpy())
+
+    @cached_property
+    def times(self) -> np.ndarray:
+        """The time of each record."""
+        return np.asarray(self.records.column("time").to_numpy())
+
+    @cached_property
+    def objects(self) -> frozenset[str]:
+        """The names of the objects that hold bitmaps."""
+        return frozenset(self.records.column("blob").drop_null().unique().to_pylist())
+
+    def only(self, ids: np.ndarray) -> Deletions:
+        """Those of the parts with these ids."""
+        return self._filter(np.isin(self.parts, ids)) if self else self
+
+    def without(self, ids: np.ndarray) -> Deletions:
+        """Those of all other parts."""
+        return self._filter(~np.isin(self.parts, ids)) if self else self
+
+    def between(self, begin: int, end: int) -> Deletions:
+        """Those of the times `begin ≤ time < end`."""
+        return self._filter((self.times >= begin) & (self.times < end)) if self else self
+
+    def _filter(self, keep: np.ndarray) -> Deletions:
+        if keep.all():
+            return self
+        return replace(self, tables=(self.records.filter(pa.array(keep)),) if keep.any() else ())
+
+    def renumber(self, before: np.ndarray, after: np.ndarray) -> Deletions:
+        """With other ids for the parts `before`, which must rise; parts that are not among them are left out."""
+        inside = self.only(before)
+        if not inside:
+            return inside
+        ids = after[np.searchsorted(before, inside.parts)]
+        return replace(self, tables=(with_column(inside.records, "part", pa.array(ids, pa.int64())),))
+
+    def moved_back(self, last: int) -> Deletions:
+        """With times after `last` moved to it."""
+        if not self:
+            return self
+        times = np.minimum(self.times, last)
+        return replace(self, tables=(with_column(self.records, "time", pa.array(times, pa.int64())),))
+
+    def totals(self, ids: np.ndarray, as_of: int) -> tuple[np.ndarray, np.ndarray]:
+        """How many rows of each of these parts are deleted at a time, and the sum of their diffs."""
+        totals = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+        past = np.flatnonzero(self.times <= as_of) if self else np.zeros(0, np.int64)
+        if not len(past) or not len(ids):
+            return totals
+        order = np.argsort(ids, kind="stable")
+        at = np.minimum(np.searchsorted(ids, self.parts[past], sorter=order), len(ids) - 1)
+        there = ids[order[at]] == self.parts[past]
+        for total, name in zip(totals, ("rows", "diffs"), strict=True):
+            np.add.at(total, order[at[there]], self.records.column(name).to_numpy()[past[there]])
+        return totals
+
+    def bitmaps(self, ids: np.ndarray, as_of: int, fetch: Fetch) -> list[bytes]:
+        """The rows of each of these parts that are deleted at a time, as a serialized bitmap; empty: none."""
+        if not self:
+            return [b""] * len(ids)
+        begins, ends = (np.searchsorted(self.parts, ids, side).tolist() for side in ("left", "right"))
+        packed = []
+        for begin, end in zip(begins, ends, strict=True):
+            found = [self._bitmap(at, fetch) for at in range(begin, end) if self.times[at] <= as_of]
+            packed.append(found[0] if len(found) == 1 else _union(found))
+        return packed
+
+    def located(self, fetch: Fetch) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Every record as part, time and positions."""
+        for at in range(len(self.parts)):
+            yield int(self.parts[at]), int(self.times[at]), unpack_positions(self._bitmap(at, fetch))
+
+    def end_times(self, part: int, rows: int, fetch: Fetch) -> np.ndarray:
+        """When each row of a part is deleted; `NEVER` for those that are not."""
+        ends = np.full(rows, NEVER)
+        begin, end = (
+            (int(np.searchsorted(self.parts, part, side)) for side in ("left", "right")) if self else (0, 0)
+        )
+        for at in range(begin, end):
+            ends[unpack_positions(self._bitmap(at, fetch))] = self.times[at]
+        return ends
+
+    def _bitmap(self, at: int, fetch: Fetch) -> bytes:
+        inline = self.records.column("bitmap")[at].as_py()
+        if inline is not None:
+            packed: bytes = inline
+            return packed
+        name = self.records.column("blob")[at].as_py()
+        bitmaps = self.loaded.get_or_compute(name, lambda: _object_bitmaps(name, fetch(name)))
+        found: bytes = bitmaps[self.records.column("place")[at].as_py()].as_py()
+        return found
+
+
+def _union(packed: list[bytes]) -> bytes:
+    if not packed:
+        return b""
+    union: bytes = BitMap.union(*map(BitMap.deserialize, packed)).serialize()
+    return union
