@@ -26,31 +26,32 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import CorruptError
 from tidegate.storage.maintain.expire import advance, drop_expired, follow
+from tidegate.storage.maintain.rewrite import Aging, swap, write_parts
+from tidegate.storage.part.deletions import NEVER
 from tidegate.storage.part.merge import Block, concat, consolidate, merge, sort_block
 from tidegate.storage.part.part import Part
-from tidegate.storage.part.schema import Schema
 from tidegate.storage.part.updates import blocks
-from tidegate.storage.shard.changes import Replace
 from tidegate.storage.shard.leases.lease import Lease, hold_lease, release_expired_leases
 from tidegate.storage.shard.part_builder import block_bytes
 from tidegate.storage.shard.parts import PARTS_SCHEMA
 from tidegate.storage.shard.shard import INFLATION, PartSwept, Shard, sort_order
 from tidegate.storage.shard.state import Conflict, State
-from tidegate.storage.shard.validity import Validity, end_times, still_valid
+from tidegate.storage.shard.validity import Validity, end_times
 
 T = TypeVar("T")
 
 SMALLEST_TIER = 64 << 10
 """Parts up to this size belong to one tier."""
+MIN_DELETED_SHARE = 0.1
+"""The share of rows that must be deleted before a part is rewritten without them."""
 MIN_ENDED_SHARE = 0.5
 """The share of rows that must have ended before a part is rewritten without them: each rewrite at least halves it."""
 
@@ -123,8 +124,22 @@ def by_time(state: State) -> pa.Table:
 
 
 def plan_groups(shard: Shard, state: State, *, full: bool) -> Iterator[PartGroup]:
-    """The groups to be merged, from metadata alone."""
+    """The groups to be merged, from metadata alone.
+
+    Parts of which all rows are deleted are merged among themselves: only AS OF an earlier time shows them.
+    """
     table = by_time(state)
+    deleted, _ = state.parts.deletions.totals(table.column("id").to_numpy(), NEVER)
+    past = (deleted >= table.column("rows").to_numpy()) & (deleted > 0)
+    if past.any():
+        yield from _plan_groups(shard, state, table.filter(pa.array(past)), deleted[past], full=False)
+        table, deleted = table.filter(pa.array(~past)), deleted[~past]
+    yield from _plan_groups(shard, state, table, deleted, full=full)
+
+
+def _plan_groups(
+    shard: Shard, state: State, table: pa.Table, deleted: np.ndarray, *, full: bool
+) -> Iterator[PartGroup]:
     sizes, ids = table.column("size").to_numpy(), table.column("id").to_numpy()
     target, fanout = shard.config.part_bytes, shard.config.compact_fanout
     collapsing = pc.and_(table.column("retracts"), pc.less_equal(table.column("first"), state.since))
@@ -135,7 +150,8 @@ def plan_groups(shard: Shard, state: State, *, full: bool) -> Iterator[PartGroup
     else:
         groups = _tiers(sizes, target, fanout)
     rows = table.column("rows").to_numpy()
-    alone = np.isin(ids, _mostly_ended(state))
+    share = 0.0 if full else MIN_DELETED_SHARE
+    alone = np.isin(ids, _mostly_ended(state)) | ((deleted > share * rows) & (deleted < rows))
     for group in groups:
         inside = slice(group.start, group.stop)
         alone[inside] = False
@@ -211,69 +227,30 @@ def parts_of(state: State, ids: np.ndarray) -> list[Part]:
 def rewrite(shard: Shard, lease: Lease, group: Sequence[Part]) -> int | None:
     """Replaces parts by others with the same updates; returns how many, or None if nothing was gained."""
     state = lease.state
-    schema = state.schema
-    order = sort_order(state, schema, retracts=False)
-    level = level_of(group)
+    order = sort_order(state, state.schema, retracts=False)
     with shard.writing() as written:
-        aging = Aging(state, schema)
-        for block in merged_blocks(shard, aging, group, order):
-            lease.keep()
-            written.append(shard.store(state, schema, block, order, level))
-        return swap(shard, group, written, aging.ended)
+        blocks = _kept_alive(
+            lease, merged_blocks(shard, aging := aging_of(shard, state, group), group, order)
+        )
+        made = write_parts(shard, aging, blocks, order, level_of(group), written)
+        return swap(shard, group, made, state)
+
+
+def aging_of(shard: Shard, state: State, group: Sequence[Part]) -> Aging:
+    """What is applied to the updates of a group."""
+    deletions = state.parts.deletions.only(np.array([part.id for part in group], np.int64))
+    return Aging(state, state.schema, deletions, shard.machine.objects.get)
+
+
+def _kept_alive(lease: Lease, blocks: Iterator[Block]) -> Iterator[Block]:
+    for block in blocks:
+        lease.keep()
+        yield block
 
 
 def level_of(group: Sequence[Part]) -> int:
     """The level of parts that are made from these."""
     return max(part.level for part in group) + 1
-
-
-def swap(
-    shard: Shard, group: Sequence[Part], written: Sequence[Part], ended: int, *, anyway: bool = False
-) -> int | None:
-    """Replaces parts by those written from them; returns how many, or None if nothing was gained.
-
-    With `anyway` it replaces them even then. `ended` is the sum of diffs of the rows that were left out. What was written is
-    deleted if nothing was gained; and by the caller (`Shard.writing`), if this raises.
-    """
-    before, after = sum(part.diffs for part in group), sum(part.diffs for part in written) + ended
-    if before != after:
-        raise CorruptError(
-            f"compaction of {shard.machine.cached_state().shard} turned a sum of diffs of {before} into {after}",
-            hint="nothing was changed",
-        )
-    fewer = len(written) < len(group) or sum(part.rows for part in written) < sum(part.rows for part in group)
-    if not fewer and not anyway:
-        shard.discard(written)
-        return None
-
-    def propose(newest: State) -> Replace:
-        shard.check_parts(newest, written)
-        return Replace(tuple(part.id for part in group), tuple(written), ended=ended)
-
-    shard.machine.update(propose)
-    return len(written)
-
-
-class Aging:
-    """Applies the passage of time to updates that are rewritten."""
-
-    def __init__(self, state: State, schema: Schema) -> None:
-        self.state, self.schema = state, schema
-        self.ids = [column.id for column in schema.columns]
-        self.ended = 0
-        """The sum of diffs of the rows that were left out so far."""
-        self._validity = Validity.of(state.options)
-
-    def __call__(self, block: Block) -> Block:
-        """The updates that can still be read, with times before `since` moved to it."""
-        since = self.state.since
-        if self._validity is not None:
-            valid = still_valid(block.columns[self.ids.index(self._validity.upper)], since)
-            if not valid.all():
-                self.ended += int(block.diffs[~valid].sum())
-                block = block.take(valid)
-        # `since` can be `upper`; a part's times are below it.
-        return replace(block, times=np.maximum(block.times, min(since, self.state.upper - 1)))
 
 
 def merged_blocks(
@@ -302,9 +279,10 @@ def _updates(shard: Shard, aging: Aging, group: Sequence[Part], order: tuple[int
     """The updates of the group in the wanted order, aged, and consolidated if the shard retracts."""
 
     def stream(part: Part) -> Iterator[Block]:
-        rows = shard.config.batch_rows
+        rows, at = shard.config.batch_rows, 0
         for block in blocks(shard.machine.objects, part, aging.schema, aging.ids, rows, ranged=bool(order)):
-            yield aging(block)
+            yield aging(aging.attach(block, part, at))
+            at += len(block)
 
     if not order:
         yield from itertools.chain.from_iterable(stream(part) for part in group)

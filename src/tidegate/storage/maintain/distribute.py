@@ -41,7 +41,6 @@ from tidegate.storage.maintain.compact import (
     level_of,
     parts_of,
     plan_groups,
-    swap,
 )
 from tidegate.storage.maintain.recluster_plan import (
     OverlapGroup,
@@ -50,6 +49,7 @@ from tidegate.storage.maintain.recluster_plan import (
     time_windows,
     unsorted,
 )
+from tidegate.storage.maintain.rewrite import WrittenParts, swap
 from tidegate.storage.maintain.tasks import (
     CollectStatistics,
     MaintenanceTask,
@@ -57,10 +57,10 @@ from tidegate.storage.maintain.tasks import (
     SampleKeys,
     TaskContext,
     WriteKeyRange,
-    WrittenParts,
     run_task,
     without_statistics,
 )
+from tidegate.storage.part.deletions import Deletions
 from tidegate.storage.part.part import Part
 from tidegate.storage.shard.changes import AddStatistics
 from tidegate.storage.shard.leases.lease import Lease
@@ -146,10 +146,17 @@ class _Maintenance:
     def reach(self) -> TaskContext:
         return TaskContext.of(self.shard, self.place, self.lease.state)
 
+    def deletions_of(self, group: Sequence[Part]) -> Deletions:
+        """The deleted rows of a group."""
+        return self.lease.state.parts.deletions.only(np.array([part.id for part in group], np.int64))
+
     def merge(self, groups: Iterable[Sequence[Part]], *, anyway: bool = False) -> None:
         """Merges each group into new parts."""
         reach = self.reach
-        tasks = ((group, MergeParts(reach, without_statistics(group))) for group in groups)
+        tasks = (
+            (group, MergeParts(reach, without_statistics(group), self.deletions_of(group)))
+            for group in groups
+        )
         for some, made in self.runner.run(_bundled(tasks, self.target), self.lease.keep):
             for group, written in zip(some, made, strict=True):
                 self.swap(group, [written], anyway=anyway)
@@ -176,7 +183,16 @@ class _Maintenance:
         found = list(self._clumps(groups, touching=touching, needs=needs))
         self.meter.expect(len(found), sum(c.rows for c in found), sum(c.size for c in found))
         reach = self.reach
-        jobs = ((c, [WriteKeyRange(reach, one, level_of(c.parts)) for one in c.shares]) for c in found)
+        jobs = (
+            (
+                c,
+                [
+                    WriteKeyRange(reach, one, level_of(c.parts), self.deletions_of(c.parts))
+                    for one in c.shares
+                ],
+            )
+            for c in found
+        )
         for clump, made in self.runner.run(jobs, self.lease.keep):
             self.swap(clump.parts, made, anyway=True)
 
@@ -203,9 +219,9 @@ class _Maintenance:
         self.lease.keep()
         try:
             with self.shard.writing() as parts:
-                parts += [part for one in made for part in one.parts]
-                ended = sum(one.ended for one in made)
-                added = swap(self.shard, group, parts, ended, anyway=anyway)
+                written = WrittenParts.join(made)
+                parts += written.parts
+                added = swap(self.shard, group, written, self.lease.state, anyway=anyway)
         except Conflict:
             self.done.conflicts += 1
         except PartSwept:

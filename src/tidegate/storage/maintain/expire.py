@@ -7,6 +7,7 @@ A part records when its last row ends (`Part.expires`). Once no earlier time can
     retention 1 h, now 12:00      since may move to 11:00, if no lease prevents it
     part 1   expires 10:30        is dropped: every time that can be read is after its end
     part 2   expires 11:30        stays: AS OF 11:10 still sees rows of it; reads of now skip it by its statistics
+    part 4   all rows deleted by 10:40    is dropped as well
     part 3   some end, some not   stays; when compaction merges it, rows that have ended are left out (`compact.py`)
 
 Dropping is one entry of the log with the numbers of the parts, whatever their size; `sweep` deletes their files when no reader
@@ -94,9 +95,13 @@ def follow(shard: Shard) -> None:
 
 
 def _ended(state: State, since: int) -> list[int]:
-    """The ids of the parts without a row that is valid at `since` or later."""
+    """The ids of the parts without a row that is there at `since` or later: all have ended, or are deleted."""
     ids: list[int] = []
-    for table in state.parts.tables(["id", "expires"]):
+    for table in state.parts.tables(["id", "rows", "expires"]):
         ended = pc.fill_null(pc.less_equal(table.column("expires"), pa.scalar(since, pa.int64())), False)
+        if state.parts.deletions:
+            deleted, _ = state.parts.deletions.totals(table.column("id").to_numpy(), since)
+            rows = table.column("rows").to_numpy()
+            ended = pc.or_(ended, pa.array((deleted >= rows) & (rows > 0)))
         ids += table.column("id").filter(ended).to_pylist()
     return ids

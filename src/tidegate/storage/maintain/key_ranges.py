@@ -29,7 +29,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.storage.maintain.compact import Aging, blocks_of_bytes, merged, sorted_run, together
+from tidegate.storage.maintain.compact import blocks_of_bytes, merged, sorted_run, together
+from tidegate.storage.maintain.rewrite import Aging
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.page_reader import RowRange
 from tidegate.storage.part.part import Part
@@ -175,6 +176,7 @@ def _updates(
     ids, types = aging.ids, [column.type for column in aging.schema.columns]
     for rows in _runs(_pages(file.groups), piece.pages, shard.config.batch_rows):
         block = Block(file.read(ids, types, rows), file.times(rows), file.diffs(rows))
+        block = aging.attach(block, piece.part, file.group_start(rows.group) + rows.start)
         inside = _inside(row_keys([block.columns[i] for i in key], len(block)), given)
         if len(block := block if inside is None else block.take(inside)):
             yield aging(block)

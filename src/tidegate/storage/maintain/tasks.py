@@ -25,7 +25,9 @@ from tidegate.storage.location import Location
 from tidegate.storage.maintain import compact
 from tidegate.storage.maintain import key_ranges as ranges
 from tidegate.storage.maintain.key_ranges import KeyRange, KeySample
+from tidegate.storage.maintain.rewrite import Aging, WrittenParts, write_parts
 from tidegate.storage.part.checksum import verify
+from tidegate.storage.part.deletions import Deletions
 from tidegate.storage.part.encode import decode_part, text_bounds
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.part import Part
@@ -74,6 +76,7 @@ class MergeParts:
 
     reach: TaskContext
     parts: tuple[Part, ...]
+    deletions: Deletions
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ class WriteKeyRange:
     reach: TaskContext
     share: KeyRange
     level: int
+    deletions: Deletions
 
 
 @dataclass(frozen=True)
@@ -102,15 +106,6 @@ class CollectStatistics:
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True)
-class WrittenParts:
-    """The result of `MergeParts` and `WriteKeyRange`."""
-
-    parts: tuple[Part, ...]
-    ended: int
-    """The sum of diffs of the rows that were left out because they have ended."""
-
-
 MaintenanceTask: TypeAlias = MergeParts | SampleKeys | WriteKeyRange | CollectStatistics
 MaintenanceResult: TypeAlias = WrittenParts | list[KeySample] | list[bytes]
 
@@ -118,18 +113,18 @@ MaintenanceResult: TypeAlias = WrittenParts | list[KeySample] | list[bytes]
 def run_task(task: MaintenanceTask) -> MaintenanceResult:
     """Runs a task. Results are in the order of its parts."""
     shard, state, schema = task.reach.shard(), task.reach.state, task.reach.schema
-    order, aging = task.reach.order, compact.Aging(state, schema)
+    order = task.reach.order
     match task:
-        case MergeParts(_, parts):
+        case MergeParts(_, parts, deletions):
+            aging = Aging(state, schema, deletions, shard.machine.objects.get)
             blocks = compact.merged_blocks(shard, aging, parts, order)
-            return _stored(shard, task.reach, blocks, compact.level_of(parts), aging)
+            return _stored(shard, aging, blocks, order, compact.level_of(parts))
         case SampleKeys(_, parts, stride):
             key = ranges.key_of(order)
             return [ranges.sample_keys(shard.machine.files, part, schema, key, stride) for part in parts]
-        case WriteKeyRange(_, share, level):
-            return _stored(
-                shard, task.reach, ranges.key_range_blocks(shard, aging, share, order), level, aging
-            )
+        case WriteKeyRange(_, share, level, deletions):
+            aging = Aging(state, schema, deletions, shard.machine.objects.get)
+            return _stored(shard, aging, ranges.key_range_blocks(shard, aging, share, order), order, level)
         case CollectStatistics(_, parts):
             return [_statistics_of(shard, state, schema, part) for part in parts]
         case _:
@@ -137,12 +132,10 @@ def run_task(task: MaintenanceTask) -> MaintenanceResult:
 
 
 def _stored(
-    shard: Shard, reach: TaskContext, blocks: Iterator[Block], level: int, aging: compact.Aging
+    shard: Shard, aging: Aging, blocks: Iterator[Block], order: tuple[int, ...], level: int
 ) -> WrittenParts:
     with shard.writing() as written:
-        for block in blocks:
-            written.append(shard.store(reach.state, reach.schema, block, reach.order, level))
-    return WrittenParts(tuple(written), aging.ended)
+        return write_parts(shard, aging, blocks, order, level, written)
 
 
 def _statistics_of(shard: Shard, state: State, schema: Schema, part: Part) -> bytes:
