@@ -42,6 +42,15 @@ class Config:
         int,
         "maximum rows of parts with retractions whose keys are held in memory; above it, sorted parts are merged",
     ] = 1_000_000
+    delete_by_position: Annotated[
+        bool,
+        "DELETE and UPDATE record which rows of which parts they delete; off: they append retractions of these rows",
+        SettingScope.SESSION,
+    ] = True
+    history_ms: Annotated[
+        int,
+        "how long compaction keeps deleted rows for AS OF in collections without RETENTION; default: 7 days",
+    ] = 604_800_000
     compact_fanout: Annotated[
         int, "number of neighbouring parts of similar size that compaction merges into one"
     ] = 8

@@ -205,7 +205,7 @@ class StagedScan:
         first = 0
         for group, rows in enumerate(file.groups):
             most = self._stretch(file, group, chosen)
-            size, stop = self._first(most, all_pass=all_pass), 0
+            size, stop = self._first(file, most, all_pass=all_pass), 0
             while stop < rows:
                 start, stop = stop, min(stop + size, rows)
                 size = min(size * GROWTH, most)
@@ -214,11 +214,17 @@ class StagedScan:
                     yield batching.page_rows(group, start, stop, kept), passing
             first += rows
 
-    def _first(self, most: int, *, all_pass: bool) -> int:
+    def _first(self, file: PartFile, most: int, *, all_pass: bool) -> int:
         """Rows of the first stretch: with a limit no more than that, or a page if it must be filtered."""
         if self.wanted is None:
             return most
-        return min(most, max(1, self.wanted)) if all_pass else min(most, PAGE_ROWS)
+        if not all_pass:
+            return min(most, PAGE_ROWS)
+        if file.deleted is None:
+            return min(most, max(1, self.wanted))
+        # So many that those which are not deleted probably suffice: a second stretch costs another read.
+        left = 1 - len(file.deleted) / file.part.rows
+        return min(most, PAGE_ROWS, int(2 * self.wanted / max(left, 0.01)) + 8)
 
     def _stretch(self, file: PartFile, group: int, chosen: Sequence[ScanStep]) -> int:
         """Rows that are looked at together: whole pages, and no more than fit."""

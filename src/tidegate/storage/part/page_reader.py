@@ -83,7 +83,7 @@ class RowRange:
 
 
 def rows_at(groups: Sequence[int], positions: np.ndarray) -> Iterator[RowRange]:
-    """The rows at rising positions of a file with row groups of these sizes, for each row group that has some."""
+    """The rows at rising positions of a file, for each row group that has some of them."""
     begin = 0
     for group, rows in enumerate(groups):
         first, last = np.searchsorted(positions, (begin, begin + rows))

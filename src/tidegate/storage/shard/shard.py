@@ -260,7 +260,7 @@ class Shard:
         self.check_objects(state, {part.name: part.base for part in parts})
 
     def check_objects(self, state: State, objects: Mapping[str, int]) -> None:
-        """Raises if sweep took one of these objects, given with the state before it was written, for an orphan.
+        """Raises if sweep took one of these objects (name → state before it) for an orphan.
 
         The fence of sweep is an entry of the log. A part that was written after the newest fence was not considered. Of the
         others, a part that is to be deleted is among the garbage until it is deleted. So a part that is neither garbage nor gone,

@@ -199,7 +199,7 @@ class Snapshot(LeasedState):
                 yield frame.filter(mask[begin : begin + len(frame)])
 
     def rows_of(self, kept: np.ndarray | None, *, statistics: bool = True) -> pa.Table:
-        """All columns of `parts.PARTS_SCHEMA` for some of these parts, and `deleted` if rows are; None: for all.
+        """All columns of `PARTS_SCHEMA`, and `deleted` if rows are, for some of these parts; None: all.
 
         `kept` has their places in `table`, in rising order.
         """
