@@ -281,7 +281,7 @@ class PartFile:
                 decoded = _by_polars(data, None if pages.mask is None else kept, views=coded)
             else:
                 decoded = _by_arrow(data, codes)
-            if wanted is not pages:
+            if wanted.mask is not None and pages.mask is None:
                 keep = pa.array(np.flatnonzero(wanted.mask))
                 decoded = {name: array.take(keep) for name, array in decoded.items()}
             found.update(decoded)
