@@ -73,7 +73,7 @@ class RowRange:
             return self
         keep = np.ones(self.stop - self.start, bool)
         keep[deleted[first:last] - self.start] = False
-        return self.narrow(np.flatnonzero(keep if self.mask is None else keep[self.mask]))
+        return RowRange(self.group, self.start, self.stop, keep if self.mask is None else keep & self.mask)
 
     def places(self) -> np.ndarray:
         """The positions of the rows in the row group."""
