@@ -115,4 +115,7 @@ def test_an_unknown_upstream_is_named_with_those_that_exist() -> None:
         pytest.raises(tidegate.BindError, match="no upstream FOO") as caught,
     ):
         db.sql("CREATE SOURCE x FROM FOO")
-    assert caught.value.hint == "there are FILES, GENERATOR, KAFKA, POSTGRES"
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(
+        "there are FILES, GENERATOR, KAFKA, POSTGRES"
+    )  # a test may have registered more

@@ -138,6 +138,18 @@ STATEMENTS = [
     ),
     ("CREATE SOURCE s FROM GENERATOR orders (ROWS 1) FORMAT JSON", "JSON", "GENERATOR knows its columns"),
     ("CREATE SOURCE s FROM GENERATOR orders (ROWS 1, COLOUR 'red')", "COLOUR", "COLOUR"),
+    ("CREATE SOURCE s FROM KAFCA 'x' FORMAT JSON", "KAFCA", r"no upstream KAFCA(.|\n)*there are FILES"),
+    (
+        "CREATE SOURCE s FROM SQL SERVER CONNECTION k (A 'b') FOR ALL TABLES",
+        "SQL SERVER",
+        r"no upstream SQL SERVER\n(.|\n)* \^{10}\n(.|\n)*there are FILES, GENERATOR, KAFKA, POSTGRES",
+    ),
+    ("CREATE SOURCE s FROM SQL SERVER", "SQL", r"no upstream SQL(.|\n)*there are FILES"),
+    (
+        "CREATE CONNECTION c TO SQL SERVER (HOST 'a')",
+        "SQL SERVER",
+        r"to SQL SERVER are not(.|\n)*there are KAFKA",
+    ),
     ("CREATE SOURCE s FROM GENERATOR weather (ROWS 1)", "s", "weather"),
     ("CREATE SOURCE s FROM FILES '/nowhere/*.json'", "s", "FILES needs a FORMAT"),
     (

@@ -19,7 +19,7 @@ from tidegate.errors import BindError, ErrorCode, Position
 from tidegate.ingest.connection import ExternalConnection, is_reference, is_secret
 from tidegate.ingest.define.options import options_by_name, set_position
 from tidegate.ingest.options import option_error
-from tidegate.ingest.upstreams.registry import check_connection
+from tidegate.ingest.upstreams.registry import check_connection, connection_type
 from tidegate.query import Result
 from tidegate.sql.parse import parse_statement, statement, tokenize
 from tidegate.storage.catalog import CatalogItem, ConnectionItem, already_exists
@@ -39,6 +39,7 @@ def create_connection(context: Context, created: statement.CreateConnection) -> 
         return Result.message(f'"{name}" already exists, and was left as it is')
     options = options_by_name(created.options, created.sql)
     try:
+        connection_type(created.kind, Position(created.sql, *created.kind_at))
         check_option_access(context, options)
         context.access.connection(created.kind, options)
         _check_secrets(options)

@@ -120,8 +120,8 @@ def plan_source(context: Context, created: statement.CreateSource) -> PlannedSou
 
 def draft_source(context: Context, created: statement.CreateSource) -> SourceDraft:
     """Looks up everything for a source: its upstream, formats and included columns."""
+    type_ = upstream_type(created.kind, Position(created.sql, *created.kind_at))
     options = parse_with_options(created.with_options, created.sql)
-    type_ = upstream_type(created.kind)
     check_envelope(created, type_)
     needed = named_connections(context, created, type_)
     spec = _upstream_spec(created, type_, options.upstream, needed)

@@ -176,6 +176,7 @@ class CreateConnection:
     sql: str
     name: Ident
     kind: str
+    kind_at: Span
     options: tuple[Option, ...]
     if_not_exists: bool = False
 
@@ -219,6 +220,7 @@ class CreateSource:
     name: Ident
     kind: str
     """The kind of the upstream in lower case: `kafka`, `files`, …"""
+    kind_at: Span
     connection: Ident | None
     target: str | None = None
     """What follows the kind: the pattern of FILES, the name of a GENERATOR."""
