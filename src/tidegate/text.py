@@ -7,6 +7,8 @@
     plural(2, "part")         2 parts
     time_ago(milliseconds)    3 minutes ago
     first_line(error)         the first line of the message of a foreign error
+    literal("it's")           'it''s'
+    literal([True, 5])        (TRUE, 5)
 
 All code that builds SQL or prints a name in it calls `identifier`. The parser takes its reserved words from here, and a law
 (`tests/laws/test_names.py`) parses every word of the grammar as each kind of name.
@@ -50,6 +52,17 @@ def identifier(name: str) -> str:
     if _PLAIN.fullmatch(name) and name not in _QUOTED:
         return name
     return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: object) -> str:
+    """The value of an option or setting as SQL writes it."""
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(literal, value))})"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value)
 
 
 def format_bytes(count: int) -> str:

@@ -28,6 +28,8 @@ class Option:
     name: str
     value: Value
     at: Span
+    bare: bool = False
+    """Whether it was written without a value, as a flag is: `(SPLIT)`; its value is TRUE then."""
 
 
 @dataclass(frozen=True)

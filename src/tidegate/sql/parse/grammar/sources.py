@@ -90,7 +90,7 @@ def _option(c: TokenCursor) -> Option:
     if c.token.kind in ("string", "number", "quoted") or c.sees("(") or c.sees("-"):
         return Option(" ".join(words), value(c), at)
     if len(words) == 1:
-        return Option(words[0], value=True, at=at)
+        return Option(words[0], value=True, at=at, bare=True)
     return Option(" ".join(words[:-1]), _word(words[-1]), at)
 
 
