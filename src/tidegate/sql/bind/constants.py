@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.errors import BindError, ErrorCode, Position, TypeMismatch
+from tidegate.errors import BindError, ErrorCode, Position, TypeMismatch, row_error_code
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import REGISTRY, Call, Column, Kind, Literal, Type, build, types
 from tidegate.sql.parse.lexer import Token
@@ -76,8 +76,8 @@ class ConstantError(Exception):
 
     def bind_error(self, position: Position) -> BindError:
         """The error for the user, at the constant."""
-        code, subject = ErrorCode.INVALID_LITERAL, str(self.target)
-        return BindError(self.message, position=position, code=code, subject=subject)
+        code = row_error_code(self.message) or ErrorCode.INVALID_LITERAL
+        return BindError(self.message, position=position, code=code, subject=str(self.target))
 
 
 def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Literal]) -> Literal | None:
