@@ -10,9 +10,8 @@ import sys
 
 from docs.reference import document
 from tests.differential.differences import DIFFERENCES
-from tidegate.config import Config
+from tidegate.config import Config, spelled
 from tidegate.plan.aggregate import aggregate_reference
-from tidegate.settings import spelled
 
 
 def page() -> str:

@@ -6,14 +6,24 @@ A `Config` is a value: it is passed to the code that reads a setting, and change
     dataclasses.replace(Config(), max_nesting=50)
     Config.meanings()      # {'max_nesting': 'levels of …'}: printed by SHOW and the docs
     Config.scopes()        # {'max_nesting': Scope.DATABASE, …}: who may change it
+    Config(audit="0.5")    # a value is read as SET reads it
+    Config(audit=7)        # BindError: audit cannot be 7
 
 A setting whose annotation names no scope belongs to the database: a client that could
 shorten everybody's leases could have files deleted that others read.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Annotated, get_type_hints
+
+from tidegate.errors import BindError
+from tidegate.text import literal
+
+_WORDS = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
+_SHARES = ("audit",)
+"""Settings from 0 to 1; all other numbers are 0 or more."""
 
 
 class SettingScope(Enum):
@@ -79,7 +89,7 @@ class Config:
     ] = True
     audit: Annotated[
         float,
-        "share of skipped parts that is read anyway to verify that their statistics are right",
+        "share of pruned parts, from 0 to 1, that is read anyway to verify that their statistics are right",
         SettingScope.SESSION,
     ] = 0.01
     max_result_bytes: Annotated[
@@ -119,6 +129,21 @@ class Config:
         SettingScope.SESSION,
     ] = 30_000
 
+    def __post_init__(self) -> None:
+        """Reads each value as SET does; raises a BindError if one cannot be the setting's."""
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if value is setting.default:
+                continue
+            wanted = _as(type(setting.default), value)
+            if wanted is None or wanted < 0 or (setting.name in _SHARES and wanted > 1):
+                meaning = self.meanings()[setting.name]
+                raise BindError(
+                    f"{setting.name} cannot be {literal(value)}",
+                    hint=f"{meaning}: such as {spelled(setting.default)}",
+                )
+            object.__setattr__(self, setting.name, wanted)
+
     @classmethod
     def meanings(cls) -> dict[str, str]:
         """The meaning of each setting, by name, in the order of declaration."""
@@ -135,6 +160,34 @@ class Config:
             )
             for name, hint in hints.items()
         }
+
+
+def spelled(value: object) -> str:
+    """A value as SHOW prints it."""
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _as(kind: type, value: object) -> bool | int | float | None:
+    """The value as one of the knob's type; None if it cannot be."""
+    if kind is bool:
+        if isinstance(value, bool):
+            return value
+        return _WORDS.get(
+            str(value).lower(), {1: True, 0: False}.get(value) if isinstance(value, int) else None
+        )
+    if isinstance(value, bool):
+        return None
+    if kind is int and type(value) is int:
+        return value  # a float would round it above 2^53
+    try:
+        number = float(value) if isinstance(value, int | float | str) else None
+    except (ValueError, OverflowError):
+        return None
+    if number is not None and not math.isfinite(number):
+        return None
+    if kind is float or number is None:
+        return number
+    return int(number) if math.isfinite(number) and number == int(number) else None
 
 
 MAX_NESTING = Config().max_nesting  # the default, for code that has no Config, such as a constructor
