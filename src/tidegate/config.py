@@ -2,10 +2,10 @@
 
 A `Config` is a value: it is passed to the code that reads a setting, and changed by making another.
 
-    Config().max_nesting   # 400
-    dataclasses.replace(Config(), max_nesting=50)
-    Config.meanings()      # {'max_nesting': 'levels of …'}: printed by SHOW and the docs
-    Config.scopes()        # {'max_nesting': Scope.DATABASE, …}: who may change it
+    Config().read_threads  # 0
+    dataclasses.replace(Config(), read_threads=2)
+    Config.meanings()      # {'read_threads': 'parts that …'}: printed by SHOW and the docs
+    Config.scopes()        # {'read_threads': SettingScope.LIMIT, …}: who may change it
     Config(audit="0.5")    # a value is read as SET reads it
     Config(audit=7)        # BindError: audit cannot be 7
 
@@ -41,8 +41,6 @@ class SettingScope(Enum):
 class Config:
     """The settings. The meaning of each is in its annotation, so that SHOW and the docs can print it."""
 
-    # Well below Python's own limit of 1,000 frames: it is we who refuse, with a message that says where.
-    max_nesting: Annotated[int, "maximum nesting of SQL or JSON; deeper text is a LimitError"] = 400
     part_bytes: Annotated[
         int, "target size of a part in bytes; compaction merges parts of less than half of it"
     ] = 128 << 20
@@ -190,4 +188,9 @@ def _as(kind: type, value: object) -> bool | int | float | None:
     return int(number) if math.isfinite(number) and number == int(number) else None
 
 
-MAX_NESTING = Config().max_nesting  # the default, for code that has no Config, such as a constructor
+MAX_NESTING = 400
+"""The maximum nesting of SQL and JSON; deeper text is a LimitError, or an error of the row.
+
+It is no setting. Well below Python's own limit of 1,000 frames it is we who refuse, with a message that says where: more
+would not be safe. With less, a view or a stored plan that one process accepted could not be read by another.
+"""

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import pickle
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidegate
 from tidegate import Config
+
+
+def test_every_setting_has_an_effect() -> None:
+    """Code that reads a setting names it behind a dot: `config.part_bytes`."""
+    source = "".join(path.read_text() for path in Path(tidegate.__file__).parent.rglob("*.py"))
+    without = [name for name in Config.meanings() if not re.search(rf"(?<!Config\(\))\.{name}\b", source)]
+    assert without == []
 
 
 @pytest.mark.parametrize(
