@@ -72,7 +72,7 @@ class Config:
     ] = 600_000
     stats_collection: Annotated[bool, "collect statistics of parts when they are written"] = True
     stats_filter: Annotated[
-        bool, "skip parts whose statistics prove that they hold no matching row", SettingScope.SESSION
+        bool, "prune parts whose statistics prove that they hold no matching row", SettingScope.SESSION
     ] = True
     late_materialization: Annotated[
         bool,
@@ -99,7 +99,7 @@ class Config:
     statement_timeout_ms: Annotated[int, "maximum duration of a query; 0: no limit", SettingScope.SESSION] = 0
     join_reduction: Annotated[
         bool,
-        "use the keys of the small side of a join to skip parts of the other side",
+        "use the keys of the small side of a join to prune parts of the other side",
         SettingScope.SESSION,
     ] = True
     stats_budget: Annotated[

@@ -190,7 +190,7 @@ def explain(
 
     ```
     tidegate explain "SELECT id FROM t WHERE at > '2026-01-01'"
-    tidegate explain --pushdown "SELECT …"    which conditions can skip parts, and why others cannot
+    tidegate explain --pushdown "SELECT …"    which conditions can prune parts, and why others cannot
     tidegate explain --analyze "SELECT …"     run it: rows, bytes and time of each stage
     ```
     """
