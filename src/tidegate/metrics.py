@@ -50,7 +50,7 @@ HELP = {
     "bytes": "The bytes of these parts.",
     "pages_skipped": "Pages inside of parts read that late materialisation did not read.",
     "bytes_skipped": "The bytes of these pages.",
-    "rows": "Rows read, returned and appended.",
+    "rows": "Rows read, returned, appended and deleted.",
     "appends": "Batches appended.",
     "appended_parts": "Parts of these batches.",
     "appended_bytes": "Bytes of these parts.",
