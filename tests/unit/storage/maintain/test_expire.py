@@ -18,8 +18,8 @@ from tidegate.storage.location import parse_location
 from tidegate.storage.maintain import compact as compaction
 from tidegate.storage.maintain.compact import compact_shard
 from tidegate.storage.maintain.distribute import LocalTaskRunner, compact_distributed
-from tidegate.storage.maintain.rewrite import WrittenParts, swap
 from tidegate.storage.maintain.expire import expire_parts
+from tidegate.storage.maintain.rewrite import WrittenParts, swap
 from tidegate.storage.maintain.sweep import sweep_shard
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard.shard import Shard
