@@ -155,6 +155,14 @@ def test_only_parts_that_may_hold_such_rows_are_read(db: Database) -> None:
     assert rows(db) == [(0, 0, "x"), (1, 1, "x"), (2, 0, "x"), (4, 4, "x")]
 
 
+def test_new_rows_of_many_parts_are_one_part(db: Database) -> None:
+    for i in range(5):
+        db.sql(f"INSERT INTO t VALUES ({i}, {i}, 'x'), ({i + 10}, {i}, 'x')")
+    assert done(db, "UPDATE t SET n = -1 WHERE id < 10") == "UPDATE 5"
+    assert [part.rows for part in db.context.table("t").machine.fetch().parts.all()] == [2] * 5 + [5]
+    assert rows(db, "SELECT id, n FROM t WHERE n = -1 ORDER BY id") == [(i, -1) for i in range(5)]
+
+
 def test_by_value_a_row_and_its_retraction_meet_in_the_parts_that_may_hold_them(db: Database) -> None:
     for i in range(5):
         db.sql(f"INSERT INTO t VALUES ({i}, {i}, 'x')")
