@@ -94,7 +94,7 @@ def _commit(
     upper, records = state.upper, found.records()
     parts = records.column("part").to_numpy()
     with shard.writing() as written:
-        if found.inserted:
+        if found.inserted:  # together: rows of many parts are one new part, not many small ones
             block = concat(found.inserted)
             stamped = replace(block, times=np.full(len(block), max(question.now, upper), np.int64))
             for part in shard.write(state, bound.schema, stamped):

@@ -35,6 +35,8 @@ from tidegate.storage.shard.validity import Validity, still_valid
 
 ID_SHIFT = 32
 """An origin is the id of a part, shifted by this, and a position in it."""
+ATTACHED_BYTES = 16
+"""Bytes of the two columns that `Aging.attach` gives each row: they are not written."""
 MAX_RUNS = 1 << 20
 """Runs of rows that stay together up to which it is recorded where rows went."""
 
@@ -89,6 +91,11 @@ class Aging:
             self.applied += int(block.diffs[~keep & (ends != NEVER)].sum())
             block = block.take(keep)
         return replace(block, times=np.maximum(block.times, since))
+
+
+def written_bytes(block: Block) -> int:
+    """Bytes in memory of those columns of a block that are written."""
+    return block_bytes(block) - ATTACHED_BYTES * len(block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +181,7 @@ def write_parts(
         if alive.any():
             store(block.take(alive))
         dead.append(block.take(~alive))
-        if sum(map(block_bytes, dead)) >= INFLATION * shard.config.part_bytes:
+        if sum(map(written_bytes, dead)) >= INFLATION * shard.config.part_bytes:
             store(concat(dead))
             dead = []
     if dead:
