@@ -30,8 +30,9 @@ from tidegate.statements.modify import by_position, by_value, run
 from tidegate.statements.modify.change import BoundModification
 from tidegate.statements.modify.concurrency import Attempts
 from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.shard import Shard
-from tidegate.storage.shard.snapshot import open_changes, open_snapshot
+from tidegate.storage.shard.snapshot import open_snapshot
 from tidegate.storage.shard.state import State
 
 SCHEMA = Schema.of([("id", INT8, False), ("v", INT8, True), ("s", TEXT, True)])
