@@ -12,7 +12,7 @@ import tidegate
 
 with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
     db = tidegate.open(folder)
-    # RETENTION limits how long the past is kept; without it, for ever, and deleted rows for 7 days. `db.compact` removes what is older.
+    # RETENTION limits how long the past is kept; without it, deleted rows stay for 7 days. `db.compact` removes what is older.
     db.sql("CREATE TABLE stock (item text, left_over int8) WITH (RETENTION '1 day')")
 
     first = db.append("stock", {"item": ["apple", "pear", "plum"], "left_over": [10, 20, 30]})
