@@ -31,6 +31,7 @@ from tidegate.statements.modify.change import BoundModification
 from tidegate.statements.modify.concurrency import Attempts
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard.change_feed import open_changes
+from tidegate.storage.shard.changes import Change
 from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.snapshot import open_snapshot
 from tidegate.storage.shard.state import State
@@ -209,19 +210,17 @@ def feed(shard: Shard, start: int, stop: int | None = None) -> Counter[tuple[Row
     return found
 
 
-def before_entry(
-    shard: Shard, kinds: type[Any] | tuple[type[Any], ...], *works: Callable[[], object]
-) -> list[int]:
-    """Others work after this process has decided on an entry of these kinds, and before it is made.
+def before_entry(shard: Shard, wanted: Callable[[Change], bool], *works: Callable[[], object]) -> list[int]:
+    """Others work after this process has decided on a wanted entry of the log, and before it is made.
 
     One of `works` each time; the list counts how often there was one.
     """
     update, left, met = shard.machine.update, list(works), [0]
 
-    def meddled(propose: Callable[[State], Any]) -> State:
-        def deciding(state: State) -> Any:
+    def meddled(propose: Callable[[State], Change | None]) -> State:
+        def deciding(state: State) -> Change | None:
             change = propose(state)
-            if left and isinstance(change, kinds):
+            if left and change is not None and wanted(change):
                 met[0] += 1
                 left.pop(0)()
             return change

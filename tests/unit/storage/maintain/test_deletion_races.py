@@ -34,7 +34,7 @@ from tidegate.storage.maintain.distribute import (
 )
 from tidegate.storage.maintain.repair import repair_shard
 from tidegate.storage.shard import shard as writer
-from tidegate.storage.shard.changes import AddStatistics, Append, Repair, Replace
+from tidegate.storage.shard.changes import AddStatistics, Append, Change, Repair, Replace
 from tidegate.storage.shard.leases.lease import release_shared_lease
 from tidegate.storage.shard.shard import Shard
 
@@ -65,22 +65,41 @@ class Race:
 
 @dataclass(frozen=True)
 class Actor:
-    """Work, and the kinds of entries that it is about to make when others come between."""
+    """Work, and the entry that it is about to make when others come between."""
 
-    kinds: type[Any] | tuple[type[Any], ...]
+    entry: Callable[[Change], bool]
     work: Callable[[Race, Shard], Any]
 
 
+def rewrites(entry: Change) -> bool:
+    return isinstance(entry, Replace) and not entry.expired
+
+
+def drops(entry: Change) -> bool:
+    return isinstance(entry, Replace) and entry.expired
+
+
+def repairs(entry: Change) -> bool:
+    return isinstance(entry, Repair)
+
+
+def describes(entry: Change) -> bool:
+    return isinstance(entry, AddStatistics)
+
+
 def changes(*made: RowChange) -> Actor:
-    return Actor(Append, lambda race, shard: [race.history.change(shard, one) for one in made])
+    return Actor(
+        lambda entry: isinstance(entry, Append),
+        lambda race, shard: [race.history.change(shard, one) for one in made],
+    )
 
 
 def compacts(full: bool) -> Actor:
-    return Actor(Replace, lambda _, shard: compact_shard(shard, full=full))
+    return Actor(rewrites, lambda _, shard: compact_shard(shard, full=full))
 
 
-def in_tasks(work: Callable[..., Any], kind: type[Any], **more: Any) -> Actor:
-    return Actor(kind, lambda race, shard: work(LocalTaskRunner(), shard, tasks_of(race.world), **more))
+def in_tasks(work: Callable[..., Any], entry: Callable[[Change], bool], **more: Any) -> Actor:
+    return Actor(entry, lambda race, shard: work(LocalTaskRunner(), shard, tasks_of(race.world), **more))
 
 
 def repair(race: Race, shard: Shard) -> None:
@@ -89,7 +108,7 @@ def repair(race: Race, shard: Shard) -> None:
     def learn() -> None:
         race.history.learn(race.open().machine.fetch())
 
-    before_entry(shard, Repair, learn, learn)
+    before_entry(shard, repairs, learn, learn)
     repair_shard(shard, TO)
     race.history.move_back(TO)
 
@@ -101,12 +120,12 @@ ACTORS: dict[str, Actor] = {
     "UPDATE of ids": changes(MOVE_LOW),
     "compaction": compacts(full=False),
     "full compaction": compacts(full=True),
-    "compaction in tasks": in_tasks(compact_distributed, Replace, full=False),
-    "full compaction in tasks": in_tasks(compact_distributed, Replace, full=True),
-    "recluster": in_tasks(recluster_shard, Replace),
-    "statistics": in_tasks(backfill_shard_statistics, AddStatistics),
-    "expiry": Actor(Replace, lambda _, shard: advance_since_and_expire(shard)),
-    "repair": Actor(Repair, repair),
+    "compaction in tasks": in_tasks(compact_distributed, rewrites, full=False),
+    "full compaction in tasks": in_tasks(compact_distributed, rewrites, full=True),
+    "recluster": in_tasks(recluster_shard, rewrites),
+    "statistics": in_tasks(backfill_shard_statistics, describes),
+    "expiry": Actor(drops, lambda _, shard: advance_since_and_expire(shard)),
+    "repair": Actor(repairs, repair),
 }
 DELETING = [name for name in ACTORS if name.startswith(("DELETE", "UPDATE"))]
 PAIRS = [(slow, fast) for slow in ACTORS for fast in ACTORS if slow in DELETING or fast in DELETING] + [
@@ -158,13 +177,12 @@ def test_a_pair(slow: str, fast: str, shape: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(writer, "MAX_INLINE_BYTES", SHAPES[shape])
     race = begun(clustered=shape == "clustered", retracting=shape == "retracting")
     process = race.open()
-    met = before_entry(process, ACTORS[slow].kinds, lambda: ACTORS[fast].work(race, race.open()))
+    met = before_entry(process, ACTORS[slow].entry, lambda: ACTORS[fast].work(race, race.open()))
     done = ACTORS[slow].work(race, process)
     assert met == [1], "they did not meet"
     if fast in DELETING and isinstance(done, Compacted | Reclustered):
-        assert (done.conflicts, done.removed > 0) == (0, True), (
-            "it is not abandoned, but carries deletions over"
-        )
+        gone = done.expired if slow == "expiry" and isinstance(done, Compacted) else done.removed
+        assert (done.conflicts, gone > 0) == (0, True), "it was abandoned, and did not carry deletions over"
     race.history.check(process)
     process.machine.roll(process.machine.fetch())
     last = race.open()  # what follows must not undo it
