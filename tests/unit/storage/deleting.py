@@ -31,6 +31,7 @@ from tidegate.statements.modify.change import BoundModification
 from tidegate.statements.modify.concurrency import Attempts
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard.change_feed import open_changes
+from tidegate.storage.shard.changes import Change
 from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.snapshot import open_snapshot
 from tidegate.storage.shard.state import State
@@ -110,6 +111,8 @@ class History:
     updates: list[tuple[Row, int, int]] = field(default_factory=list)
     waiting: dict[str, RowChange] = field(default_factory=dict)
     """By token: changes that may have been made; the log says whether, and at which time."""
+    said: dict[str, int] = field(default_factory=dict)
+    """By token: how many rows a change said it concerned."""
     count: int = 0
 
     def append(self, shard: Shard, rows: Sequence[Row], diff: int = 1, at: int | None = None) -> None:
@@ -122,21 +125,26 @@ class History:
         self.count += 1
         token = f"change {self.count}"
         self.waiting[token] = change
-        return run_change(shard, change.sql, token)
+        self.said[token] = rows = run_change(shard, change.sql, token)
+        there = any(known.startswith(f"{token}#") for known in shard.machine.fetch().tokens)
+        assert there or not rows or change.becomes is not None, "it says that it did what is not in the log"
+        return rows
 
     def learn(self, state: State) -> None:
         """Puts the changes that were made into the model, in the order of their times."""
         made = []
         for token, upper in state.tokens.items():
-            change = self.waiting.pop(token.rpartition("#")[0], None)
+            name = token.rpartition("#")[0]
+            change = self.waiting.pop(name, None)
             if change is not None:
-                made.append((upper - 1, change))
-        for time, change in sorted(made, key=lambda one: one[0]):
-            for row, count in self.rows_at(time - 1).items():
-                if change.passes(row) and (change.becomes is None or change.becomes(row) != row):
-                    self.updates.append((row, time, -count))
-                    if change.becomes is not None:
-                        self.updates.append((change.becomes(row), time, count))
+                made.append((upper - 1, name, change))
+        for time, name, change in sorted(made, key=lambda one: one[0]):
+            passing = {row: n for row, n in self.rows_at(time - 1).items() if change.passes(row)}
+            assert self.said.get(name, sum(passing.values())) == sum(passing.values()), change.sql
+            for row, count in passing.items():
+                self.updates.append((row, time, -count))
+                if change.becomes is not None:
+                    self.updates.append((change.becomes(row), time, count))
 
     def sums_at(self, as_of: int) -> Counter[Row]:
         """The sum of the diffs of each row."""
@@ -202,19 +210,17 @@ def feed(shard: Shard, start: int, stop: int | None = None) -> Counter[tuple[Row
     return found
 
 
-def before_entry(
-    shard: Shard, kinds: type[Any] | tuple[type[Any], ...], *works: Callable[[], object]
-) -> list[int]:
-    """Others work after this process has decided on an entry of these kinds, and before it is made.
+def before_entry(shard: Shard, wanted: Callable[[Change], bool], *works: Callable[[], object]) -> list[int]:
+    """Others work after this process has decided on a wanted entry of the log, and before it is made.
 
     One of `works` each time; the list counts how often there was one.
     """
     update, left, met = shard.machine.update, list(works), [0]
 
-    def meddled(propose: Callable[[State], Any]) -> State:
-        def deciding(state: State) -> Any:
+    def meddled(propose: Callable[[State], Change | None]) -> State:
+        def deciding(state: State) -> Change | None:
             change = propose(state)
-            if left and isinstance(change, kinds):
+            if left and change is not None and wanted(change):
                 met[0] += 1
                 left.pop(0)()
             return change

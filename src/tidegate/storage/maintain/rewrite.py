@@ -215,6 +215,8 @@ def swap(
     stored = shard.store_deletions(read, written.deletions)
 
     def propose(newest: State) -> Replace:
+        if newest.repaired != read.repaired:
+            raise Conflict("times were moved back meanwhile, also those of deletions that were read")
         shard.check_parts(newest, written.parts)
         shard.check_objects(newest, stored.objects)
         late = newest.parts.deletions.only(ids).between(read.upper, NEVER)
