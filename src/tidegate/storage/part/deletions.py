@@ -100,6 +100,25 @@ def deletion_records(located: Mapping[int, tuple[np.ndarray, np.ndarray]], time:
     )
 
 
+def deletions_by_part(
+    parts: np.ndarray, times: np.ndarray, positions: np.ndarray, diffs: np.ndarray
+) -> pa.Table:
+    """Records of rows of several parts, each deleted at its own time."""
+    order = np.lexsort((positions, parts, times))
+    parts, times, positions, diffs = parts[order], times[order], positions[order], diffs[order]
+    starts = np.flatnonzero(np.concatenate([[True], (np.diff(parts) != 0) | (np.diff(times) != 0)])[: len(parts)])
+    tables = [DELETIONS_SCHEMA.empty_table()]
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(parts)], strict=False):
+        located = {int(parts[start]): (positions[start:stop], diffs[start:stop])}
+        tables.append(deletion_records(located, int(times[start])))
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def sum_of_diffs(records: pa.Table) -> int:
+    """The sum of the diffs of the rows that records delete."""
+    return int(pc.sum(records.column("diffs"), min_count=0).as_py())
+
+
 def with_column(records: pa.Table, name: str, values: pa.Array) -> pa.Table:
     """The records with another column of this name."""
     return records.set_column(DELETIONS_SCHEMA.get_field_index(name), DELETIONS_SCHEMA.field(name), values)

@@ -32,7 +32,6 @@ import pyarrow as pa
 from tidegate.clock import Clock
 from tidegate.config import Config
 from tidegate.errors import IndeterminateError, MissingObject, StoreError, TidegateError, TimeError
-from tidegate.expr.model import Kind, Type
 from tidegate.metrics import Metrics
 from tidegate.storage.part.checksum import digest
 from tidegate.storage.part.conform import TableLike, conform, conform_diffs
@@ -41,7 +40,7 @@ from tidegate.storage.part.encode import encode_part, text_bounds
 from tidegate.storage.part.merge import Block, sort_block
 from tidegate.storage.part.page_table import tail_size
 from tidegate.storage.part.part import Part
-from tidegate.storage.part.schema import Schema
+from tidegate.storage.part.schema import Schema, is_narrow
 from tidegate.storage.shard import shard_options
 from tidegate.storage.shard.changes import Append, Create
 from tidegate.storage.shard.machine import Machine
@@ -343,8 +342,3 @@ def sort_order(state: State, schema: Schema, *, retracts: bool) -> tuple[int, ..
         return tuple(cluster)
     narrow = [column.id for column in schema.columns if is_narrow(column.type)]
     return tuple(dict.fromkeys([*cluster, *narrow, *there]))
-
-
-def is_narrow(type_: Type) -> bool:
-    """Whether all values of the type have the same small width."""
-    return type_.kind not in (Kind.TEXT, Kind.JSONB, Kind.BYTEA, Kind.ARRAY, Kind.RECORD, Kind.UNKNOWN)
