@@ -37,11 +37,9 @@ from tidegate.storage.location import Location
 from tidegate.storage.maintain.compact import (
     Compacted,
     advance_since_and_expire,
-    hold_planned_parts,
-    level_of,
-    parts_of,
     plan_groups,
 )
+from tidegate.storage.maintain.merge_parts import hold_planned_parts, level_of, parts_of
 from tidegate.storage.maintain.recluster_plan import (
     OverlapGroup,
     overlap_groups,
@@ -50,6 +48,7 @@ from tidegate.storage.maintain.recluster_plan import (
     unsorted,
 )
 from tidegate.storage.maintain.rewrite import WrittenParts, swap
+from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.maintain.tasks import (
     CollectStatistics,
     MaintenanceTask,
@@ -245,8 +244,9 @@ def compact_distributed(
     report: Report | None = None,
     name: str = "",
 ) -> Compacted:
-    """As `compact_shard`, by a runner."""
+    """As `compact_shard`, by a runner; retractions are settled in this process."""
     done = advance_since_and_expire(shard)
+    done.settled = settle_retractions(shard)
     with hold_planned_parts(shard) as lease:
         site = _Maintenance(
             runner, shard, place, lease, Meter(f"compact {name or lease.state.shard}", report), done

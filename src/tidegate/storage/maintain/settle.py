@@ -34,7 +34,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import CorruptError
-from tidegate.storage.maintain.compact import by_time, hold_planned_parts, level_of, merged_blocks, parts_of
+from tidegate.storage.maintain.merge_parts import (
+    by_time,
+    hold_planned_parts,
+    level_of,
+    merged_blocks,
+    parts_of,
+)
 from tidegate.storage.maintain.rewrite import Aging, WrittenParts, write_parts
 from tidegate.storage.part.deletions import NEVER, Deletions, unpack_positions
 from tidegate.storage.part.merge import Block, concat, sort_block
@@ -131,7 +137,9 @@ class _Settlement:
             return 0
         own = np.isin(located.deletions.column("part").to_numpy(), self.ids)
         inside, outside = (located.deletions.filter(pa.array(flags)) for flags in (own, ~own))
-        settling = _Settling(self.shard, self.state, self.group, retractions, located.left, Deletions((inside,)))
+        settling = _Settling(
+            self.shard, self.state, self.group, retractions, located.left, Deletions((inside,))
+        )
         made = WrittenParts.join([*self._rewrite(settling), *self._store_rest(settling, located)])
         self._replace(made, outside, settling.retracted + int(located.rest.diffs.sum()))
         return int(pc.sum(located.deletions.column("rows"), min_count=0).as_py())

@@ -106,7 +106,9 @@ def deletions_by_part(
     """Records of rows of several parts, each deleted at its own time."""
     order = np.lexsort((positions, parts, times))
     parts, times, positions, diffs = parts[order], times[order], positions[order], diffs[order]
-    starts = np.flatnonzero(np.concatenate([[True], (np.diff(parts) != 0) | (np.diff(times) != 0)])[: len(parts)])
+    starts = np.flatnonzero(
+        np.concatenate([[True], (np.diff(parts) != 0) | (np.diff(times) != 0)])[: len(parts)]
+    )
     tables = [DELETIONS_SCHEMA.empty_table()]
     for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(parts)], strict=False):
         located = {int(parts[start]): (positions[start:stop], diffs[start:stop])}

@@ -34,6 +34,7 @@ from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.retry import CONTENTION
 from tidegate.storage.shard.part_builder import BuiltParts, block_bytes, unpack_block
+from tidegate.storage.shard.retractions.at_append import BatchUpdates, RowsMoved, as_deletions
 from tidegate.storage.shard.shard import INFLATION, Appended, PartSwept, Shard
 from tidegate.storage.shard.snapshot import Snapshot, open_changes, open_snapshot
 from tidegate.storage.shard.state import State
@@ -85,15 +86,32 @@ def commit_built_parts(shard: Shard, gathered: Sequence[BuiltParts], batch: Appe
             if batch.overwrite:
                 done = _overwritten(shard, parts, own, _Fresh(schema, few), batch)
             else:
-                for block in blocks_of_part_size(shard, few):
-                    own += shard.write(state, schema, block)
-                done = commit_parts(shard, parts, own, batch)
+                done = _appended(shard, parts, own, _Fresh(schema, few), batch)
         except AlreadyCommitted:
             # The parts of tasks stay: if this is the second attempt of a commit, they are in the collection.
             shard.discard(own)
             return
         if not done.parts:
             shard.discard(own)  # another attempt with this token was faster
+
+
+def _appended(
+    shard: Shard, parts: list[Part], own: list[Part], fresh: _Fresh, batch: AppendOptions
+) -> Appended:
+    """Appends `parts` and the fresh rows, whose retractions become deletions if that is cheap."""
+    state = shard.machine.fetch()
+    if fresh.schema.id == state.schema.id and any((block.diffs < 0).any() for block in fresh.blocks):
+        updates = as_deletions(shard.machine, shard.config, state, concat(fresh.blocks))
+        try:
+            for block in blocks_of_part_size(shard, [updates.rows]):
+                own += shard.write(state, fresh.schema, block)
+            return commit_parts(shard, parts, own, batch, updates)
+        except RowsMoved:
+            shard.discard(own)
+            own.clear()
+    for block in blocks_of_part_size(shard, fresh.blocks):
+        own += shard.write(state, fresh.schema, block)
+    return commit_parts(shard, parts, own, batch)
 
 
 def discard_built_parts(shard: Shard, gathered: Sequence[BuiltParts | None]) -> None:
@@ -106,12 +124,19 @@ def discard_built_parts(shard: Shard, gathered: Sequence[BuiltParts | None]) -> 
         shard.discard([part for one in gathered if one is not None for part in one.parts])
 
 
-def commit_parts(shard: Shard, parts: list[Part], own: list[Part], batch: AppendOptions) -> Appended:
-    """Appends parts; replaces those that sweep is about to delete by copies."""
+def commit_parts(
+    shard: Shard,
+    parts: list[Part],
+    own: list[Part],
+    batch: AppendOptions,
+    updates: BatchUpdates | None = None,
+) -> Appended:
+    """Appends parts, with the deletions of `updates`; replaces those that sweep is about to delete by copies."""
     while True:
         try:
-            return shard.commit(
+            return shard.commit_batch(
                 [*parts, *own],
+                updates,
                 at=batch.at,
                 token=batch.token,
                 positions=batch.positions,

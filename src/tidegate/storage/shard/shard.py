@@ -44,6 +44,7 @@ from tidegate.storage.part.schema import Schema, is_narrow
 from tidegate.storage.shard import shard_options
 from tidegate.storage.shard.changes import Append, Create
 from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.retractions.at_append import BatchUpdates, RowsMoved, as_deletions
 from tidegate.storage.shard.state import FIRST_FORMAT, Conflict, State, unreferenced
 from tidegate.storage.shard.statistics import Describe, describe_nothing, statistics_collector
 from tidegate.storage.shard.time_check import check_time, check_upper, unit_of
@@ -135,21 +136,45 @@ class Shard:
         columns = conform(schema, rows)
         diffs = conform_diffs(diff, len(columns[0]))
         block = Block(columns, np.full(len(diffs), self.stamp(state, at), np.int64), diffs)
+        batch = as_deletions(self.machine, self.config, state, block)
         for attempt in range(1, REWRITES + 1):
             try:
                 with self.writing() as written:
-                    for part in self.write(state, schema, block):
-                        written.append(part)
-                    done = self.commit(written, at=at, token=token, positions=positions)
+                    written += self.write(state, schema, batch.rows)
+                    done = self.commit_batch(written, batch, at=at, token=token, positions=positions)
                     if not done.parts:
-                        self.discard(
-                            written
-                        )  # a concurrent call with this token was faster, with its own parts
+                        # A concurrent call with this token was faster, with its own parts.
+                        self.discard(written)
                     return done
+            except RowsMoved:
+                batch = BatchUpdates(block)
             except PartSwept:
                 if attempt == REWRITES:
                     raise
         raise AssertionError("the last attempt raises")
+
+    def commit_batch(
+        self,
+        parts: Sequence[Part],
+        batch: BatchUpdates | None,
+        *,
+        check: Callable[[State], None] = lambda _: None,
+        **options: Any,
+    ) -> Appended:
+        """As `commit`, with the deletions of a batch; `RowsMoved` if they no longer fit."""
+        if batch is None or batch.read is None:
+            return self.commit(parts, check=check, **options)
+
+        def check_both(newest: State) -> None:
+            check(newest)
+            batch.check(newest)
+
+        stored = self.store_deletions(batch.read, batch.deletions)
+        try:
+            return self.commit(parts, check=check_both, deletions=stored, **options)
+        except (RowsMoved, PartSwept):
+            self.discard_objects(list(stored.objects))
+            raise
 
     def write(self, state: State, schema: Schema, block: Block) -> Iterator[Part]:
         """Stores a batch as parts that nothing refers to yet, sorted as the shard requires."""

@@ -31,7 +31,16 @@ from tidegate.storage.shard.state import State
 from tidegate.storage.stats.frame import Frame
 
 _INTEGERS = frozenset(
-    {Kind.INT2, Kind.INT4, Kind.INT8, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.MZ_TIMESTAMP}
+    {
+        Kind.INT2,
+        Kind.INT4,
+        Kind.INT8,
+        Kind.DATE,
+        Kind.TIME,
+        Kind.TIMESTAMP,
+        Kind.TIMESTAMPTZ,
+        Kind.MZ_TIMESTAMP,
+    }
 )
 _BY_KEYS = frozenset({Kind.NUMERIC, Kind.TEXT, Kind.BYTEA, Kind.UUID})
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -60,7 +69,9 @@ class _WantedValues:
     def _numbers(self, low: pa.Array, high: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The bounds and the sorted values as numbers in their order; a missing bound is beyond all of them."""
         if self.type.kind in _INTEGERS:
-            lows, highs, values = (outcome.integers(array).cast(pa.int64()) for array in (low, high, self.values))
+            lows, highs, values = (
+                outcome.integers(array).cast(pa.int64()) for array in (low, high, self.values)
+            )
             return (
                 pc.fill_null(lows, _LEAST).to_numpy(zero_copy_only=False),
                 pc.fill_null(highs, _GREATEST).to_numpy(zero_copy_only=False),

@@ -66,8 +66,12 @@ def locate(
     *,
     use_statistics: bool = True,
     limit: LookupLimit | None = None,
+    newest: bool = False,
 ) -> LocatedRows | None:
-    """Finds the rows that retractions retract; None: that would read more than `limit`."""
+    """Finds the rows that retractions retract; None: that would read more than `limit`.
+
+    With `newest`, of identical rows the newest are taken: right if the retractions are later than all that is stored.
+    """
     wanted = WantedRows(state.schema, rows)
     ids = wanted.candidate_parts(state, use=use_statistics)
     if limit is not None and len(ids) > limit.parts:
@@ -80,7 +84,7 @@ def locate(
         size += scan.share * part.size
         if limit is not None and size > limit.size:
             return None
-    return _Lookup(state.schema, rows).run(scans)
+    return _Lookup(state.schema, rows).run(scans, newest=newest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +138,10 @@ class _Lookup:
             key=lambda i: (not is_narrow(schema.columns[i].type), -len(self.wanted[i])),
         )
 
-    def run(self, scans: Sequence[_PartScan]) -> LocatedRows:
+    def run(self, scans: Sequence[_PartScan], *, newest: bool) -> LocatedRows:
         """The rows that are stored in these parts."""
         none = np.zeros(0, np.int64)
-        found = [(none, none, none, none, none)]
+        found: list[tuple[np.ndarray, ...]] = [(none, none, none, none, none)]
         for scan in scans:
             found += [self._search(scan, start, rows) for start, rows in scan.ranges()]
         parts, positions, times, diffs, values = (
@@ -147,6 +151,7 @@ class _Lookup:
         matched = match_retractions(
             CountedRows(values, times, diffs),
             CountedRows(self.values, self.rows.times, np.where(counted, -self.rows.diffs, 0)),
+            newest=newest,
         )
         at = matched.deleted
         rest = self.rows.take(matched.rest)

@@ -65,9 +65,14 @@ class Match:
     """When it is deleted again; `NEVER` if it is not."""
 
 
-def match_retractions(stored: CountedRows, retractions: CountedRows) -> Match:
-    """Matches retractions with stored updates of the same values; see the module docstring."""
-    above, below = (np.lexsort((rows.times, rows.values)) for rows in (stored, retractions))
+def match_retractions(stored: CountedRows, retractions: CountedRows, *, newest: bool = False) -> Match:
+    """Matches retractions with stored updates of the same values; see the module docstring.
+
+    With `newest`, the newest updates come first: right if all retractions are later than all of them. Earlier updates are then
+    left for earlier retractions, which are still to be matched.
+    """
+    above = np.lexsort((-stored.times if newest else stored.times, stored.values))
+    below = np.lexsort((retractions.times, retractions.values))
     update, retraction, count = _meetings(stored, above, retractions, below)
     late = stored.times[above[update]] > retractions.times[below[retraction]]
     unused = np.zeros(len(stored) + 1, bool)
