@@ -6,10 +6,11 @@ Parts in the order of their times, sizes in MiB, fanout 4 (8 by default):
     150 | 129            | 4  4  1        three are not enough
 
 Only neighbours are merged, so a part covers a short time, and filters on time still select few parts. Each row is rewritten about
-once a tier, of which there are few. Rewritten rows get the newest schema, times below `since` become `since`, and in a shard with
-retractions identical rows of one time are consolidated: an insert and its retraction disappear. Rows that ended before `since` are
-left out; a part whose rows have mostly ended is rewritten for that reason alone, so the stored size stays in proportion to what is
-valid. The sum of diffs, including that of rows left out, stays the same: that is checked here and again by the state.
+once a tier, of which there are few. Rewritten rows get the newest schema, and times below `since` become `since`. Retractions that
+are rows are turned into deletions first (`settle.py`); if some are left, identical rows of one time are consolidated. Rows that
+ended before `since` are left out; a part whose rows have mostly ended is rewritten for that reason alone, so the stored size stays
+in proportion to what is valid. The sum of diffs, including that of rows left out, stays the same: that is checked here and again by
+the state.
 
 A compaction that is killed leaves orphans; one that conflicts with another discards what it wrote. In both cases the parts that it
 read still exist. `full=True` merges all small neighbours however few, and in a shard with retractions the large parts too.
@@ -76,8 +77,7 @@ class Compacted:
 
 def compact_shard(shard: Shard, *, full: bool = False) -> Compacted:
     """Moves `since`, drops expired parts, settles retractions, merges small parts; see the module docstring."""
-    done = advance_since_and_expire(shard)
-    done.settled = settle_retractions(shard)
+    done = advance_and_settle(shard)
     with hold_planned_parts(shard) as lease:
         for group in plan_parts(shard, lease.state, full=full):
             try:
@@ -91,12 +91,15 @@ def compact_shard(shard: Shard, *, full: bool = False) -> Compacted:
     return done
 
 
-def advance_since_and_expire(shard: Shard) -> Compacted:
-    """The steps that need only metadata: moves `since`, and drops parts that have ended."""
+def advance_and_settle(shard: Shard) -> Compacted:
+    """The steps before parts are merged: moves `since`, drops parts that have ended, and settles retractions."""
     release_expired_leases(shard)
     follow(shard)
-    state = advance(shard)
-    return Compacted(since=state.since, expired=drop_expired(shard))
+    done = Compacted(since=advance(shard).since, expired=drop_expired(shard))
+    done.settled = settle_retractions(shard)
+    if done.settled:
+        done.expired += drop_expired(shard)  # parts of which all rows are deleted now
+    return done
 
 
 def plan_parts(shard: Shard, state: State, *, full: bool) -> Iterator[list[Part]]:

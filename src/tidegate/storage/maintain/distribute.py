@@ -36,7 +36,7 @@ from tidegate.progress import Meter, Report
 from tidegate.storage.location import Location
 from tidegate.storage.maintain.compact import (
     Compacted,
-    advance_since_and_expire,
+    advance_and_settle,
     plan_groups,
 )
 from tidegate.storage.maintain.merge_parts import hold_planned_parts, level_of, parts_of
@@ -48,7 +48,6 @@ from tidegate.storage.maintain.recluster_plan import (
     unsorted,
 )
 from tidegate.storage.maintain.rewrite import WrittenParts, swap
-from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.maintain.tasks import (
     CollectStatistics,
     MaintenanceTask,
@@ -245,8 +244,7 @@ def compact_distributed(
     name: str = "",
 ) -> Compacted:
     """As `compact_shard`, by a runner; retractions are settled in this process."""
-    done = advance_since_and_expire(shard)
-    done.settled = settle_retractions(shard)
+    done = advance_and_settle(shard)
     with hold_planned_parts(shard) as lease:
         site = _Maintenance(
             runner, shard, place, lease, Meter(f"compact {name or lease.state.shard}", report), done
@@ -279,7 +277,7 @@ def recluster_shard(
     runner: TaskRunner, shard: Shard, place: Location, *, report: Report | None = None, name: str = ""
 ) -> Reclustered:
     """Sorts rows by CLUSTER BY across parts, within windows of time."""
-    advance_since_and_expire(shard)
+    advance_and_settle(shard)
     done = Reclustered()
     with hold_planned_parts(shard) as lease:
         site = _Maintenance(

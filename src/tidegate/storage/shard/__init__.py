@@ -15,6 +15,7 @@
 | `shard`, `statistics`, `time_check` | appending |
 | `part_builder`, `commit` | appending from tasks: parts are built anywhere, and committed once |
 | `snapshot`, `leased_state`, `validity` | reading at a time, reading changes; rows with a limited life |
+| `retractions` | finding the rows that retractions retract |
 | `leases` | leases that keep the files of open readers from being deleted |
 | `shard_options` | names of the options of a shard |
 """

@@ -9,6 +9,7 @@ from tests.unit.storage.shard.test_append import Meddling
 from tests.unit.storage.shards import World, changes, ids, rows
 from tidegate.errors import CorruptError
 from tidegate.storage.maintain import compact as compaction
+from tidegate.storage.maintain import merge_parts
 from tidegate.storage.maintain.compact import Compacted, compact_shard
 from tidegate.storage.shard.leases.lease import hold_lease
 from tidegate.storage.shard.snapshot import open_snapshot
@@ -131,9 +132,9 @@ def test_a_wrong_sum_of_diffs_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     shard = world.create(compact_fanout=2)
     for i in range(2):
         shard.append(rows(i))
-    honest = compaction._updates
+    honest = merge_parts._updates
     monkeypatch.setattr(
-        compaction, "_updates", lambda *args: (block.slice(1, len(block)) for block in honest(*args))
+        merge_parts, "_updates", lambda *args: (block.slice(1, len(block)) for block in honest(*args))
     )
     with pytest.raises(CorruptError, match="turned a sum of diffs of 2 into 0"):
         compact_shard(shard)

@@ -69,9 +69,7 @@ def as_deletions(machine: Machine, config: Config, state: State, block: Block) -
         return BatchUpdates(block)
     rows, limit = block.take(retracts), LookupLimit(MAX_PARTS, config.retraction_lookup_bytes)
     try:
-        located = locate(
-            machine, state, rows, use_statistics=config.stats_filter, limit=limit, newest=True
-        )
+        located = locate(machine, state, rows, use_statistics=config.stats_filter, limit=limit, newest=True)
     except TidegateError as error:
         logger.warning("retractions of %s are not looked up: %s", state.shard, error.message)
         return BatchUpdates(block)

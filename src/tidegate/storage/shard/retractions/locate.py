@@ -28,7 +28,7 @@ from tidegate.storage.part.page_reader import RowRange
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.part_file import PartFile
 from tidegate.storage.part.row_keys import exact_keys, row_keys
-from tidegate.storage.part.schema import Schema, is_narrow
+from tidegate.storage.part.schema import is_narrow
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.retractions.candidates import WantedRows
 from tidegate.storage.shard.retractions.match import MAX_COUNT, CountedRows, match_retractions
@@ -70,7 +70,8 @@ def locate(
 ) -> LocatedRows | None:
     """Finds the rows that retractions retract; None: that would read more than `limit`.
 
-    With `newest`, of identical rows the newest are taken: right if the retractions are later than all that is stored.
+    With `newest`, of identical rows the newest are taken: right if the retractions are later than all that is stored. Earlier
+    retractions may still be waiting for the others.
     """
     wanted = WantedRows(state.schema, rows)
     ids = wanted.candidate_parts(state, use=use_statistics)
@@ -84,7 +85,7 @@ def locate(
         size += scan.share * part.size
         if limit is not None and size > limit.size:
             return None
-    return _Lookup(state.schema, rows).run(scans, newest=newest)
+    return _Lookup(state, rows).run(scans, newest=newest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +127,8 @@ class _PartScan:
 class _Lookup:
     """Looks for the rows of one set of retractions."""
 
-    def __init__(self, schema: Schema, rows: Block) -> None:
-        self.schema, self.rows = schema, rows
+    def __init__(self, state: State, rows: Block) -> None:
+        self.state, self.schema, self.rows = state, state.schema, rows
         keys = exact_keys(rows.columns, len(rows))
         self.keys = keys.unique()
         self.values = pc.index_in(keys, value_set=self.keys).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -135,7 +136,7 @@ class _Lookup:
         # The columns that decide most are read first, and those of fixed width before texts.
         self.order = sorted(
             range(len(rows.columns)),
-            key=lambda i: (not is_narrow(schema.columns[i].type), -len(self.wanted[i])),
+            key=lambda i: (not is_narrow(state.schema.columns[i].type), -len(self.wanted[i])),
         )
 
     def run(self, scans: Sequence[_PartScan], *, newest: bool) -> LocatedRows:
@@ -152,6 +153,7 @@ class _Lookup:
             CountedRows(values, times, diffs),
             CountedRows(self.values, self.rows.times, np.where(counted, -self.rows.diffs, 0)),
             newest=newest,
+            split=not newest or self.state.monotonic,
         )
         at = matched.deleted
         rest = self.rows.take(matched.rest)

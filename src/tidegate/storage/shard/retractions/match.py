@@ -65,11 +65,14 @@ class Match:
     """When it is deleted again; `NEVER` if it is not."""
 
 
-def match_retractions(stored: CountedRows, retractions: CountedRows, *, newest: bool = False) -> Match:
+def match_retractions(
+    stored: CountedRows, retractions: CountedRows, *, newest: bool = False, split: bool = True
+) -> Match:
     """Matches retractions with stored updates of the same values; see the module docstring.
 
     With `newest`, the newest updates come first: right if all retractions are later than all of them. Earlier updates are then
-    left for earlier retractions, which are still to be matched.
+    left for earlier retractions, which are still to be matched. These could not use what is stored anew from a later time on, so
+    without `split` an update is used only if all of its occurrences are retracted.
     """
     above = np.lexsort((-stored.times if newest else stored.times, stored.values))
     below = np.lexsort((retractions.times, retractions.values))
@@ -77,6 +80,10 @@ def match_retractions(stored: CountedRows, retractions: CountedRows, *, newest: 
     late = stored.times[above[update]] > retractions.times[below[retraction]]
     unused = np.zeros(len(stored) + 1, bool)
     unused[update[late]] = True
+    if not split:
+        sums = np.zeros(len(stored), np.int64)
+        np.add.at(sums, update, count)
+        unused[:-1] |= sums < stored.counts[above]
     usable = ~unused[update]
     update, retraction, count = update[usable], retraction[usable], count[usable]
     counts = np.zeros(len(retractions), np.int64)
