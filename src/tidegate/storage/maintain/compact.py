@@ -76,7 +76,7 @@ class Compacted:
 
 
 def compact_shard(shard: Shard, *, full: bool = False) -> Compacted:
-    """Moves `since`, drops expired parts, settles retractions, merges small parts; see the module docstring."""
+    """Moves `since`, drops expired parts, settles retractions, merges small parts: see above."""
     done = advance_and_settle(shard)
     with hold_planned_parts(shard) as lease:
         for group in plan_parts(shard, lease.state, full=full):
@@ -92,7 +92,7 @@ def compact_shard(shard: Shard, *, full: bool = False) -> Compacted:
 
 
 def advance_and_settle(shard: Shard) -> Compacted:
-    """The steps before parts are merged: moves `since`, drops parts that have ended, and settles retractions."""
+    """The steps before a merge: moves `since`, drops parts that ended, settles retractions."""
     release_expired_leases(shard)
     follow(shard)
     done = Compacted(since=advance(shard).since, expired=drop_expired(shard))

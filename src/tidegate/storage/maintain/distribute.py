@@ -34,11 +34,7 @@ import pyarrow.compute as pc
 from tidegate.errors import BindError, StoreError, UnsupportedError
 from tidegate.progress import Meter, Report
 from tidegate.storage.location import Location
-from tidegate.storage.maintain.compact import (
-    Compacted,
-    advance_and_settle,
-    plan_groups,
-)
+from tidegate.storage.maintain.compact import Compacted, advance_and_settle, plan_groups
 from tidegate.storage.maintain.merge_parts import hold_planned_parts, level_of, parts_of
 from tidegate.storage.maintain.recluster_plan import (
     OverlapGroup,

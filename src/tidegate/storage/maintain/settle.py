@@ -1,4 +1,4 @@
-"""Settling: retractions that came as rows become deletions of the rows that they retract, by position.
+"""Settling: retractions that came as rows become deletions by position.
 
     settle_retractions(shard)      how many rows were retracted by rows, and are deleted now
 
@@ -247,7 +247,10 @@ class _Settlement:
 
 
 class _Settling(Aging):
-    """Leaves out the retractions that have found their rows, and deletes those rows where they are rewritten as well."""
+    """Leaves out the retractions that have found their rows.
+
+    Rows of the group that these retract are deleted in the new parts.
+    """
 
     def __init__(
         self,

@@ -66,13 +66,12 @@ def test_times_before_since_are_made_one_and_what_cancels_is_gone() -> None:
     shard.append(rows(2), at=9_500, diff=-1)
     shard.append(rows(), at=10_000)
     done = compact_shard(shard, full=True)
-    assert (done.since, done.removed, done.added) == (9_000, 6, 1)
-    (part,) = shard.machine.fetch().parts.all()
-    assert (part.rows, part.diffs, part.first, part.last, part.retracts) == (3, 1, 9_000, 9_500, True)
+    assert (done.since, done.settled, done.expired, done.removed, done.added) == (9_000, 3, 2, 0, 0)
+    assert [(part.rows, part.retracts) for part in shard.machine.fetch().parts.all()] == [(1, False)] * 2
     assert (ids(shard, 9_000), ids(shard, 9_500)) == ([2, 3], [3])
     world.clock.advance(10_000)
     shard.append(rows())
-    assert compact_shard(shard, full=True) == Compacted(since=19_000, removed=1, added=1)
+    assert compact_shard(shard, full=True) == Compacted(since=19_000, expired=1)
     assert [part.rows for part in shard.machine.fetch().parts.all()] == [1]
     assert compact_shard(shard, full=True) == Compacted(since=19_000)
     assert ids(shard) == [3]
@@ -83,7 +82,7 @@ def test_everything_may_cancel() -> None:
     shard.append(rows(1), at=1)
     shard.append(rows(1), at=2, diff=-1)
     shard.append(rows(), at=9)
-    assert compact_shard(shard, full=True) == Compacted(since=9, removed=2, added=0)
+    assert compact_shard(shard, full=True) == Compacted(since=9, expired=1, settled=1)
     assert (ids(shard), shard.machine.fetch().parts.count) == ([], 0)
 
 

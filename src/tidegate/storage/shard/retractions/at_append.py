@@ -1,4 +1,4 @@
-"""Retractions of a batch that is about to be appended become deletions, if their rows are found cheaply.
+"""Retractions of a batch to be appended become deletions, if their rows are found cheaply.
 
     batch = as_deletions(machine, config, state, block)       what to store of the block, and what to delete instead
     shard.commit(parts of batch.rows, …, deletions=…, check=batch.check)

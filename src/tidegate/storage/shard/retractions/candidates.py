@@ -120,7 +120,7 @@ class WantedRows:
         return flags
 
     def candidate_parts(self, state: State, *, use: bool = True) -> np.ndarray:
-        """The ids of the parts that may hold one of the rows at the time of the last; `use`: statistics are used."""
+        """The ids of the parts that may hold one of the rows; `use`: statistics are used."""
         ids = [np.zeros(0, np.int64)]
         versions = _versions_without(state)
         deletions = state.parts.deletions

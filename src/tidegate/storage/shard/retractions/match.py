@@ -39,7 +39,10 @@ class CountedRows:
         return len(self.values)
 
     def spans(self, order: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where each update, in this order, begins and ends on the axis; those of a value begin at its `base`."""
+        """Where each update begins and ends on the axis, in this order.
+
+        Those of a value begin at its `base`.
+        """
         values, counts = self.values[order], self.counts[order]
         ends = np.cumsum(counts)
         first = np.searchsorted(values, values, side="left")
@@ -113,7 +116,10 @@ def match_retractions(
 def _meetings(
     stored: CountedRows, above: np.ndarray, retractions: CountedRows, below: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The stretches of the axis with both: the update and the retraction, by their places in order; the length."""
+    """The stretches of the axis with both: which update, which retraction, and the length.
+
+    Updates and retractions are given by their places in their orders.
+    """
     values = int(max(stored.values.max(initial=-1), retractions.values.max(initial=-1))) + 1
     totals = np.zeros((2, values), np.int64)
     np.add.at(totals[0], stored.values, stored.counts)
