@@ -25,8 +25,9 @@ from pathlib import Path
 import pyarrow as pa
 
 import tidegate
-from tidegate.storage.maintain.compact import parts_of, plan_groups
+from tidegate.storage.maintain.compact import plan_groups
 from tidegate.storage.maintain.distribute import lacking
+from tidegate.storage.maintain.merge_parts import parts_of
 from tidegate.storage.maintain.recluster_plan import time_windows, unsorted
 
 STEEP, NOISE_S = 1.3, 0.1

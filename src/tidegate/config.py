@@ -59,6 +59,11 @@ class Config:
         int,
         "how long compaction keeps deleted rows for AS OF in collections without RETENTION; default: 7 days",
     ] = 604_800_000
+    # About a quarter of a second from files, and less than what every read would spend on adding up these rows.
+    retraction_lookup_bytes: Annotated[
+        int,
+        "maximum bytes of pages that an append reads to find the rows it retracts; above it, compaction finds them; 0: never",
+    ] = 64 << 20
     compact_fanout: Annotated[
         int, "number of neighbouring parts of similar size that compaction merges into one"
     ] = 8

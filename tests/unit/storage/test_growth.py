@@ -19,8 +19,9 @@ import pytest
 import tidegate
 from tidegate.config import Config
 from tidegate.storage.maintain import compact
-from tidegate.storage.maintain.compact import _tiers, merged, plan_parts, together
+from tidegate.storage.maintain.compact import _tiers, plan_parts
 from tidegate.storage.maintain.key_ranges import KeySample, key_ranges, split_points
+from tidegate.storage.maintain.merge_parts import merged, together
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.row_keys import row_keys
 from tidegate.storage.shard import snapshot as reader

@@ -4,6 +4,7 @@ None of it changes the rows that a reader sees. Everything can be interrupted at
 
     compact_shard(shard)                                merges small parts, in this process
     recluster_shard(runner, shard, location)            sorts rows by key across parts, in tasks of a runner
+    settle_retractions(shard)                           turns rows that retract into deletions by position
     expire_parts(shard)                                 drops parts whose rows have all ended
     sweep_shard(shard)                                  deletes files that nothing refers to
     repair_shard(shard)                                 moves rows that were written with a time far ahead
@@ -14,6 +15,8 @@ None of it changes the rows that a reader sees. Everything can be interrupted at
 | `tasks` | units of work that can run in another process |
 | `distribute` | compaction, re-clustering and statistics by such tasks |
 | `recluster_plan`, `key_ranges` | which parts are sorted together, and how they are divided by key |
+| `settle` | turns retractions that are rows into deletions |
+| `merge_parts`, `rewrite` | the updates of parts in order, and how new parts take their place |
 | `expire`, `sweep`, `repair` | the others |
 """
 
@@ -29,6 +32,7 @@ from tidegate.storage.maintain.distribute import (
 )
 from tidegate.storage.maintain.expire import expire_parts
 from tidegate.storage.maintain.repair import Repaired, repair_shard
+from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.maintain.sweep import Swept, sweep_shard
 from tidegate.storage.maintain.tasks import MaintenanceResult, MaintenanceTask, run_task
 
@@ -50,5 +54,6 @@ __all__ = [
     "recluster_shard",
     "repair_shard",
     "run_task",
+    "settle_retractions",
     "sweep_shard",
 ]

@@ -6,10 +6,11 @@ Parts in the order of their times, sizes in MiB, fanout 4 (8 by default):
     150 | 129            | 4  4  1        three are not enough
 
 Only neighbours are merged, so a part covers a short time, and filters on time still select few parts. Each row is rewritten about
-once a tier, of which there are few. Rewritten rows get the newest schema, times below `since` become `since`, and in a shard with
-retractions identical rows of one time are consolidated: an insert and its retraction disappear. Rows that ended before `since` are
-left out; a part whose rows have mostly ended is rewritten for that reason alone, so the stored size stays in proportion to what is
-valid. The sum of diffs, including that of rows left out, stays the same: that is checked here and again by the state.
+once a tier, of which there are few. Rewritten rows get the newest schema, and times below `since` become `since`. Retractions that
+are rows are turned into deletions first (`settle.py`); if some are left, identical rows of one time are consolidated. Rows that
+ended before `since` are left out; a part whose rows have mostly ended is rewritten for that reason alone, so the stored size stays
+in proportion to what is valid. The sum of diffs, including that of rows left out, stays the same: that is checked here and again by
+the state.
 
 A compaction that is killed leaves orphans; one that conflicts with another discards what it wrote. In both cases the parts that it
 read still exist. `full=True` merges all small neighbours however few, and in a shard with retractions the large parts too.
@@ -24,28 +25,30 @@ passes a lease. Parts whose rows have all ended are dropped without being read (
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.storage.maintain.expire import advance, drop_expired, follow
-from tidegate.storage.maintain.rewrite import Aging, swap, write_parts, written_bytes
+from tidegate.storage.maintain.merge_parts import (
+    by_time,
+    hold_planned_parts,
+    level_of,
+    merged_blocks,
+    parts_of,
+)
+from tidegate.storage.maintain.rewrite import Aging, swap, write_parts
+from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.part.deletions import NEVER
-from tidegate.storage.part.merge import Block, concat, consolidate, merge, sort_block
+from tidegate.storage.part.merge import Block
 from tidegate.storage.part.part import Part
-from tidegate.storage.part.updates import blocks
-from tidegate.storage.shard.leases.lease import Lease, hold_lease, release_expired_leases
-from tidegate.storage.shard.parts import PARTS_SCHEMA
-from tidegate.storage.shard.shard import INFLATION, PartSwept, Shard, sort_order
+from tidegate.storage.shard.leases.lease import Lease, release_expired_leases
+from tidegate.storage.shard.shard import PartSwept, Shard, sort_order
 from tidegate.storage.shard.state import Conflict, State
 from tidegate.storage.shard.validity import Validity, end_times
-
-T = TypeVar("T")
 
 SMALLEST_TIER = 64 << 10
 """Parts up to this size belong to one tier."""
@@ -68,11 +71,13 @@ class Compacted:
     """Parts that were dropped because all of their rows had ended."""
     conflicts: int = 0
     """Merges that were abandoned because another compaction was faster."""
+    settled: int = 0
+    """Rows that were retracted by rows, and are deleted by their position now."""
 
 
 def compact_shard(shard: Shard, *, full: bool = False) -> Compacted:
-    """Moves `since`, drops expired parts, merges small ones; see the module docstring."""
-    done = advance_since_and_expire(shard)
+    """Moves `since`, drops expired parts, settles retractions, merges small parts: see above."""
+    done = advance_and_settle(shard)
     with hold_planned_parts(shard) as lease:
         for group in plan_parts(shard, lease.state, full=full):
             try:
@@ -86,17 +91,15 @@ def compact_shard(shard: Shard, *, full: bool = False) -> Compacted:
     return done
 
 
-def advance_since_and_expire(shard: Shard) -> Compacted:
-    """The steps that need only metadata: moves `since`, and drops parts that have ended."""
+def advance_and_settle(shard: Shard) -> Compacted:
+    """The steps before a merge: moves `since`, drops parts that ended, settles retractions."""
     release_expired_leases(shard)
     follow(shard)
-    state = advance(shard)
-    return Compacted(since=state.since, expired=drop_expired(shard))
-
-
-def hold_planned_parts(shard: Shard) -> Lease:
-    """A lease that keeps planned parts from being swept if another compaction replaces them."""
-    return hold_lease(shard, lambda state: max(state.since, state.upper - 1))
+    done = Compacted(since=advance(shard).since, expired=drop_expired(shard))
+    done.settled = settle_retractions(shard)
+    if done.settled:
+        done.expired += drop_expired(shard)  # parts of which all rows are deleted now
+    return done
 
 
 def plan_parts(shard: Shard, state: State, *, full: bool) -> Iterator[list[Part]]:
@@ -112,14 +115,6 @@ class PartGroup:
     ids: np.ndarray
     rows: int
     size: int
-
-
-def by_time(state: State) -> pa.Table:
-    """The metadata that planning needs, in the order of the times of parts."""
-    columns = ["id", "rows", "size", "first", "last", "retracts"]
-    table = pa.concat_tables([PARTS_SCHEMA.empty_table().select(columns), *state.parts.tables(columns)])
-    order = [("first", "ascending"), ("last", "ascending"), ("id", "ascending")]
-    return table.take(pc.sort_indices(table, order))
 
 
 def plan_groups(shard: Shard, state: State, *, full: bool) -> Iterator[PartGroup]:
@@ -218,11 +213,6 @@ def _runs(mask: np.ndarray) -> list[range]:
     return [range(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
 
 
-def parts_of(state: State, ids: np.ndarray) -> list[Part]:
-    """The parts with these ids, in the order of their times."""
-    return sorted(state.parts.find(ids), key=lambda part: (part.first, part.last, part.id))
-
-
 def rewrite(shard: Shard, lease: Lease, group: Sequence[Part]) -> int | None:
     """Replaces parts by others with the same updates; returns how many, or None if nothing was gained."""
     state = lease.state
@@ -245,93 +235,3 @@ def _kept_alive(lease: Lease, blocks: Iterator[Block]) -> Iterator[Block]:
     for block in blocks:
         lease.keep()
         yield block
-
-
-def level_of(group: Sequence[Part]) -> int:
-    """The level of parts that are made from these."""
-    return max(part.level for part in group) + 1
-
-
-def merged_blocks(
-    shard: Shard, aging: Aging, group: Sequence[Part], order: tuple[int, ...]
-) -> Iterator[Block]:
-    """The updates of the group, as blocks of the size of a part."""
-    return blocks_of_bytes(_updates(shard, aging, group, order), INFLATION * shard.config.part_bytes)
-
-
-def blocks_of_bytes(updates: Iterator[Block], limit: int) -> Iterator[Block]:
-    """Blocks of at least `limit` bytes, except the last."""
-    waiting: list[Block] = []
-    size = 0
-    for block in updates:
-        if len(block):
-            waiting.append(block)
-            size += written_bytes(block)
-        if size >= limit:
-            yield concat(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield concat(waiting)
-
-
-def _updates(shard: Shard, aging: Aging, group: Sequence[Part], order: tuple[int, ...]) -> Iterator[Block]:
-    """The updates of the group in the wanted order, aged, and consolidated if the shard retracts."""
-
-    def stream(part: Part) -> Iterator[Block]:
-        rows, at = shard.config.batch_rows, 0
-        for block in blocks(shard.machine.objects, part, aging.schema, aging.ids, rows, ranged=bool(order)):
-            yield aging(aging.attach(block, part, at))
-            at += len(block)
-
-    if not order:
-        yield from itertools.chain.from_iterable(stream(part) for part in group)
-        return
-    places = [aging.ids.index(id_) for id_ in order]
-    piles = together([(part, part.rows) for part in group], shard.config.batch_rows)
-    runs = [
-        sorted_run(pile, stream, lambda part: part.order[: len(order)] == order, places) for pile in piles
-    ]
-    yield from merged(aging.state, places, runs)
-
-
-def together(items: Sequence[tuple[T, int]], most: int) -> list[list[T]]:
-    """Groups items, given with their numbers of rows, into piles of at most `most` rows.
-
-    Merging takes time by the square of the number of runs, and holds a batch of each in memory. So parts that are smaller than a
-    batch are sorted together into a run of about one batch. An item with more rows is a pile by itself.
-    """
-    piles: list[list[T]] = []
-    total = most
-    for item, rows in items:
-        if total + rows > most:
-            piles.append([])
-            total = 0
-        piles[-1].append(item)
-        total += rows
-    return piles
-
-
-def sorted_run(
-    pile: Sequence[T],
-    stream: Callable[[T], Iterator[Block]],
-    is_sorted: Callable[[T], bool],
-    places: Sequence[int],
-) -> Iterator[Block]:
-    """The updates of a pile as one sorted stream.
-
-    A single sorted item is streamed as it is; otherwise all items are read and sorted.
-    """
-    if len(pile) == 1 and is_sorted(pile[0]):
-        yield from stream(pile[0])
-        return
-    found = [block for item in pile for block in stream(item)]
-    if found:
-        yield sort_block(concat(found), places)
-
-
-def merged(state: State, places: Sequence[int], runs: Sequence[Iterator[Block]]) -> Iterator[Block]:
-    """Merges sorted runs; identical updates are consolidated if the shard retracts."""
-    for window in merge(runs, places):
-        block = window if state.monotonic else consolidate(window, by_time=True)
-        if len(block):
-            yield sort_block(block, places)

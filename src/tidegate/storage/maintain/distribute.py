@@ -34,14 +34,8 @@ import pyarrow.compute as pc
 from tidegate.errors import BindError, StoreError, UnsupportedError
 from tidegate.progress import Meter, Report
 from tidegate.storage.location import Location
-from tidegate.storage.maintain.compact import (
-    Compacted,
-    advance_since_and_expire,
-    hold_planned_parts,
-    level_of,
-    parts_of,
-    plan_groups,
-)
+from tidegate.storage.maintain.compact import Compacted, advance_and_settle, plan_groups
+from tidegate.storage.maintain.merge_parts import hold_planned_parts, level_of, parts_of
 from tidegate.storage.maintain.recluster_plan import (
     OverlapGroup,
     overlap_groups,
@@ -238,8 +232,8 @@ def compact_distributed(
     report: Report | None = None,
     name: str = "",
 ) -> Compacted:
-    """As `compact_shard`, by a runner."""
-    done = advance_since_and_expire(shard)
+    """As `compact_shard`, by a runner; retractions are settled in this process."""
+    done = advance_and_settle(shard)
     with hold_planned_parts(shard) as lease:
         site = _Maintenance(
             runner, shard, place, lease, Meter(f"compact {name or lease.state.shard}", report), done
@@ -272,7 +266,7 @@ def recluster_shard(
     runner: TaskRunner, shard: Shard, place: Location, *, report: Report | None = None, name: str = ""
 ) -> Reclustered:
     """Sorts rows by CLUSTER BY across parts, within windows of time."""
-    advance_since_and_expire(shard)
+    advance_and_settle(shard)
     done = Reclustered()
     with hold_planned_parts(shard) as lease:
         site = _Maintenance(

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.storage.maintain.compact import blocks_of_bytes, merged, sorted_run, together
+from tidegate.storage.maintain.merge_parts import blocks_of_bytes, merged, sorted_run, together
 from tidegate.storage.maintain.rewrite import Aging
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.page_reader import RowRange

@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.storage.maintain.compact import PartGroup, by_time
+from tidegate.storage.maintain.compact import PartGroup
 from tidegate.storage.maintain.key_ranges import KeyRange, KeySample, key_ranges, split_points
+from tidegate.storage.maintain.merge_parts import by_time
 from tidegate.storage.part.part import Part
 from tidegate.storage.shard.parts import PARTS_SCHEMA
 from tidegate.storage.shard.state import State

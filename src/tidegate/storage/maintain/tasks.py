@@ -22,9 +22,9 @@ from tidegate.clock import Clock, SystemClock
 from tidegate.config import Config
 from tidegate.storage.consensus.protocol import MemoryConsensus
 from tidegate.storage.location import Location
-from tidegate.storage.maintain import compact
 from tidegate.storage.maintain import key_ranges as ranges
 from tidegate.storage.maintain.key_ranges import KeyRange, KeySample
+from tidegate.storage.maintain.merge_parts import level_of, merged_blocks
 from tidegate.storage.maintain.rewrite import Aging, WrittenParts, write_parts
 from tidegate.storage.part.checksum import verify
 from tidegate.storage.part.deletions import Deletions
@@ -117,8 +117,8 @@ def run_task(task: MaintenanceTask) -> MaintenanceResult:
     match task:
         case MergeParts(_, parts, deletions):
             aging = Aging(state, schema, deletions, shard.machine.objects.get)
-            blocks = compact.merged_blocks(shard, aging, parts, order)
-            return _stored(shard, aging, blocks, order, compact.level_of(parts))
+            blocks = merged_blocks(shard, aging, parts, order)
+            return _stored(shard, aging, blocks, order, level_of(parts))
         case SampleKeys(_, parts, stride):
             key = ranges.key_of(order)
             return [ranges.sample_keys(shard.machine.files, part, schema, key, stride) for part in parts]

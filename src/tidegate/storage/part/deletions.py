@@ -22,7 +22,7 @@ A position is deleted once: two records of a part have no position in common.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -98,6 +98,55 @@ def deletion_records(located: Mapping[int, tuple[np.ndarray, np.ndarray]], time:
         },
         schema=DELETIONS_SCHEMA,
     )
+
+
+def deletions_by_part(
+    parts: np.ndarray, times: np.ndarray, positions: np.ndarray, diffs: np.ndarray
+) -> pa.Table:
+    """Records of rows of several parts, each deleted at its own time."""
+    order = np.lexsort((positions, parts, times))
+    parts, times, positions, diffs = parts[order], times[order], positions[order], diffs[order]
+    starts = np.flatnonzero(
+        np.concatenate([[True], (np.diff(parts) != 0) | (np.diff(times) != 0)])[: len(parts)]
+    )
+    tables = [DELETIONS_SCHEMA.empty_table()]
+    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(parts)], strict=False):
+        located = {int(parts[start]): (positions[start:stop], diffs[start:stop])}
+        tables.append(deletion_records(located, int(times[start])))
+    return pa.concat_tables(tables).combine_chunks()
+
+
+def records_of_all_rows(
+    parts: Sequence[int], rows: Sequence[int], diffs: Sequence[int], deleted: Sequence[bytes]
+) -> pa.Table:
+    """Records that delete all rows of parts, at time 0, except those that are `deleted` before.
+
+    `diffs` is the sum of the diffs of these rows.
+    """
+    bitmaps = []
+    for count, packed in zip(rows, deleted, strict=True):
+        bitmap = BitMap()
+        bitmap.add_range(0, count)
+        bitmaps.append(bitmap - BitMap.deserialize(packed) if packed else bitmap)
+        bitmaps[-1].run_optimize()
+    count = len(bitmaps)
+    return pa.table(
+        {
+            "part": pa.array(parts, pa.int64()),
+            "time": pa.array(np.zeros(count), pa.int64()),
+            "rows": pa.array(map(len, bitmaps), pa.int64()),
+            "diffs": pa.array(diffs, pa.int64()),
+            "bitmap": pa.array([bitmap.serialize() for bitmap in bitmaps], pa.binary()),
+            "blob": pa.nulls(count, pa.string()),
+            "place": pa.nulls(count, pa.int32()),
+        },
+        schema=DELETIONS_SCHEMA,
+    )
+
+
+def sum_of_diffs(records: pa.Table) -> int:
+    """The sum of the diffs of the rows that records delete."""
+    return int(pc.sum(records.column("diffs"), min_count=0).as_py())
 
 
 def with_column(records: pa.Table, name: str, values: pa.Array) -> pa.Table:

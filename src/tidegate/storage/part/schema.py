@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import BindError, ErrorCode
-from tidegate.expr.model import Type, serialize
+from tidegate.expr.model import Kind, Type, serialize
 
 HIDDEN_COLUMNS = ("_time", "_diff", "_pos")
 """Columns that every part has in addition to the user's."""
@@ -107,6 +107,11 @@ class StoredSchema:
     def parsed(self) -> Schema:
         """The schema."""
         return Schema.from_json(self.json)
+
+
+def is_narrow(type_: Type) -> bool:
+    """Whether all values of the type have the same small width."""
+    return type_.kind not in (Kind.TEXT, Kind.JSONB, Kind.BYTEA, Kind.ARRAY, Kind.RECORD, Kind.UNKNOWN)
 
 
 def _check_names(names: list[str]) -> None:

@@ -16,6 +16,7 @@
 | `part_builder`, `commit` | appending from tasks: parts are built anywhere, and committed once |
 | `snapshot`, `change_feed`, `leased_state` | reading at a time, reading changes, and what both share |
 | `validity` | rows with a limited life |
+| `retractions` | finding the rows that retractions retract |
 | `leases` | leases that keep the files of open readers from being deleted |
 | `shard_options` | names of the options of a shard |
 """

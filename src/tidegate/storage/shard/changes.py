@@ -5,6 +5,7 @@
 | `Create` | CREATE TABLE | the first entry: the schema, and an empty collection from time 0 on |
 | `Append` | writers | new parts and deleted rows for times `lower ≤ t < upper`, and source positions: all or none |
 | `Replace` | compaction, expiry | parts for others that hold the same updates (or for none, if all their rows have ended) |
+| `Replace` | settling | the same, but retractions among the updates become deletions of the rows that they retract |
 | `AddStatistics` | statistics back-fill | the same parts, now with statistics; their files stay |
 | `Advance` | retention | `since` moves on: earlier times can no longer be read |
 | `Repair` | `db.repair` | updates after a time move to it, and `upper` goes back |
@@ -37,6 +38,8 @@ from tidegate.storage.part.deletions import DELETIONS_SCHEMA, records_from_json,
 from tidegate.storage.part.part import Part
 
 _WITH_DELETIONS = "/2"
+_OF_DELETIONS = frozenset({"deletions", "applied", "settled", "retracted"})
+"""Fields that an entry without deletions does not have."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,10 @@ class Replace:
     """The deletions of the removed parts, moved to the added ones: `part` is the place in `added`."""
     applied: int = 0
     """The sum of diffs of deleted rows that were left out."""
+    settled: pa.Table = field(default_factory=DELETIONS_SCHEMA.empty_table)
+    """Rows of other parts that are deleted instead of being retracted by updates of the removed parts: `part` is an id."""
+    retracted: int = 0
+    """By how much the sum of diffs grows because such retractions are left out."""
 
 
 @dataclass(frozen=True)
@@ -229,10 +236,10 @@ def encode_entry(entry: LogEntry) -> bytes:
     body = {field_.name: _plain(getattr(entry.change, field_.name)) for field_ in fields(entry.change)}
     kind = entry.change.kind
     if isinstance(entry.change, Append | Replace):
-        if entry.change.deletions.num_rows or body.get("applied"):
+        if entry.change.deletions.num_rows or body.get("applied") or body.get("retracted"):
             kind += _WITH_DELETIONS
         else:
-            body = {name: value for name, value in body.items() if name not in {"deletions", "applied"}}
+            body = {name: value for name, value in body.items() if name not in _OF_DELETIONS}
     record = {"token": entry.token, "at": entry.at, "change": kind, "body": body}
     return seal(json.dumps(record, separators=(",", ":")).encode())
 
@@ -253,8 +260,9 @@ def decode_entry(name: str, data: bytes) -> LogEntry:
     for key in ("removed", "ids", "readers", "names", "orphans", "segments"):
         if key in given:
             given[key] = tuple(given[key])
-    if "deletions" in given:
-        given["deletions"] = records_from_json(given["deletions"])
+    for key in ("deletions", "settled"):
+        if key in given:
+            given[key] = records_from_json(given[key])
     if "stats" in given:
         given["stats"] = tuple(base64.b85decode(value) for value in given["stats"])
     return LogEntry(record["token"], record["at"], cls(**given))

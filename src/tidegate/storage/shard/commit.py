@@ -4,14 +4,15 @@
 
 Rows that were sent inside of messages are written first, together. Then the parts of all tasks are appended at one time.
 
-**Overwriting** retracts the existing rows and adds the new ones in the same entry: a reader sees the old rows or the new ones,
-and AS OF an earlier time always the old ones. The existing rows are read in blocks of a part's size, and written with negated
-diffs. The entry is made only if the `upper` of the collection is still the one that was read. If other writers were faster, what
-they appended is retracted as well, and the entry is tried again:
+**Overwriting** deletes the existing rows and adds the new ones in the same entry: a reader sees the old rows or the new ones,
+and AS OF an earlier time always the old ones. That all rows of a part are deleted is written without reading them. Where
+retractions are waiting to meet their rows, rows have no positions of their own: they are read in blocks of a part's size, and
+written with negated diffs. The entry is made only if the `upper` of the collection is still the one that was read. If other writers
+were faster, what they appended is retracted as well, and the entry is tried again:
 
-    read at upper 10           -a -b            written
+    read at upper 10           a and b, to be deleted
     another appends c at 10
-    entry for 11               refused: read what came from 10 on, -c; entry for 12: +x +y -a -b -c
+    entry for 11               refused: read what came from 10 on, -c; entry for 12: +x +y -c, a and b are deleted
 
 If all of it is small (a stream in complete mode, a small dimension table), old and new rows are consolidated first, and only the
 difference is written.
@@ -26,15 +27,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.errors import ConflictError, CorruptError, StoreError, TidegateError, TimeError
 from tidegate.storage.part.checksum import digest
+from tidegate.storage.part.deletions import records_of_all_rows
 from tidegate.storage.part.merge import Block, concat, consolidate
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.retry import CONTENTION
 from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.part_builder import BuiltParts, block_bytes, unpack_block
+from tidegate.storage.shard.retractions.at_append import BatchUpdates, RowsMoved, as_deletions
 from tidegate.storage.shard.shard import INFLATION, Appended, PartSwept, Shard
 from tidegate.storage.shard.snapshot import Snapshot, open_snapshot
 from tidegate.storage.shard.state import State
@@ -86,15 +91,32 @@ def commit_built_parts(shard: Shard, gathered: Sequence[BuiltParts], batch: Appe
             if batch.overwrite:
                 done = _overwritten(shard, parts, own, _Fresh(schema, few), batch)
             else:
-                for block in blocks_of_part_size(shard, few):
-                    own += shard.write(state, schema, block)
-                done = commit_parts(shard, parts, own, batch)
+                done = _appended(shard, parts, own, _Fresh(schema, few), batch)
         except AlreadyCommitted:
             # The parts of tasks stay: if this is the second attempt of a commit, they are in the collection.
             shard.discard(own)
             return
         if not done.parts:
             shard.discard(own)  # another attempt with this token was faster
+
+
+def _appended(
+    shard: Shard, parts: list[Part], own: list[Part], fresh: _Fresh, batch: AppendOptions
+) -> Appended:
+    """Appends `parts` and the fresh rows, whose retractions become deletions if that is cheap."""
+    state = shard.machine.fetch()
+    if fresh.schema.id == state.schema.id and any((block.diffs < 0).any() for block in fresh.blocks):
+        updates = as_deletions(shard.machine, shard.config, state, concat(fresh.blocks))
+        try:
+            for block in blocks_of_part_size(shard, [updates.rows]):
+                own += shard.write(state, fresh.schema, block)
+            return commit_parts(shard, parts, own, batch, updates)
+        except RowsMoved:
+            shard.discard(own)
+            own.clear()
+    for block in blocks_of_part_size(shard, fresh.blocks):
+        own += shard.write(state, fresh.schema, block)
+    return commit_parts(shard, parts, own, batch)
 
 
 def discard_built_parts(shard: Shard, gathered: Sequence[BuiltParts | None]) -> None:
@@ -107,12 +129,19 @@ def discard_built_parts(shard: Shard, gathered: Sequence[BuiltParts | None]) -> 
         shard.discard([part for one in gathered if one is not None for part in one.parts])
 
 
-def commit_parts(shard: Shard, parts: list[Part], own: list[Part], batch: AppendOptions) -> Appended:
-    """Appends parts; replaces those that sweep is about to delete by copies."""
+def commit_parts(
+    shard: Shard,
+    parts: list[Part],
+    own: list[Part],
+    batch: AppendOptions,
+    updates: BatchUpdates | None = None,
+) -> Appended:
+    """Appends parts, and deletes rows; parts that sweep is about to delete are copied."""
     while True:
         try:
-            return shard.commit(
+            return shard.commit_batch(
                 [*parts, *own],
+                updates,
                 at=batch.at,
                 token=batch.token,
                 positions=batch.positions,
@@ -194,11 +223,15 @@ def _tried(
 ) -> Appended | None:
     """One attempt, which follows concurrent appends; None if everything must be read again."""
     upper = found.state.upper
-    for schema, block in _exchanged(found, fresh, alone=not parts):
+    blocks, updates = _exchanged(found, fresh, alone=not parts)
+    for schema, block in blocks:
         own += shard.write(found.state, schema, block)
     for _ in range(CONTENTION.times):
         try:
-            return commit_parts(shard, parts, own, replace(batch, check=_unmoved(batch, upper, found)))
+            checked = replace(batch, check=_unmoved(batch, upper, found))
+            return commit_parts(shard, parts, own, checked, updates)
+        except RowsMoved:
+            return None
         except _Moved as moved:
             if found.validity is not None or moved.upper == upper:
                 return None
@@ -222,31 +255,54 @@ def _unmoved(batch: AppendOptions, upper: int, found: Snapshot) -> Callable[[Sta
     return check
 
 
-def _exchanged(found: Snapshot, fresh: _Fresh, *, alone: bool) -> Iterator[tuple[Schema, Block]]:
-    """The blocks to write: all existing rows negated, and the fresh ones; their difference if small."""
-    ids = [column.id for column in found.schema.columns]
-    stamp = found.state.upper
-    gone = (Block(b.columns, np.full(len(b), stamp), -b.diffs) for b in found.rows(ids))
+def _exchanged(
+    found: Snapshot, fresh: _Fresh, *, alone: bool
+) -> tuple[Iterable[tuple[Schema, Block]], BatchUpdates | None]:
+    """The blocks to write, and the rows to delete; only the difference if all of it is small."""
+    shard, state = found.shard, found.state
     if alone and fresh.schema.id == found.schema.id:
-        little: list[Block] = list(fresh.blocks)
-        size = sum(map(block_bytes, little))
-        for block in gone:
-            little.append(block)
-            size += block_bytes(block)
-            if size > MAX_CONSOLIDATED_BYTES:
-                break
-        else:
-            left = consolidate(concat(little), by_time=False) if little else None
-            if left is not None and len(left):
-                yield found.schema, left
-            return
-        shown = little[len(fresh.blocks) :]
-        yield from (
-            (found.schema, block) for block in blocks_of_part_size(found.shard, itertools.chain(shown, gone))
-        )
-    else:
-        yield from ((found.schema, block) for block in blocks_of_part_size(found.shard, gone))
-    yield from ((fresh.schema, block) for block in blocks_of_part_size(found.shard, fresh.blocks))
+        block = _difference(found, fresh)
+        if block is not None:
+            updates = as_deletions(shard.machine, shard.config, state, block)
+            return ([(found.schema, updates.rows)] if len(updates.rows) else []), updates
+    added = ((fresh.schema, block) for block in blocks_of_part_size(shard, fresh.blocks))
+    if not pc.any(found.table(["retracts"]).column("retracts"), min_count=0).as_py():
+        return added, BatchUpdates(_nothing(found.schema), _all_rows(found), state)
+    negated = ((found.schema, block) for block in blocks_of_part_size(shard, _negated(found)))
+    return itertools.chain(negated, added), None
+
+
+def _nothing(schema: Schema) -> Block:
+    none = np.zeros(0, np.int64)
+    return Block([pa.array([], column.type.arrow) for column in schema.columns], none, none)
+
+
+def _all_rows(found: Snapshot) -> pa.Table:
+    """Deletions of all rows, from metadata alone."""
+    table = found.rows_of(None, statistics=False)
+    gone = found.deleted()
+    diffs = table.column("diffs").to_numpy() - (0 if gone is None else gone[1])
+    bitmaps = [b""] * table.num_rows if gone is None else table.column("deleted").to_pylist()
+    ids, rows = (table.column(name).to_pylist() for name in ("id", "rows"))
+    return records_of_all_rows(ids, rows, diffs.tolist(), bitmaps)
+
+
+def _negated(found: Snapshot) -> Iterator[Block]:
+    """The retractions of all existing rows."""
+    for block in found.rows([column.id for column in found.schema.columns]):
+        yield Block(block.columns, np.full(len(block), found.state.upper), -block.diffs)
+
+
+def _difference(found: Snapshot, fresh: _Fresh) -> Block | None:
+    """What the fresh rows change of the existing ones; None if there are too many to compare them."""
+    blocks = [_nothing(found.schema), *fresh.blocks]
+    size = sum(map(block_bytes, blocks))
+    for block in _negated(found):
+        blocks.append(block)
+        size += block_bytes(block)
+        if size > MAX_CONSOLIDATED_BYTES:
+            return None
+    return consolidate(concat(blocks), by_time=False)
 
 
 def _negated_news(shard: Shard, found: Snapshot, lower: int, upper: int) -> list[Part] | None:

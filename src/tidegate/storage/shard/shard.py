@@ -33,7 +33,6 @@ import pyarrow.compute as pc
 from tidegate.clock import Clock
 from tidegate.config import Config
 from tidegate.errors import IndeterminateError, MissingObject, StoreError, TidegateError, TimeError
-from tidegate.expr.model import Kind, Type
 from tidegate.metrics import Metrics
 from tidegate.storage.part.checksum import digest
 from tidegate.storage.part.conform import TableLike, conform, conform_diffs
@@ -42,10 +41,11 @@ from tidegate.storage.part.encode import encode_part, text_bounds
 from tidegate.storage.part.merge import Block, sort_block
 from tidegate.storage.part.page_table import tail_size
 from tidegate.storage.part.part import Part
-from tidegate.storage.part.schema import Schema
+from tidegate.storage.part.schema import Schema, is_narrow
 from tidegate.storage.shard import shard_options
 from tidegate.storage.shard.changes import Append, Create
 from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.retractions.at_append import BatchUpdates, RowsMoved, as_deletions
 from tidegate.storage.shard.state import FIRST_FORMAT, Conflict, State, unreferenced
 from tidegate.storage.shard.statistics import Describe, describe_nothing, statistics_collector
 from tidegate.storage.shard.time_check import check_time, check_upper, unit_of
@@ -142,21 +142,45 @@ class Shard:
         columns = conform(schema, rows)
         diffs = conform_diffs(diff, len(columns[0]))
         block = Block(columns, np.full(len(diffs), self.stamp(state, at), np.int64), diffs)
+        batch = as_deletions(self.machine, self.config, state, block)
         for attempt in range(1, REWRITES + 1):
             try:
                 with self.writing() as written:
-                    for part in self.write(state, schema, block):
-                        written.append(part)
-                    done = self.commit(written, at=at, token=token, positions=positions)
+                    written += self.write(state, schema, batch.rows)
+                    done = self.commit_batch(written, batch, at=at, token=token, positions=positions)
                     if not done.parts:
-                        self.discard(
-                            written
-                        )  # a concurrent call with this token was faster, with its own parts
+                        # A concurrent call with this token was faster, with its own parts.
+                        self.discard(written)
                     return done
+            except RowsMoved:
+                batch = BatchUpdates(block)
             except PartSwept:
                 if attempt == REWRITES:
                     raise
         raise AssertionError("the last attempt raises")
+
+    def commit_batch(
+        self,
+        parts: Sequence[Part],
+        batch: BatchUpdates | None,
+        *,
+        check: Callable[[State], None] = lambda _: None,
+        **options: Any,
+    ) -> Appended:
+        """As `commit`, with the deletions of a batch; `RowsMoved` if they no longer fit."""
+        if batch is None or batch.read is None:
+            return self.commit(parts, check=check, **options)
+
+        def check_both(newest: State) -> None:
+            check(newest)
+            batch.check(newest)
+
+        stored = self.store_deletions(batch.read, batch.deletions)
+        try:
+            return self.commit(parts, check=check_both, deletions=stored, **options)
+        except (RowsMoved, PartSwept):
+            self.discard_objects(list(stored.objects))
+            raise
 
     def write(self, state: State, schema: Schema, block: Block) -> Iterator[Part]:
         """Stores a batch as parts that nothing refers to yet, sorted as the shard requires."""
@@ -353,8 +377,3 @@ def sort_order(state: State, schema: Schema, *, retracts: bool) -> tuple[int, ..
         return tuple(cluster)
     narrow = [column.id for column in schema.columns if is_narrow(column.type)]
     return tuple(dict.fromkeys([*cluster, *narrow, *there]))
-
-
-def is_narrow(type_: Type) -> bool:
-    """Whether all values of the type have the same small width."""
-    return type_.kind not in (Kind.TEXT, Kind.JSONB, Kind.BYTEA, Kind.ARRAY, Kind.RECORD, Kind.UNKNOWN)

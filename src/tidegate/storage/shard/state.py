@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import TidegateError
-from tidegate.storage.part.deletions import Deletions, with_column
+from tidegate.storage.part.deletions import Deletions, sum_of_diffs, with_column
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema, StoredSchema
 from tidegate.storage.shard import shard_options
@@ -95,7 +95,7 @@ class State:
     since: int = 0
     upper: int = 0
     monotonic: bool = True
-    """No part has ever had a negative diff, so rows need no consolidation."""
+    """No part has a negative diff, so rows need no consolidation."""
     parts: Parts = field(default_factory=Parts)
     next_id: int = 0
     leases: dict[str, LeaseRecord] = field(default_factory=dict)
@@ -269,7 +269,7 @@ def _replace(state: State, change: Replace, at: int) -> State:
     if not change.expired:
         _check_carried(deletions, change)
     before = sum(part.diffs for part in gone)
-    after = sum(part.diffs for part in change.added) + change.ended
+    after = sum(part.diffs for part in change.added) + change.ended - change.retracted
     if not change.expired and before != after:
         raise Conflict(
             f"refused: the parts to be replaced hold {before} rows by the sum of their diffs, those for them {after}",
@@ -278,21 +278,31 @@ def _replace(state: State, change: Replace, at: int) -> State:
     numbered = _numbered(state, change.added)
     places = change.deletions.column("part").to_numpy()
     carried = with_column(change.deletions, "part", pa.array(places + state.next_id, pa.int64()))
-    parts = _deleted(parts.add(numbered), carried)
+    parts = _deleted(_deleted(parts, change.settled).add(numbered), carried)
     lost = sorted((deletions.objects if deletions else set()) - parts.deletions.objects)
     garbage = tuple(Garbage(name, state.number, at) for name in [*(part.name for part in gone), *lost])
     return replace(
         state,
         parts=parts,
         next_id=state.next_id + len(numbered),
+        monotonic=state.monotonic or (any(part.retracts for part in gone) and not _retracts(parts)),
         garbage=state.garbage + garbage,
     )
 
 
+def _retracts(parts: Parts) -> bool:
+    """Whether any part has a negative diff."""
+    tables = parts.tables(["retracts"])
+    return any(pc.any(table.column("retracts"), min_count=0).as_py() for table in tables)
+
+
 def _check_carried(deletions: Deletions, change: Replace) -> None:
-    """Deleted rows of removed parts must be left out, or deleted in the added ones: none comes back."""
-    before = int(pc.sum(deletions.records.column("diffs"), min_count=0).as_py()) if deletions else 0
-    after = int(pc.sum(change.deletions.column("diffs"), min_count=0).as_py()) + change.applied
+    """Deleted rows of removed parts must be left out, or deleted in the added ones: none comes back.
+
+    A retraction that is left out must be the deletion of as many rows.
+    """
+    before = sum_of_diffs(deletions.records) + change.retracted
+    after = sum_of_diffs(change.deletions) + sum_of_diffs(change.settled) + change.applied
     if before != after:
         raise Conflict(
             f"rows of {before} diffs are deleted in the parts to be replaced, of {after} in those for them"

@@ -9,6 +9,7 @@ from tests.unit.storage.shard.test_append import Meddling
 from tests.unit.storage.shards import World, changes, ids, rows
 from tidegate.errors import CorruptError
 from tidegate.storage.maintain import compact as compaction
+from tidegate.storage.maintain import merge_parts
 from tidegate.storage.maintain.compact import Compacted, compact_shard
 from tidegate.storage.shard.leases.lease import hold_lease
 from tidegate.storage.shard.snapshot import open_snapshot
@@ -65,13 +66,12 @@ def test_times_before_since_are_made_one_and_what_cancels_is_gone() -> None:
     shard.append(rows(2), at=9_500, diff=-1)
     shard.append(rows(), at=10_000)
     done = compact_shard(shard, full=True)
-    assert (done.since, done.removed, done.added) == (9_000, 6, 1)
-    (part,) = shard.machine.fetch().parts.all()
-    assert (part.rows, part.diffs, part.first, part.last, part.retracts) == (3, 1, 9_000, 9_500, True)
+    assert (done.since, done.settled, done.expired, done.removed, done.added) == (9_000, 3, 2, 0, 0)
+    assert [(part.rows, part.retracts) for part in shard.machine.fetch().parts.all()] == [(1, False)] * 2
     assert (ids(shard, 9_000), ids(shard, 9_500)) == ([2, 3], [3])
     world.clock.advance(10_000)
     shard.append(rows())
-    assert compact_shard(shard, full=True) == Compacted(since=19_000, removed=1, added=1)
+    assert compact_shard(shard, full=True) == Compacted(since=19_000, expired=1)
     assert [part.rows for part in shard.machine.fetch().parts.all()] == [1]
     assert compact_shard(shard, full=True) == Compacted(since=19_000)
     assert ids(shard) == [3]
@@ -82,7 +82,7 @@ def test_everything_may_cancel() -> None:
     shard.append(rows(1), at=1)
     shard.append(rows(1), at=2, diff=-1)
     shard.append(rows(), at=9)
-    assert compact_shard(shard, full=True) == Compacted(since=9, removed=2, added=0)
+    assert compact_shard(shard, full=True) == Compacted(since=9, expired=1, settled=1)
     assert (ids(shard), shard.machine.fetch().parts.count) == ([], 0)
 
 
@@ -131,9 +131,9 @@ def test_a_wrong_sum_of_diffs_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     shard = world.create(compact_fanout=2)
     for i in range(2):
         shard.append(rows(i))
-    honest = compaction._updates
+    honest = merge_parts._updates
     monkeypatch.setattr(
-        compaction, "_updates", lambda *args: (block.slice(1, len(block)) for block in honest(*args))
+        merge_parts, "_updates", lambda *args: (block.slice(1, len(block)) for block in honest(*args))
     )
     with pytest.raises(CorruptError, match="turned a sum of diffs of 2 into 0"):
         compact_shard(shard)

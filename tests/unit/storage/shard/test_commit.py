@@ -122,6 +122,23 @@ def test_an_overwrite_of_much_reads_in_stretches(db: Database, monkeypatch: pyte
     plan = plan_of(db, table(), overwrite=True, part_bytes="500")
     commit_built_parts(plan.shard(), [gather(plan, table(7))], batch_of(plan))
     assert ids(db) == [7]
+    assert db.status().collections["t"].parts == 6, (
+        "nothing is written but the row: the others are deleted by metadata"
+    )
+    assert db.sql("SELECT count(*) FROM t").rows() == [(1,)]
+
+
+def test_an_overwrite_of_much_with_pending_retractions_reads_in_stretches(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate.storage.shard.commit.MAX_CONSOLIDATED_BYTES", 0)
+    for i in range(5):
+        db.append("t", table(*range(100 * i, 100 * i + 100)))
+    db.set("retraction_lookup_bytes", 0)
+    db.append("t", table(3), diff=-1)
+    plan = plan_of(db, table(), overwrite=True, part_bytes="500")
+    commit_built_parts(plan.shard(), [gather(plan, table(7))], batch_of(plan))
+    assert ids(db) == [7]
     assert db.status().collections["t"].parts > 8
 
 
