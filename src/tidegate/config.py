@@ -57,7 +57,7 @@ class Config:
     ] = True
     history_ms: Annotated[
         int,
-        "how long compaction keeps deleted rows for AS OF in collections without RETENTION; default: 7 days",
+        "how long before the last change compaction keeps deleted rows for AS OF, without RETENTION; default: 7 days",
     ] = 604_800_000
     # About a quarter of a second from files, and less than what every read would spend on adding up these rows.
     retraction_lookup_bytes: Annotated[

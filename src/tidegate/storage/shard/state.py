@@ -133,14 +133,15 @@ class State:
 def retention_start(state: State, now: int, history_ms: int | None = None) -> int:
     """The first time that retention keeps, even if the collection is not complete up to it.
 
-    Without the option RETENTION everything is kept, unless rows were deleted: those are kept for `history_ms`, if it is given.
+    Without the option RETENTION everything is kept, unless rows were deleted: those are kept for `history_ms` before the last
+    change, if it is given. (Not before now: times may be of another clock, and a collection at rest needs no more room.)
     """
     retention = state.options.get(
         shard_options.RETENTION_MS, ENDED_MS if shard_options.VALIDITY in state.options else None
     )
     if retention is None and history_ms is not None and state.parts.deletions:
-        past = state.parts.deletions.times <= now - history_ms
-        retention = history_ms if past.any() else None
+        kept = min(now, state.upper - 1) - history_ms
+        return max(state.since, kept) if (state.parts.deletions.times <= kept).any() else state.since
     return state.since if retention is None else max(state.since, now - retention)
 
 
