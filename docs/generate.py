@@ -10,9 +10,8 @@ import sys
 
 from docs.reference import document
 from tests.differential.differences import DIFFERENCES
-from tidegate.config import Config
+from tidegate.config import MAX_NESTING, Config, spelled
 from tidegate.plan.aggregate import aggregate_reference
-from tidegate.settings import spelled
 
 
 def page() -> str:
@@ -42,7 +41,8 @@ def settings() -> str:
         " of a server and `OPTIONS` get a SettingError | to everyone who uses this open database |\n"
         "| session | everyone | to the statements of that session, or to that query |\n"
         "| limit | everyone, but a session or a client of a server can only lower the database's value | as for session |\n\n"
-        "RESET in a session restores the database's value.\n\n"
+        "RESET in a session restores the database's value. One limit is no setting: SQL and JSON are nested at most "
+        f"{MAX_NESTING} levels deep.\n\n"
         "| setting | default | scope | meaning |\n|---|---|---|---|\n" + "".join(rows)
     )
 

@@ -68,7 +68,8 @@ Numbers:
   reduced, but never below the greater one (at most 18). `/` has a scale of 18 or more. Overflow is an error.
 - `greatest`, `least`, `coalesce` and CASE over numerics return a numeric with as many digits before and after the point as any
   argument has. `round(x, n)` keeps the type of x.
-- A literal has at most 38 digits; `1e300` is a float8. Casting to mz_timestamp rounds down.
+- A literal has at most 38 digits; zeros at its end behind the point do not count. `1e300` is a float8.
+- Casting to mz_timestamp rounds down.
 
 Text:
 

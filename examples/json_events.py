@@ -51,5 +51,5 @@ with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         f"EXPLAIN FILTER PUSHDOWN SELECT id FROM events WHERE (payload->>'ts')::int8 < {HOUR_MS}"
         " AND md5(payload->>'v') = 'x'"
     ).rows():
-        print(f"{condition}: {f'leaves out {pruned} of 24 parts' if can_prune else why}")
+        print(f"{condition}: {f'prunes {pruned} of 24 parts' if can_prune else why}")
     db.close()

@@ -2,7 +2,7 @@
 
     python examples/time_travel.py
 
-A change is a batch of rows that are added and retracted at a time. Nothing is overwritten, so AS OF any time reads what the table
+A change is a batch of rows that are added and deleted at a time. Nothing is overwritten, so AS OF any time reads what the table
 held then; two queries AS OF the same time return the same rows, whenever they run.
 """
 
@@ -12,7 +12,7 @@ import tidegate
 
 with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
     db = tidegate.open(folder)
-    # RETENTION limits how long the past is kept; without it, for ever. `db.compact` removes what is older.
+    # RETENTION limits how long the past is kept; without it, deleted rows stay for 7 days. `db.compact` removes what is older.
     db.sql("CREATE TABLE stock (item text, left_over int8) WITH (RETENTION '1 day')")
 
     first = db.append("stock", {"item": ["apple", "pear", "plum"], "left_over": [10, 20, 30]})
@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
     after = set(db.sql("SELECT item, left_over FROM stock").rows())
     print(f"gone: {sorted(before - after)}; new: {sorted(after - before)}")
 
-    # Compaction writes fewer, larger parts; the past stays readable.
+    # Compaction keeps rows that only the past shows in parts of their own, which no other reader opens.
     parts = db.status().collections["stock"].parts
     db.compact("stock", full=True)
     print(f"parts: {parts} before compaction, {db.status().collections['stock'].parts} after")

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate
-from tidegate import BindError, EvaluationError, PlanError, Position, TidegateError, errors
+from tidegate import BindError, ErrorCode, EvaluationError, PlanError, Position, TidegateError
+from tidegate.text import EXCERPT
 
 
 def show(sql: str, start: int, end: int | None = None) -> str:
@@ -59,7 +60,7 @@ def test_a_wide_line_is_cut_around_the_caret() -> None:
     sql = "x" * 1_000_000 + "HERE" + "y" * 1_000_000
     _, where, line, carets = show(sql, 1_000_000, 1_000_004).split("\n")
     assert where == "line 1, column 1000001:"
-    assert len(line) <= errors.EXCERPT + 4
+    assert len(line) <= EXCERPT + 4
     assert line[carets.index("^") :].startswith("HERE")
     assert carets.count("^") == 4
     assert line.strip()[0] == line[-1] == "…"
@@ -72,7 +73,7 @@ def test_any_position_of_any_text(sql: str, start: int, end: int) -> None:
     lines = show(sql, start, end).split("\n")
     assert len(lines) in (2, 4)
     if len(lines) == 4:
-        assert max(len(lines[2]), 4) <= errors.EXCERPT + 4
+        assert max(len(lines[2]), 4) <= EXCERPT + 4
         assert "^" in lines[3]
         assert lines[2].isprintable()
 
@@ -115,4 +116,22 @@ def test_an_unknown_upstream_is_named_with_those_that_exist() -> None:
         pytest.raises(tidegate.BindError, match="no upstream FOO") as caught,
     ):
         db.sql("CREATE SOURCE x FROM FOO")
-    assert caught.value.hint == "there are FILES, GENERATOR, KAFKA, POSTGRES"
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(
+        "there are FILES, GENERATOR, KAFKA, POSTGRES"
+    )  # a test may have registered more
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("division by zero", ErrorCode.DIVISION_BY_ZERO),
+        ('invalid input syntax for type integer: "division by zero"', ErrorCode.INVALID_LITERAL),
+        ('invalid input syntax for type timestamp with time zone: "x"', ErrorCode.INVALID_DATETIME),
+        ('date/time field value out of range: "2024-13-45"', ErrorCode.DATETIME_OVERFLOW),
+        ('value "70000" is out of range for type smallint', ErrorCode.NUMBER_OVERFLOW),
+        ('"out of range" means another time whenever it is read', None),
+    ],
+)
+def test_a_row_error_has_a_code_that_its_values_do_not_decide(message: str, code: ErrorCode | None) -> None:
+    assert EvaluationError(message).code is code

@@ -101,10 +101,19 @@ def test_old_lake_goes_on_ingesting(old: tuple[tidegate.Database, dict[str, Any]
 
 
 def test_lake_of_this_version(tmp_path: Path) -> None:
-    """The writer still works, and what is written today answers as the lake of this version that is kept."""
+    """The writer still works, and what is written today answers as the lake of this version that is kept.
+
+    The paths may be others: since that lake was written, DELETE and UPDATE leave no retractions that are rows, so that more is
+    answered without reading.
+    """
     assert tidegate.__version__ in KEPT, "a new version: see tests/data/lakes/write.py"
     files = tmp_path / "input"
     text = json.dumps(writer.write(tmp_path, files)["answers"]).replace(str(files), str(writer.INPUT))
     written = {answer["sql"]: answer for answer in json.loads(text)}
     kept = KEPT[tidegate.__version__]["answers"]
-    assert [(before, written[before["sql"]]) for before in kept if before != written.get(before["sql"])] == []
+    assert set(written) == {answer["sql"] for answer in kept}
+    pairs = [(before, written[before["sql"]]) for before in kept]
+    assert [(a, b) for a, b in pairs if {**a, "path": None} != {**b, "path": None}] == []
+    assert {(a["path"], b["path"]) for a, b in pairs if "path" in a and a["path"] != b["path"]} == {
+        ("local", "metadata")
+    }

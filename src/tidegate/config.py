@@ -2,18 +2,28 @@
 
 A `Config` is a value: it is passed to the code that reads a setting, and changed by making another.
 
-    Config().max_nesting   # 400
-    dataclasses.replace(Config(), max_nesting=50)
-    Config.meanings()      # {'max_nesting': 'levels of …'}: printed by SHOW and the docs
-    Config.scopes()        # {'max_nesting': Scope.DATABASE, …}: who may change it
+    Config().read_threads  # 0
+    dataclasses.replace(Config(), read_threads=2)
+    Config.meanings()      # {'read_threads': 'parts that …'}: printed by SHOW and the docs
+    Config.scopes()        # {'read_threads': SettingScope.LIMIT, …}: who may change it
+    Config(audit="0.5")    # a value is read as SET reads it
+    Config(audit=7)        # BindError: audit cannot be 7
 
 A setting whose annotation names no scope belongs to the database: a client that could
 shorten everybody's leases could have files deleted that others read.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Annotated, get_type_hints
+
+from tidegate.errors import BindError
+from tidegate.text import literal
+
+_WORDS = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
+_SHARES = ("audit",)
+"""Settings from 0 to 1; all other numbers are 0 or more."""
 
 
 class SettingScope(Enum):
@@ -31,8 +41,6 @@ class SettingScope(Enum):
 class Config:
     """The settings. The meaning of each is in its annotation, so that SHOW and the docs can print it."""
 
-    # Well below Python's own limit of 1,000 frames: it is we who refuse, with a message that says where.
-    max_nesting: Annotated[int, "maximum nesting of SQL or JSON; deeper text is a LimitError"] = 400
     part_bytes: Annotated[
         int, "target size of a part in bytes; compaction merges parts of less than half of it"
     ] = 128 << 20
@@ -47,6 +55,15 @@ class Config:
         int,
         "maximum bytes of pages that an append reads to find the rows it retracts; above it, compaction finds them; 0: never",
     ] = 64 << 20
+    delete_by_position: Annotated[
+        bool,
+        "DELETE and UPDATE record which rows of which parts they delete; off: they append retractions of these rows",
+        SettingScope.SESSION,
+    ] = True
+    history_ms: Annotated[
+        int,
+        "how long compaction keeps deleted rows for AS OF in collections without RETENTION; default: 7 days",
+    ] = 604_800_000
     compact_fanout: Annotated[
         int, "number of neighbouring parts of similar size that compaction merges into one"
     ] = 8
@@ -69,7 +86,7 @@ class Config:
     ] = 600_000
     stats_collection: Annotated[bool, "collect statistics of parts when they are written"] = True
     stats_filter: Annotated[
-        bool, "skip parts whose statistics prove that they hold no matching row", SettingScope.SESSION
+        bool, "prune parts whose statistics prove that they hold no matching row", SettingScope.SESSION
     ] = True
     late_materialization: Annotated[
         bool,
@@ -84,7 +101,7 @@ class Config:
     ] = True
     audit: Annotated[
         float,
-        "share of skipped parts that is read anyway to verify that their statistics are right",
+        "share of pruned parts, from 0 to 1, that is read anyway to verify that their statistics are right",
         SettingScope.SESSION,
     ] = 0.01
     max_result_bytes: Annotated[
@@ -96,7 +113,7 @@ class Config:
     statement_timeout_ms: Annotated[int, "maximum duration of a query; 0: no limit", SettingScope.SESSION] = 0
     join_reduction: Annotated[
         bool,
-        "use the keys of the small side of a join to skip parts of the other side",
+        "use the keys of the small side of a join to prune parts of the other side",
         SettingScope.SESSION,
     ] = True
     stats_budget: Annotated[
@@ -124,6 +141,21 @@ class Config:
         SettingScope.SESSION,
     ] = 30_000
 
+    def __post_init__(self) -> None:
+        """Reads each value as SET does; raises a BindError if one cannot be the setting's."""
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if value is setting.default:
+                continue
+            wanted = _as(type(setting.default), value)
+            if wanted is None or wanted < 0 or (setting.name in _SHARES and wanted > 1):
+                meaning = self.meanings()[setting.name]
+                raise BindError(
+                    f"{setting.name} cannot be {literal(value)}",
+                    hint=f"{meaning}: such as {spelled(setting.default)}",
+                )
+            object.__setattr__(self, setting.name, wanted)
+
     @classmethod
     def meanings(cls) -> dict[str, str]:
         """The meaning of each setting, by name, in the order of declaration."""
@@ -142,4 +174,37 @@ class Config:
         }
 
 
-MAX_NESTING = Config().max_nesting  # the default, for code that has no Config, such as a constructor
+def spelled(value: object) -> str:
+    """A value as SHOW prints it."""
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _as(kind: type, value: object) -> bool | int | float | None:
+    """The value as one of the knob's type; None if it cannot be."""
+    if kind is bool:
+        if isinstance(value, bool):
+            return value
+        return _WORDS.get(
+            str(value).lower(), {1: True, 0: False}.get(value) if isinstance(value, int) else None
+        )
+    if isinstance(value, bool):
+        return None
+    if kind is int and type(value) is int:
+        return value  # a float would round it above 2^53
+    try:
+        number = float(value) if isinstance(value, int | float | str) else None
+    except (ValueError, OverflowError):
+        return None
+    if number is not None and not math.isfinite(number):
+        return None
+    if kind is float or number is None:
+        return number
+    return int(number) if math.isfinite(number) and number == int(number) else None
+
+
+MAX_NESTING = 400
+"""The maximum nesting of SQL and JSON; deeper text is a LimitError, or an error of the row.
+
+It is no setting. Well below Python's own limit of 1,000 frames it is we who refuse, with a message that says where: more
+would not be safe. With less, a view or a stored plan that one process accepted could not be read by another.
+"""

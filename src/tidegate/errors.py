@@ -42,91 +42,16 @@ cross from a Spark task to the driver. A message never contains a Python traceba
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
-EXCERPT = 76  # characters of a SQL line that are shown: fits a terminal of 80 with the indent
+from tidegate.text import Position as Position  # noqa: PLC0414  # offered here, beside the errors that have one
+from tidegate.text import printable
+
 MESSAGE = 2_000  # characters of a message; a name in it may be as long as the statement that a program made
 VALUE = 80  # characters of one value of a row
 ROW = 20  # columns of a row
-SECRET = 4_000  # characters of a secret that are hidden, and of what may stand before it
-
-_HOLDS_SECRETS = re.compile(r"(?i)\bcreate\s+(?:connection|source)\b")
-_SECRETS = re.compile(
-    r"(?i)(\b(?:password|secret|token|key)\s*=?\s*'|[?&][a-z_]*(?:secret|password|token|key)=)((?:[^']|'')*)"
-)
-"""`PASSWORD 'this'`, and `?secret_access_key=this` to the end of the URL."""
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A stretch `[start, end)` of a SQL text, in characters.
-
-    Any two numbers will do: they are brought into the text when it is shown. A start at or past the end of
-    the text means "here something is missing", and is shown right after the last word:
-
-        SELECT 1 +
-                  ^
-    """
-
-    sql: str
-    start: int
-    end: int
-
-    @property
-    def line(self) -> int:
-        """The line of the start, counted from 1."""
-        return self.sql.count("\n", 0, self._at()) + 1
-
-    @property
-    def column(self) -> int:
-        """The column of the start in its line, in characters (a tab is one), counted from 1."""
-        at = self._at()
-        return at - self.sql.rfind("\n", 0, at)  # rfind gives -1 on the first line: counted from 1 there too
-
-    def excerpt(self) -> tuple[str, str] | None:
-        """The line around the start, at most `EXCERPT` characters of it, and the carets to print below.
-
-        None when the line is blank and there is nothing to see.
-        """
-        at = self._at()
-        first = self.sql.rfind("\n", 0, at) + 1
-        # Only the window is ever copied: a generated statement may be one line of many megabytes.
-        low = max(first, at - EXCERPT // 2)
-        newline = self.sql.find("\n", at, low + EXCERPT)
-        high = min(low + EXCERPT, len(self.sql)) if newline < 0 else newline
-        if high - low < EXCERPT:  # near the end of the line: show more of what comes before
-            low = max(first, high - EXCERPT)
-        more = high < len(self.sql) and newline < 0 and self.sql[high] != "\n"
-        shown = self._without_secrets(low, high)
-        before, after = _printable(shown[: at - low]), _printable(shown[at - low :])
-        if low > first and before:
-            before = "…" + before[1:]
-        if more and after:
-            after = after[:-1] + "…"
-        if not (before + after).strip():
-            return None
-        marked = after[: max(1, min(self.end, high) - at)]
-        return (before + after).rstrip(), " " * _cells(before) + "^" * max(1, _cells(marked.rstrip()))
-
-    def _without_secrets(self, low: int, high: int) -> str:
-        """A slice of the text, with secrets replaced by stars of the same length."""
-        if not _HOLDS_SECRETS.search(self.sql, 0, high):
-            return self.sql[low:high]
-        begin = max(0, low - SECRET)
-        hidden = _SECRETS.sub(
-            lambda found: found[1] + re.sub(r"[^\n']", "*", found[2]), self.sql[begin : high + SECRET]
-        )
-        return hidden[low - begin : high - begin]
-
-    def _at(self) -> int:
-        """The start, brought into the text."""
-        if self.start >= len(self.sql):
-            return len(self.sql.rstrip())
-        return max(0, self.start)
 
 
 class ErrorCode(StrEnum):
@@ -135,7 +60,29 @@ class ErrorCode(StrEnum):
     NOT_ROW_BY_ROW = "not_row_by_row"
     """A query is more than map, filter and project; `subject` is the construct."""
     INVALID_LITERAL = "invalid_literal"
-    """A string constant is not a value of a type; `subject` is the type."""
+    """A text is not a value of a type; of a string constant, `subject` is the type."""
+    INVALID_DATETIME = "invalid_datetime"
+    """As INVALID_LITERAL, for a date, a time or an interval."""
+    DATETIME_OVERFLOW = "datetime_overflow"
+    """A date or a time, or a field of one, is out of range."""
+    INTERVAL_OVERFLOW = "interval_overflow"
+    """A field of an interval is out of range."""
+    ZONE_OVERFLOW = "zone_overflow"
+    """The offset of a time zone is out of range."""
+    NUMBER_OVERFLOW = "number_overflow"
+    """A number is out of range of its type."""
+    DIVISION_BY_ZERO = "division_by_zero"
+    """A number is divided by zero."""
+    TEXT_TOO_LONG = "text_too_long"
+    """A text is longer than its column allows."""
+    INVALID_LOGARITHM = "invalid_logarithm"
+    """A logarithm of zero or of a negative number."""
+    INVALID_POWER = "invalid_power"
+    """A power or root that is no number."""
+    INVALID_SUBSTRING = "invalid_substring"
+    """A substring of negative length."""
+    INVALID_REGEXP = "invalid_regexp"
+    """A text is not a regular expression."""
     UNDEFINED_COLUMN = "undefined_column"
     """A column does not exist."""
     AMBIGUOUS_COLUMN = "ambiguous_column"
@@ -145,11 +92,55 @@ class ErrorCode(StrEnum):
     UNDEFINED_FUNCTION = "undefined_function"
     """A function or operator does not exist for these arguments."""
     UNDEFINED_OBJECT = "undefined_object"
-    """A type or a setting does not exist."""
+    """A type, a setting, or a kind of source or connection does not exist."""
     DUPLICATE_TABLE = "duplicate_table"
     """A name is in use."""
     INVALID_OPTION = "invalid_option"
     """An option of a statement is unknown, missing or has a wrong value; `subject` is its name in lower case."""
+
+
+_TIMES = r"(date|time|timestamp|interval)\b"
+_ROW_ERRORS: tuple[tuple[re.Pattern[str], ErrorCode], ...] = tuple(
+    (re.compile(form, re.DOTALL), code)
+    for form, code in (
+        (r"division by zero", ErrorCode.DIVISION_BY_ZERO),
+        (rf"invalid input syntax for type {_TIMES}", ErrorCode.INVALID_DATETIME),
+        (r"invalid input syntax\b", ErrorCode.INVALID_LITERAL),
+        (r"interval field value out of range", ErrorCode.INTERVAL_OVERFLOW),
+        (r"time zone displacement out of range", ErrorCode.ZONE_OVERFLOW),
+        (r"(date|time|date/time) field value out of range", ErrorCode.DATETIME_OVERFLOW),
+        (
+            r"(date|time|timestamp|timestamptz|interval|mz_timestamp) out of range",
+            ErrorCode.DATETIME_OVERFLOW,
+        ),
+        (r"a time is out of range", ErrorCode.DATETIME_OVERFLOW),
+        (r"(\w+|double precision) out of range", ErrorCode.NUMBER_OVERFLOW),
+        (r"(input|a number|a diff) is out of range", ErrorCode.NUMBER_OVERFLOW),
+        (r'(value )?".*" is out of range for type [\w ]+$', ErrorCode.NUMBER_OVERFLOW),
+        (r"numeric field overflow", ErrorCode.NUMBER_OVERFLOW),
+        (r"value too long for type", ErrorCode.TEXT_TOO_LONG),
+        (r"cannot take logarithm of", ErrorCode.INVALID_LOGARITHM),
+        (
+            r"cannot take square root of|zero raised to a|a negative number raised to a",
+            ErrorCode.INVALID_POWER,
+        ),
+        (r"negative substring length", ErrorCode.INVALID_SUBSTRING),
+        (r"invalid regular expression", ErrorCode.INVALID_REGEXP),
+    )
+)
+"""The code of each text that evaluation returns for a row.
+
+Errors of rows are data: an array of texts, which is stored with bad records, sorted, and sent through Spark. This is the one
+place that knows what a text means; it is consulted once, when an exception is made of a row's error. Forms are matched from
+the first character, so the user's own text later in a message decides nothing:
+
+    invalid input syntax for type integer: "division by zero"      INVALID_LITERAL
+"""
+
+
+def row_error_code(message: str) -> ErrorCode | None:
+    """The code of an error that evaluation returned for a row; None: it has none."""
+    return next((code for form, code in _ROW_ERRORS if form.match(message)), None)
 
 
 class TidegateError(Exception):
@@ -340,7 +331,10 @@ class TimeError(TidegateError):
 
 
 class EvaluationError(TidegateError):
-    """An expression failed on a row, such as a division by zero; `row` gives the values by column name."""
+    """An expression failed on a row, such as a division by zero; `row` gives the values by column name.
+
+    Its code follows from its message, which is what evaluation returns for a row (`_ROW_ERRORS`).
+    """
 
     def __init__(
         self,
@@ -350,7 +344,7 @@ class EvaluationError(TidegateError):
         hint: str | None = None,
         position: Position | None = None,
     ) -> None:
-        super().__init__(message, hint=hint, position=position)
+        super().__init__(message, hint=hint, position=position, code=row_error_code(message))
         self.row = None if row is None else dict(row)
 
     def details(self) -> Iterator[str]:
@@ -372,17 +366,5 @@ def _value(value: object) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, str):
-        return "'" + _printable(shorten(value, VALUE)).replace("'", "''") + "'"
+        return "'" + printable(shorten(value, VALUE)).replace("'", "''") + "'"
     return shorten(str(value), VALUE)
-
-
-def _printable(text: str) -> str:
-    """One character for one: a space for any white space, `?` for what a terminal would act upon."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
-
-
-def _cells(text: str) -> int:
-    """How wide a terminal shows the text: two cells for a Chinese character, none for a combining accent."""
-    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)

@@ -16,8 +16,8 @@
 | `tidegate_appends_total`, `tidegate_appended_parts_total`, `tidegate_appended_bytes_total` | | batches that were committed |
 | `tidegate_ingest_batches_total`, `tidegate_ingest_bytes_total` | | of sources: batches that were committed, bytes that came in |
 | `tidegate_ingest_records_total` | what | of sources, for each collection: `kept` `filtered` `expired` `bad` |
-| `tidegate_audit_failures_total` | | parts left out that held something after all |
-| `tidegate_join_reductions_total`, `tidegate_join_reduction_parts_total` | | scans narrowed by keys of another; parts left out |
+| `tidegate_audit_failures_total` | | pruned parts that held something after all |
+| `tidegate_join_reductions_total`, `tidegate_join_reduction_parts_total` | | scans narrowed by keys of another; parts pruned |
 | `tidegate_translation_failures_total`, `tidegate_prune_failures_total` | | on Spark: our failures with a filter |
 | `tidegate_statistics_unreadable_total` | why | statistics that could not be read, in this process |
 | `tidegate_statistics_trimmed_total` | what | `parts` trimmed to `stats_budget`, and the `bytes` that went |
@@ -50,17 +50,17 @@ HELP = {
     "bytes": "The bytes of these parts.",
     "pages_skipped": "Pages inside of parts read that late materialisation did not read.",
     "bytes_skipped": "The bytes of these pages.",
-    "rows": "Rows read, returned and appended.",
+    "rows": "Rows read, returned, appended and deleted.",
     "appends": "Batches appended.",
     "appended_parts": "Parts of these batches.",
     "appended_bytes": "Bytes of these parts.",
     "ingest_batches": "Batches of sources that were committed.",
     "ingest_records": "Records of sources, by what became of them in each collection.",
     "ingest_bytes": "Bytes of these records before they were decoded.",
-    "audit_failures": "Parts that statistics had left out and that held something after all.",
+    "audit_failures": "Pruned parts that held something after all.",
     "translation_failures": "Filters of Spark that our translation failed on; nothing was pruned by them.",
     "join_reductions": "Scans that were narrowed by the keys of another side of a join.",
-    "join_reduction_parts": "Parts that these left out.",
+    "join_reduction_parts": "Parts that these pruned.",
     "prune_failures": "Failures of our interpreter on filters of Spark; all parts were read.",
 }
 """The counters, and what each says."""

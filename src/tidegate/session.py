@@ -131,7 +131,7 @@ class Session:
         return append(self.context, name, rows, at, diff, token)
 
     def table(self, name: str, spark: Spark | None = None, as_of: int | None = None) -> Any:
-        """A collection or view as an ordinary Spark DataFrame: filters on it, of any shape, leave out parts.
+        """A collection or view as an ordinary Spark DataFrame: filters on it, of any shape, prune parts.
 
         It is a snapshot, pinned when it is made, at `as_of` or what is committed now. `spark` is the session; without it the
         active one, or a new one on this machine.

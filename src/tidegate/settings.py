@@ -24,7 +24,6 @@ from tidegate.boundary import text
 from tidegate.config import Config, SettingScope
 from tidegate.errors import BindError, ErrorCode, SettingError
 
-_WORDS = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _SCOPES = Config.scopes()
 
 
@@ -121,13 +120,7 @@ def _amount(name: str, value: Any) -> float:
 def changed(config: Config, name: str, value: object) -> Config:
     """The config with one knob turned; None: to its default."""
     check(name)
-    default = getattr(Config(), name)
-    wanted = default if value is None else _as(type(default), value)
-    if wanted is None or (not isinstance(wanted, bool) and wanted < 0):
-        raise BindError(
-            f"{name} cannot be {value!r}", hint=f"{Config.meanings()[name]}: such as {spelled(default)}"
-        )
-    turned: dict[str, Any] = {name: wanted}
+    turned: dict[str, Any] = {name: getattr(Config(), name) if value is None else value}
     return replace(config, **turned)
 
 
@@ -138,29 +131,3 @@ def check(name: str) -> None:
         close = get_close_matches(name, known, n=2)
         hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
         raise BindError(f'there is no setting "{name}"', code=ErrorCode.UNDEFINED_OBJECT, hint=hint)
-
-
-def spelled(value: object) -> str:
-    """A value as SHOW prints it."""
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
-
-
-def _as(kind: type, value: object) -> bool | int | float | None:
-    """The value as one of the knob's type; None if it cannot be."""
-    if kind is bool:
-        if isinstance(value, bool):
-            return value
-        return _WORDS.get(
-            str(value).lower(), {1: True, 0: False}.get(value) if isinstance(value, int) else None
-        )
-    if isinstance(value, bool):
-        return None
-    try:
-        number = float(value) if isinstance(value, int | float | str) else None
-    except (ValueError, OverflowError):
-        return None
-    if number is not None and not math.isfinite(number):
-        return None
-    if kind is float or number is None:
-        return number
-    return int(number) if math.isfinite(number) and number == int(number) else None

@@ -1,4 +1,4 @@
-"""Text for people and for SQL: quoted names, sizes, counts and times.
+"""Text for people and for SQL: quoted names, sizes, counts, times, and places in a statement.
 
     identifier("price")       price
     identifier("Price")       "Price"      unquoted it would be folded to price
@@ -7,6 +7,8 @@
     plural(2, "part")         2 parts
     time_ago(milliseconds)    3 minutes ago
     first_line(error)         the first line of the message of a foreign error
+    literal("it's")           'it''s'
+    literal([True, 5])        (TRUE, 5)
 
 All code that builds SQL or prints a name in it calls `identifier`. The parser takes its reserved words from here, and a law
 (`tests/laws/test_names.py`) parses every word of the grammar as each kind of name.
@@ -17,6 +19,18 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
+import unicodedata
+from dataclasses import dataclass
+
+EXCERPT = 76  # characters of a SQL line that are shown: fits a terminal of 80 with the indent
+SECRET = 4_000  # characters of a secret that are hidden, and of what may stand before it
+
+
+_HOLDS_SECRETS = re.compile(r"(?i)\bcreate\s+(?:connection|source)\b")
+_SECRETS = re.compile(
+    r"(?i)(\b(?:password|secret|token|key)\s*=?\s*'|[?&][a-z_]*(?:secret|password|token|key)=)((?:[^']|'')*)"
+)
+"""`PASSWORD 'this'`, and `?secret_access_key=this` to the end of the URL."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -50,6 +64,17 @@ def identifier(name: str) -> str:
     if _PLAIN.fullmatch(name) and name not in _QUOTED:
         return name
     return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: object) -> str:
+    """The value of an option or setting as SQL writes it."""
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(literal, value))})"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value)
 
 
 def format_bytes(count: int) -> str:
@@ -108,3 +133,83 @@ def first_line(error: BaseException) -> str:
     """The first line of the message of a library's error, without the causes that follow it."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A stretch `[start, end)` of a SQL text, in characters.
+
+    Any two numbers will do: they are brought into the text when it is shown. A start at or past the end of
+    the text means "here something is missing", and is shown right after the last word:
+
+        SELECT 1 +
+                  ^
+    """
+
+    sql: str
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        """The line of the start, counted from 1."""
+        return self.sql.count("\n", 0, self._at()) + 1
+
+    @property
+    def column(self) -> int:
+        """The column of the start in its line, in characters (a tab is one), counted from 1."""
+        at = self._at()
+        return at - self.sql.rfind("\n", 0, at)  # rfind gives -1 on the first line: counted from 1 there too
+
+    def excerpt(self) -> tuple[str, str] | None:
+        """The line around the start, at most `EXCERPT` characters of it, and the carets to print below.
+
+        None when the line is blank and there is nothing to see.
+        """
+        at = self._at()
+        first = self.sql.rfind("\n", 0, at) + 1
+        # Only the window is ever copied: a generated statement may be one line of many megabytes.
+        low = max(first, at - EXCERPT // 2)
+        newline = self.sql.find("\n", at, low + EXCERPT)
+        high = min(low + EXCERPT, len(self.sql)) if newline < 0 else newline
+        if high - low < EXCERPT:  # near the end of the line: show more of what comes before
+            low = max(first, high - EXCERPT)
+        more = high < len(self.sql) and newline < 0 and self.sql[high] != "\n"
+        shown = self._without_secrets(low, high)
+        before, after = printable(shown[: at - low]), printable(shown[at - low :])
+        if low > first and before:
+            before = "…" + before[1:]
+        if more and after:
+            after = after[:-1] + "…"
+        if not (before + after).strip():
+            return None
+        marked = after[: max(1, min(self.end, high) - at)]
+        return (before + after).rstrip(), " " * _cells(before) + "^" * max(1, _cells(marked.rstrip()))
+
+    def _without_secrets(self, low: int, high: int) -> str:
+        """A slice of the text, with secrets replaced by stars of the same length."""
+        if not _HOLDS_SECRETS.search(self.sql, 0, high):
+            return self.sql[low:high]
+        begin = max(0, low - SECRET)
+        hidden = _SECRETS.sub(
+            lambda found: found[1] + re.sub(r"[^\n']", "*", found[2]), self.sql[begin : high + SECRET]
+        )
+        return hidden[low - begin : high - begin]
+
+    def _at(self) -> int:
+        """The start, brought into the text."""
+        if self.start >= len(self.sql):
+            return len(self.sql.rstrip())
+        return max(0, self.start)
+
+
+def printable(text: str) -> str:
+    """One character for one: a space for any white space, `?` for what a terminal would act upon."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def _cells(text: str) -> int:
+    """How wide a terminal shows the text: two cells for a Chinese character, none for a combining accent."""
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)

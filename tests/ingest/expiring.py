@@ -26,8 +26,8 @@ from tidegate.sql.bind import query as bind
 from tidegate.sql.bind.catalog import DictCatalog, Relation
 from tidegate.storage.maintain.expire import expire_parts
 from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.shard import Shard
-from tidegate.storage.shard.snapshot import open_changes
 
 MIN, MAX = -(2**63), 2**63 - 1
 CONFIG = Config(audit=1.0, lease_ms=20_000, sweep_grace_ms=40_000, as_of_timeout_ms=0, compact_fanout=3)

@@ -27,6 +27,7 @@ from tidegate.ingest.protocol import (
     Upstream,
     UpstreamPosition,
 )
+from tidegate.ingest.upstreams import registry
 from tidegate.ingest.upstreams.registry import UpstreamSpec, UpstreamType, register_upstream
 
 WORDS = [b'{"word": "ebb"}', b'{"word": "flow"}', b'{"word": "tide"}', b'{"word": 7']
@@ -88,9 +89,13 @@ WORDS_TYPE = UpstreamType("words", WordsUpstream.create, WordsUpstream.from_json
 
 @pytest.fixture
 def db() -> Iterator[tidegate.Database]:
+    """A database that knows WORDS; afterwards nobody does, because other tests ask which upstreams there are."""
     register_upstream(WORDS_TYPE)
-    with tidegate.open("memory://") as opened:
-        yield opened
+    try:
+        with tidegate.open("memory://") as opened:
+            yield opened
+    finally:
+        del registry._UPSTREAMS[WORDS_TYPE.name]
 
 
 def test_it_is_created_ingested_and_continues(db: tidegate.Database) -> None:

@@ -177,6 +177,20 @@ def test_refusals(db: Database, query: str, message: str) -> None:
     assert db.sql("SHOW SOURCES").rows() == []
 
 
+@pytest.mark.parametrize("step", ["plan_transform", "check_stable"])
+@pytest.mark.parametrize("kind", [tidegate.CancelledError, tidegate.LimitError, tidegate.StoreError])
+def test_only_what_cannot_be_stored_is_left_to_the_view(
+    db: Database, monkeypatch: pytest.MonkeyPatch, step: str, kind: type[tidegate.TidegateError]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise kind("it was not the query")
+
+    monkeypatch.setattr(f"tidegate.ingest.define.split.{step}", fail)
+    with pytest.raises(kind, match="it was not the query"):
+        make(db, QUERIES["a subquery that is rows" if step == "plan_transform" else "keys"])
+    assert db.context.catalog.find("s") is None
+
+
 def test_its_transform_cannot_be_changed(db: Database) -> None:
     make(db, "SELECT count(*) AS n FROM {s}")
     with pytest.raises(tidegate.BindError, match=r"was created WITH \(SPLIT\)"):

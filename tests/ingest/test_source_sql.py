@@ -362,7 +362,11 @@ def test_secrets_of_a_source_are_not_shown(db: Database) -> None:
             "has no option URI(.|\n)*did you mean URL",
             "URI",
         ),
-        ("CREATE CONNECTION k TO SSH TUNNEL (HOST 'x')", "connections to SSH TUNNEL are not supported", "k"),
+        (
+            "CREATE CONNECTION k TO SSH TUNNEL (HOST 'x')",
+            "connections to SSH TUNNEL are not supported",
+            "SSH",
+        ),
         ("CREATE CONNECTION t TO KAFKA (BROKER 'x')", 'table "t" already exists', "t"),
         (
             "CREATE CONNECTION k TO POSTGRES (HOST 'h', DATABASE 'd', PASSWORD SECRET pw)",

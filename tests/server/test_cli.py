@@ -89,6 +89,16 @@ def test_errors_say_what_and_where(lake: Path, capsys: pytest.CaptureFixture[str
     told = json.loads(capsys.readouterr().err)
     assert (told["error"], told["line"], told["column"]) == ("BindError", 1, 8)
     assert main(["bogus"]) == 2
+    capsys.readouterr()
+    for path, message in (
+        (lake / "missing.sql", "No such file or directory"),
+        (lake, "Is a directory"),
+    ):
+        assert main(["sql", "-f", str(path)]) == 2
+        assert capsys.readouterr().err == f"ArgumentError: cannot read {path}: {message}\n"
+    (lake / "binary.sql").write_bytes(b"SELECT '\xff'")
+    assert main(["sql", "-f", str(lake / "binary.sql"), "--json"]) == 2
+    assert json.loads(capsys.readouterr().err)["message"].endswith("binary.sql is not a text in UTF-8")
     assert main(["status", "--lake", str(lake / "nowhere")]) == 1
     assert "there is no lake at" in capsys.readouterr().err
     assert not (lake / "nowhere").exists()

@@ -211,11 +211,14 @@ def test_a_client_that_only_reads_changes_nothing_for_others(db: tidegate.Databa
                 "SET lease_ms = 1",
                 "SET SESSION sweep_grace_ms = 0",
                 "SELECT count(*) FROM orders OPTIONS (stats_collection = off)",
+                "SELECT set_config('lease_ms', '1', false)",
+                "SELECT pg_catalog.set_config('sweep_grace_ms'::text, '0', true)",
             ):
                 with pytest.raises(psycopg.Error, match="setting of the database") as caught:
                     conn.execute(statement)
                 assert caught.value.sqlstate == "55P02"
-            conn.execute("SELECT set_config('lease_ms', '1', false)")
+            with pytest.raises(psycopg.Error, match="setting of the database"):
+                conn.execute("SELECT set_config(%s, %s, false)", ("lease_ms", "1"))
             conn.execute("SET stats_filter = off")
             assert conn.execute("SELECT count(*) FROM orders").fetchall() == [(2,)]
             conn.execute("DISCARD ALL")

@@ -174,6 +174,29 @@ def test_settings(at: Serving) -> None:
         assert show("search_path") == '"$user", public'
 
 
+def test_set_config_is_set(at: Serving) -> None:
+    with psycopg.connect(at.conninfo(), autocommit=True) as conn:
+
+        def show(name: str) -> str:
+            return conn.execute(f"SHOW {name}").fetchone()[0]  # type: ignore[index]  # there is one
+
+        conn.execute("SELECT set_config('application_name', 'report', false), set_config('a.b', 'c', false)")
+        assert show("application_name") == conn.info.parameter_status("application_name") == "report"
+        conn.execute("SELECT set_config(%s, %s, false)", ("stats_filter", "off"))
+        assert show("stats_filter") == "off"
+        conn.execute("SELECT pg_catalog.set_config('statement_timeout', '5s', false)")
+        assert show("statement_timeout_ms") == "5000"
+        for call, message in {
+            "set_config('audit', '7', false)": "audit cannot be '7'",
+            "set_config('client_encoding', 'LATIN1', false)": "client_encoding cannot be",
+            "set_config('nothing', '1', false)": 'there is no setting "nothing"',
+            "set_config('aud' || 'it', '1', false)": "constants only",
+        }.items():
+            with pytest.raises(psycopg.Error, match=message):
+                conn.execute(f"SELECT {call}")
+        assert show("audit") == "0.01"
+
+
 def test_settings_from_the_start(at: Serving) -> None:
     options = r"'-c statement_timeout=5s -c search_path=a,\\ b --stats-filter=off'"
     with psycopg.connect(at.conninfo(options=options), autocommit=True) as conn:

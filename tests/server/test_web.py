@@ -87,7 +87,7 @@ def test_explain_counts_parts_and_conditions(site: Site) -> None:
     kept, total = map(int, re.findall(r"<b>(\d+) of (\d+) parts</b>", pieces.text)[0])
     assert 0 < kept < total
     assert pieces.text.count('class="conjunct"') == 3
-    assert pieces.text.count("<b>skips ") == 2
+    assert pieces.text.count("<b>prunes ") == 2
     assert "parts proven whole" in pieces.text
     alone = site.post("/explain", {"sql": sql, "box": box(site), "c": "orders", "only": "1"})
     assert _drawn(alone.text) != _drawn(pieces.text), "one condition leaves out other parts than all of them"
@@ -176,7 +176,7 @@ def test_one_part_and_all_as_a_table(site: Site) -> None:
         "part": number,
     }
     text = site.post("/part", fields).text
-    assert "skipped" in text
+    assert "pruned" in text
     assert "customer &lt; 0 is false" in text
     assert "there is no part" in site.post("/part", {**fields, "part": "99999999"}).text
     assert "there is no" in site.post("/part", {**fields, "part": "x", "part_of": "nothing", "sql": ""}).text

@@ -197,7 +197,7 @@ def test_keys_alone(page: Any, site: Site) -> None:
     page.focus("summary")
     page.keyboard.press("Enter")
     page.wait_for_selector("#listed tbody tr")
-    assert "skipped" in page.inner_text("#listed")
+    assert "pruned" in page.inner_text("#listed")
     keep(page, "part", full_page=True)
 
 

@@ -143,7 +143,7 @@ def test_a_drawing_is_small(count: int, asked: bool) -> None:
         assert found.verdict is not None
         kept, whole = (int(np.count_nonzero(found.verdict >= one)) for one in (Verdict.SOME, Verdict.ALL))
         assert (sum(int(line[9]) for line in lines), sum(int(line[10]) for line in lines)) == (kept, whole)
-        assert f"{count - kept:,} skipped" in drawn
+        assert f"{count - kept:,} pruned" in drawn
 
 
 def test_area_is_bytes() -> None:

@@ -46,9 +46,10 @@ from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.retry import RetryPolicy
 from tidegate.storage.shard import machine, rollup
+from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.shard import PartSwept, Shard
-from tidegate.storage.shard.snapshot import Snapshot, open_changes, open_snapshot
+from tidegate.storage.shard.snapshot import Snapshot, open_snapshot
 from tidegate.storage.shard.state import Conflict
 
 NAN = float("nan")

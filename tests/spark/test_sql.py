@@ -109,7 +109,7 @@ def test_explain_tells_scans_and_the_plan(db: tidegate.Database) -> None:
     assert lines[1].startswith("Scan big: as of ")
     assert "filter: id >= 3100 AND id <= 3900 AND id IN (3100, 3200, 3900) AND x > 1" in lines
     assert any(line.startswith("parts: 1 of 10 kept") for line in lines)
-    assert "reduced by small.id: 9 of 10 parts left out" in lines
+    assert "reduced by small.id: 9 of 10 parts pruned" in lines
     assert "== Physical Plan ==" in lines
     ran = db.sql(f"EXPLAIN ANALYZE {sql}")
     assert "Answered from spark in" in ran.text()

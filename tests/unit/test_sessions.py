@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 import tidegate
-from tidegate.config import Config, SettingScope
+from tidegate.config import Config, SettingScope, spelled
 from tidegate.server.gateway import Gateway
-from tidegate.settings import spelled
 from tidegate.storage.shard.leases.keeper import MIN_INTERVAL_S, RenewalThread
 
 DATABASE = [name for name, scope in Config.scopes().items() if scope is SettingScope.DATABASE]

@@ -12,7 +12,7 @@ The lake is `--lake`, else TIDEGATE_LAKE, else the folder `lake`.
 |---|---|
 | 0 | success |
 | 1 | a statement or command failed; stderr has the error, with `--json` as a JSON object |
-| 2 | the command line is wrong, or the extra `cli` is missing |
+| 2 | the command line is wrong, a file of statements cannot be read, or the extra `cli` is missing |
 | 130 | Ctrl-C |
 """
 
@@ -33,7 +33,7 @@ from cyclopts import App, CycloptsError, Parameter
 import tidegate
 from tidegate.boundary import internal, trace
 from tidegate.cli import maintenance
-from tidegate.cli.options import Json, Lake, enable_garbage_collection, open_lake
+from tidegate.cli.options import ArgumentError, Json, Lake, enable_garbage_collection, open_lake
 from tidegate.cli.output import Format, print_result
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     except tidegate.TidegateError as error:
         _print_error(error, json=json)
-        return 1
+        return 2 if isinstance(error, ArgumentError) else 1
     except BrokenPipeError:  # `tidegate sql … | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -133,9 +133,19 @@ def sql(
         with open_lake(lake, make=True) as db:
             repl(db, form)
         return
-    statements = text if text is not None else file.read_text() if file is not None else sys.stdin.read()
+    statements = text if text is not None else _read_statements(file)
     with open_lake(lake, make=True) as db:
         _run_statements(db, statements, form, output, as_of, timing=timing)
+
+
+def _read_statements(file: Path | None) -> str:
+    """The text of a file, or of stdin."""
+    try:
+        return sys.stdin.read() if file is None else file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(f"cannot read {file}: {error.strerror or type(error).__name__}") from None
+    except UnicodeDecodeError:
+        raise ArgumentError(f"{file or 'stdin'} is not a text in UTF-8") from None
 
 
 def _run_statements(
@@ -180,7 +190,7 @@ def explain(
 
     ```
     tidegate explain "SELECT id FROM t WHERE at > '2026-01-01'"
-    tidegate explain --pushdown "SELECT …"    which conditions can skip parts, and why others cannot
+    tidegate explain --pushdown "SELECT …"    which conditions can prune parts, and why others cannot
     tidegate explain --analyze "SELECT …"     run it: rows, bytes and time of each stage
     ```
     """

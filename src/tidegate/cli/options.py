@@ -25,6 +25,10 @@ Lake = Annotated[
 Json = Annotated[bool, Parameter("--json", negative=(), help="Print JSON.")]
 
 
+class ArgumentError(tidegate.StoreError):
+    """An argument of the command line names what cannot be used; the exit code is 2."""
+
+
 def open_lake(lake: str, *, make: bool = False) -> Database:
     """Opens the database; only commands with `make` create one that does not exist."""
     if not make and "://" not in lake and not Path(lake.partition("?")[0]).exists():

@@ -11,6 +11,7 @@
 | is not declared | KAFKA has no option TOPICS; hint: did you mean TOPIC? |
 | is required and missing | KAFKA needs TOPIC; hint: TOPIC 'orders' |
 | has a wrong value | TIMEOUT MS is a whole number of at least 1, not 'soon' |
+| has no value, and is no flag | TOPIC needs a value: a text in quotes; hint: TOPIC 'orders' |
 
 Errors carry `ErrorCode.INVALID_OPTION` and the option's name as their subject;
 `define/options.py` uses it to find the position in the statement.
@@ -24,6 +25,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from tidegate.errors import BindError, ErrorCode
+from tidegate.text import literal
 
 
 @dataclass(frozen=True)
@@ -85,20 +87,35 @@ def check_options(
 
     Without `strict`, undeclared options are passed on unchanged.
     """
-    by_name = {name: spec for spec in declared for name in (spec.name, spec.alias) if name is not None}
+    by_name = _by_name(declared)
     values = {spec.name: spec.default for spec in declared}
     for name, value in _join_flags(by_name, options).items():
         spec = by_name.get(name)
         if spec is None and strict:
             raise option_error(f"{owner} has no option {name.upper()}", name, hint=_suggestion(name, by_name))
         if spec is not None and not spec.type.accepts(value):
-            message = f"{name.upper()} is {spec.type.description}, not {value!r}"
+            message = f"{name.upper()} is {spec.type.description}, not {literal(value)}"
             raise option_error(message, name, hint=spec.example)
         values[name if spec is None else spec.name] = value
     for spec in declared:
         if spec.required and values[spec.name] is None:
             raise option_error(f"{owner} needs {spec.name.upper()}", spec.name, hint=spec.example)
     return values
+
+
+def check_given(declared: Sequence[OptionSpec], words: str) -> None:
+    """Raises a BindError if `words` are the name of an option that is no flag, written without a value."""
+    spec = _by_name(declared).get(words)
+    if spec is None or (spec.type is not ANY and spec.type.accepts(True)):
+        return
+    message = f"{words.upper()} needs a value"
+    if spec.type is not ANY:
+        message += f": {spec.type.description}"
+    raise option_error(message, words, hint=spec.example or spec.meaning)
+
+
+def _by_name(declared: Sequence[OptionSpec]) -> dict[str, OptionSpec]:
+    return {name: spec for spec in declared for name in (spec.name, spec.alias) if name is not None}
 
 
 def option_error(message: str, name: str, hint: str | None = None) -> BindError:

@@ -1,6 +1,6 @@
 """CancelToken: ends a query when it is cancelled, interrupted, or exceeds its time-out.
 
-watch = Watch(timeout_ms=5_000)
+watch = CancelToken(timeout_ms=5_000)      users call the class `tidegate.Watch`
 watch.check()            between pieces of work: raises when it is over
 watch.cancel()           from any thread
 with listening(watch):   a Ctrl-C in here ends it too, even one that Python drops; kernels in here ask it
@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from tidegate.errors import CancelledError
+from tidegate.boundary import whole_number
+from tidegate.errors import CancelledError, TypeMismatch
 from tidegate.expr.primitives import cancellable
 
 
@@ -28,7 +29,9 @@ class CancelToken:
 
     def __init__(self, timeout_ms: int = 0) -> None:
         """`timeout_ms`: 0 for none."""
-        self.timeout_ms = timeout_ms
+        self.timeout_ms = whole_number(timeout_ms, "timeout_ms", ", milliseconds or 0 for none")
+        if self.timeout_ms < 0:
+            raise TypeMismatch(f"timeout_ms must be 0 or more, and is {timeout_ms}")
         self._end: float | None = None
         self.restart()
         self._cancelled = threading.Event()

@@ -83,7 +83,7 @@ class ScanMetrics:
     rows_returned: int = 0
     """Rows of the result, as far as it was read."""
     parts_pruned: int = 0
-    """Left out by their statistics."""
+    """Their statistics prove that they hold no matching row."""
     bytes_pruned: int = 0
     parts_proven: int = 0
     """Of those kept, the ones of which statistics prove that every row passes."""

@@ -129,8 +129,10 @@ class _ErrorUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Returns a class that an error may hold."""
+        if (module, name) == (Position.__module__, Position.__name__):
+            return Position
         known = getattr(errors, name, None) if module == errors.__name__ else None
-        if isinstance(known, type) and issubclass(known, TidegateError | Position | ErrorCode):
+        if isinstance(known, type) and issubclass(known, TidegateError | ErrorCode):
             return known
         if (module, name) in ((__name__, "RowValue"), ("decimal", "Decimal")):
             return super().find_class(module, name)

@@ -37,7 +37,7 @@ from tidegate.statements.select import (
     run_without_from,
 )
 from tidegate.storage.shard import Snapshot, resolve_now
-from tidegate.text import format_bytes, identifier
+from tidegate.text import format_bytes, identifier, plural
 
 T = TypeVar("T")
 
@@ -148,14 +148,14 @@ def _above(bound: BoundQuery, outputs: Sequence[Expr], names: Sequence[str], now
 def _change(given: statement.Statement, question: ScanRequest) -> text.Step:
     """What is done with the rows that DELETE or UPDATE finds."""
     if not isinstance(given, statement.Update):
-        return text.Step("Delete", ("retracts them",))
+        return text.Step("Delete", ("deletes them",))
     columns = question.snapshot.schema.columns
     names = [column.name for column in columns]
     outputs = question.plan.outputs[len(columns) :]
     targets = [identifier(target.text) for target, _ in given.assignments]
     values = [show(value, names) for value in outputs]
     said = [f"{target} = {value}" for target, value in zip(targets, values, strict=False)]
-    return text.Step("Update", (f"retracts them, and inserts them with {', '.join(said)}",))
+    return text.Step("Update", (f"deletes them, and inserts them with {', '.join(said)}",))
 
 
 def _below(bound: BoundQuery, question: ScanRequest, pruned: PruneResult, ran: Ran | None) -> list[text.Step]:
@@ -228,6 +228,9 @@ def _parts(question: ScanRequest, pruned: PruneResult) -> list[str]:
     proven = f", {whole:,} proven whole" if whole else ""
     amount = f"bytes: {format_bytes(int(table[kept].sum()))} of {format_bytes(pruned.size)}"
     lines = [f"parts: {int(kept.sum()):,} of {pruned.total:,} kept{proven}; {amount}"]
+    deleted = question.snapshot.deleted()
+    if deleted is not None and deleted[0][kept].any():
+        lines.append(f"skips {plural(int(deleted[0][kept].sum()), 'deleted row')}")
     if not question.config.stats_filter:
         return [*lines, "all are read: stats_filter is off"]
     if pruned.verdicts is None:

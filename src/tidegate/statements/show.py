@@ -16,13 +16,13 @@ from typing import assert_never
 
 import pyarrow as pa
 
-from tidegate.config import Config
+from tidegate.config import Config, spelled
 from tidegate.context import CatalogSnapshot, Context
 from tidegate.errors import BindError
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import types
 from tidegate.query import Result
-from tidegate.settings import check, spelled
+from tidegate.settings import check
 from tidegate.sql.bind import bind_expression
 from tidegate.sql.parse import statement
 from tidegate.statements.define import DEFAULTS

@@ -27,13 +27,15 @@ class CollectionStatus:
     upper: int
     """The earliest time that can be appended at."""
     monotonic: bool
-    """Nothing was ever retracted."""
+    """No retraction came as a row: no reader has to compare rows. Rows deleted by their position do not count."""
     leases: int
     """Readers that hold it now, or were not heard of since."""
     garbage: int
     """Objects that wait to be swept."""
     entries: int
     """How often it was changed."""
+    deleted: int = 0
+    """Stored rows that are deleted, and kept for AS OF until compaction removes them."""
 
 
 @dataclass(frozen=True)
@@ -86,4 +88,5 @@ def _of(shard: Shard) -> CollectionStatus:
         len(state.leases),
         len(state.garbage),
         state.number,
+        state.parts.deletions.rows,
     )

@@ -111,7 +111,10 @@ def test_what_becomes_itself_is_counted_and_not_written(db: Database) -> None:
     assert (upper(db), db.status().collections["t"].monotonic) == (before, True)
     assert done(db, "UPDATE t SET n = 3") == "UPDATE 2"
     (status,) = db.status().collections.values()
-    assert (status.monotonic, status.parts) == (False, 2)
+    assert (status.monotonic, status.parts) == (True, 2), "only the row that differs is deleted and written"
+    state = db.context.table("t").machine.fetch()
+    assert [part.rows for part in state.parts.all()] == [2, 1]
+    assert state.parts.deletions.records.column("rows").to_pylist() == [1]
     assert rows(db) == [(1, 3, "x"), (2, 3, None)]
 
 
@@ -143,7 +146,28 @@ def test_only_parts_that_may_hold_such_rows_are_read(db: Database) -> None:
         db.sql(f"INSERT INTO t VALUES ({i}, {i}, 'x')")
     first = db.sql("DELETE FROM t WHERE id = 3")
     assert (first.scan.parts_read, first.scan.parts_total, first.scan.parts_audited) == (1, 5, 4)
-    second = db.sql("UPDATE t SET n = 0 WHERE id = 3")  # the row and its retraction meet
+    second = db.sql(
+        "UPDATE t SET n = 0 WHERE id = 3"
+    )  # the part of the row has no other, and is not there any more
+    assert (second.text(), second.scan.parts_read, second.scan.parts_total) == ("UPDATE 0", 0, 5)
+    db.set("stats_filter", False)
+    assert db.sql("UPDATE t SET n = 0 WHERE id = 2").scan.parts_read == 4
+    assert rows(db) == [(0, 0, "x"), (1, 1, "x"), (2, 0, "x"), (4, 4, "x")]
+
+
+def test_new_rows_of_many_parts_are_one_part(db: Database) -> None:
+    for i in range(5):
+        db.sql(f"INSERT INTO t VALUES ({i}, {i}, 'x'), ({i + 10}, {i}, 'x')")
+    assert done(db, "UPDATE t SET n = -1 WHERE id < 10") == "UPDATE 5"
+    assert [part.rows for part in db.context.table("t").machine.fetch().parts.all()] == [2] * 5 + [5]
+    assert rows(db, "SELECT id, n FROM t WHERE n = -1 ORDER BY id") == [(i, -1) for i in range(5)]
+
+
+def test_by_value_a_row_and_its_retraction_meet_in_the_parts_that_may_hold_them(db: Database) -> None:
+    for i in range(5):
+        db.sql(f"INSERT INTO t VALUES ({i}, {i}, 'x')")
+    db.append("t", {"id": [3], "n": [3], "s": ["x"]}, diff=-1)
+    second = db.sql("UPDATE t SET n = 0 WHERE id = 3")
     assert (second.text(), second.scan.parts_read, second.scan.parts_total) == ("UPDATE 0", 2, 6)
     db.set("stats_filter", False)
     assert db.sql("UPDATE t SET n = 0 WHERE id = 2").scan.parts_read == 6

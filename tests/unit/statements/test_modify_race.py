@@ -16,7 +16,7 @@ import tidegate
 from tests.unit.statements.test_modify import CONFIG, clock, db, done, place, rows
 from tidegate.clock import ManualClock
 from tidegate.database import Database
-from tidegate.statements import modify
+from tidegate.statements.modify import by_position, by_value, concurrency
 
 pytestmark = pytest.mark.slow
 
@@ -25,25 +25,46 @@ __all__ = ["clock", "db", "place"]  # fixtures
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, *works: Callable[[], object]) -> list[int]:
     """Between a statement's reading and its append others work: one of these each time; the list counts the reads of all."""
-    reading, exchange, left, reads = modify._picked, modify._exchange, list(works), [0]
+    find, picked, exchange, left, reads = (
+        by_position._find, by_value._picked, by_value._exchange, list(works), [0]
+    )  # fmt: skip
 
-    def picked(*args: Any) -> Any:
-        reads[0] += 1
-        return reading(*args)
-
-    def exchanged(*args: Any) -> Any:
-        found = exchange(*args)
+    def others() -> None:
         if left:
             left.pop(0)()
-        return found
 
-    monkeypatch.setattr(modify, "_picked", picked)
-    monkeypatch.setattr(modify, "_exchange", exchanged)
+    def found(*args: Any) -> Any:
+        reads[0] += 1
+        result = find(*args)
+        others()
+        return result
+
+    def counted(*args: Any) -> Any:
+        reads[0] += 1
+        return picked(*args)
+
+    def exchanged(*args: Any) -> Any:
+        result = exchange(*args)
+        others()
+        return result
+
+    monkeypatch.setattr(by_position, "_find", found)
+    monkeypatch.setattr(by_value, "_picked", counted)
+    monkeypatch.setattr(by_value, "_exchange", exchanged)
     return reads
 
 
+@pytest.fixture(params=["by position", "by value"])
+def way(request: pytest.FixtureRequest, db: Database) -> str:
+    """How rows are retracted: by value if the table has a retraction that has not met its row."""
+    if request.param == "by value":
+        db.sql("INSERT INTO t VALUES (-1, 0, '')")
+        db.append("t", {"id": [-1], "n": [0], "s": [""]}, diff=-1)
+    return str(request.param)
+
+
 def test_what_does_not_concern_it_makes_nobody_read_again(
-    db: Database, place: str, monkeypatch: pytest.MonkeyPatch
+    db: Database, place: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Database.open(place, config=CONFIG) as other:
         db.sql("INSERT INTO t VALUES (6, 1, 'a')")
@@ -57,7 +78,7 @@ def test_what_does_not_concern_it_makes_nobody_read_again(
 
 
 @pytest.mark.parametrize(
-    ("theirs", "said", "there", "reads"),
+    ("theirs", "said", "there", "reads_by_value"),
     [
         ("INSERT INTO t VALUES (8, 0, 'b')", "UPDATE 2", [(6, 2, "a"), (8, 1, "b")], 1),
         ("UPDATE t SET n = n + 10", "UPDATE 1", [(6, 12, "a")], 1),
@@ -74,12 +95,14 @@ def test_what_does_not_concern_it_makes_nobody_read_again(
 def test_what_concerns_it_is_seen(
     db: Database,
     place: str,
+    way: str,
     monkeypatch: pytest.MonkeyPatch,
     theirs: str,
     said: str,
     there: list[tuple[Any, ...]],
-    reads: int,
+    reads_by_value: int,
 ) -> None:
+    """By value their changes are added to what was read; by position all is found again, because positions are others."""
     with Database.open(place, config=CONFIG) as other:
         db.sql("INSERT INTO t VALUES (6, 1, 'a')")
 
@@ -90,10 +113,11 @@ def test_what_concerns_it_is_seen(
         counted = meanwhile(monkeypatch, first)
         assert done(db, "UPDATE t SET n = n + 1 WHERE id > 5") == said
         theirs_read = sum(theirs.count(word) for word in ("UPDATE", "DELETE"))
-        assert counted == [reads + theirs_read]
+        assert counted == [(reads_by_value if way == "by value" else 2) + theirs_read]
         assert rows(other, "SELECT * FROM t ORDER BY id") == there
 
 
+@pytest.mark.usefixtures("way")
 def test_a_row_of_theirs_that_fails_fails_ours(
     db: Database, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,27 +148,27 @@ def test_a_retraction_of_zero_may_take_minus_zero(place: str, monkeypatch: pytes
 
 
 def test_compaction_and_sweep_meanwhile_are_not_noticed(
-    db: Database, place: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    db: Database, place: str, way: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Database.open(place, clock=clock, config=CONFIG) as other:
         for i in range(3):
             db.sql(f"INSERT INTO t VALUES ({i}, 0, 'a')")
 
         def housekeeping() -> None:
-            assert other.compact("t", full=True).removed == 3
+            assert other.compact("t", full=True).removed == (3 if way == "by position" else 5)
             clock.advance(10_000_000)
             other.sweep()
 
         reads = meanwhile(monkeypatch, housekeeping)
         assert done(db, "UPDATE t SET n = 1") == "UPDATE 3"
-        assert reads == [1]
+        assert reads == [2 if way == "by position" else 1], "rows that were moved are found again"
         assert rows(db) == [(0, 1, "a"), (1, 1, "a"), (2, 1, "a")]
 
 
 def test_who_loses_every_race_is_told_and_leaves_nothing(
-    db: Database, place: str, monkeypatch: pytest.MonkeyPatch
+    db: Database, place: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(modify, "CONTENTION", replace(modify.CONTENTION, times=4))
+    monkeypatch.setattr(concurrency, "CONTENTION", replace(concurrency.CONTENTION, times=4))
     with Database.open(place, config=CONFIG) as other:
         db.sql("INSERT INTO t VALUES (1, 0, 'a')")
         bump = [lambda: other.append("t", {"id": [2], "n": [0], "s": [""]})] * 4
@@ -153,10 +177,11 @@ def test_who_loses_every_race_is_told_and_leaves_nothing(
             tidegate.ConflictError, match="made all 4 attempts of this statement fail"
         ) as raised:
             db.sql("UPDATE t SET n = n + 1")
-        assert (reads, raised.value.column) == ([1], 8)
+        assert (reads, raised.value.column) == ([4 if way == "by position" else 1], 8)
         assert rows(db) == [(1, 0, "a")] + [(2, 0, "")] * 4
         parts = {entry.name for entry in db.context.root.blob.list("part/")}
         assert len(parts) == db.status().collections["t"].parts
+        assert list(db.context.root.blob.list("del/")) == []
 
 
 WORKER = """

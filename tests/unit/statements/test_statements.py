@@ -377,6 +377,12 @@ def test_a_watch_ends_a_query() -> None:
             db.sql("SELECT a FROM t WHERE a > 0", watch=_over())
 
 
+@pytest.mark.parametrize("timeout", ["x", 1.5, None, -1])
+def test_a_watch_takes_milliseconds(timeout: Any) -> None:
+    with pytest.raises(tidegate.TypeMismatch, match="timeout_ms must be"):
+        tidegate.Watch(timeout)
+
+
 def _over() -> tidegate.Watch:
     """A watch whose time is over."""
     watch = tidegate.Watch(timeout_ms=1)

@@ -12,9 +12,10 @@ from tidegate.storage.blob.protocol import Blob, MemoryBlob
 from tidegate.storage.consensus.protocol import Consensus, MemoryConsensus
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.retry import RetryPolicy
+from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.shard import Shard
-from tidegate.storage.shard.snapshot import open_changes, open_snapshot
+from tidegate.storage.shard.snapshot import open_snapshot
 
 QUICK = RetryPolicy(times=3, first_s=0.0, longest_s=0.0)
 CONFIG = Config(lease_ms=1000, sweep_grace_ms=2000, as_of_timeout_ms=0, retraction_lookup_bytes=0)

@@ -24,7 +24,8 @@ from tidegate.storage.blob.protocol import MemoryBlob
 from tidegate.storage.consensus.object_log import LogConsensus
 from tidegate.storage.consensus.protocol import Consensus
 from tidegate.storage.consensus.sql import SqliteConsensus
-from tidegate.storage.maintain.compact import compact_shard, swap
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.rewrite import WrittenParts, swap
 from tidegate.storage.maintain.sweep import sweep_shard
 from tidegate.storage.retry import RetryPolicy
 from tidegate.storage.shard.changes import Forget
@@ -173,7 +174,7 @@ def test_a_part_that_sweep_is_about_to_delete_is_not_appended(deleted: bool) -> 
     with pytest.raises(PartSwept, match="was swept before it could be appended"):
         shard.commit(parts, at=None, token="t")
     with pytest.raises(PartSwept):
-        swap(shard, [], parts, -1, anyway=True)
+        swap(shard, [], WrittenParts(tuple(parts), ended=-1), shard.machine.fetch(), anyway=True)
     shard.commit(write(shard, 2), at=None, token="u")
     assert ids(world.open()) == [2]
 

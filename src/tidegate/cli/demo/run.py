@@ -266,7 +266,7 @@ def _compare(pair: QueryPair, ours: Result, theirs: list[Any]) -> None:
 
 def _explain(db: tidegate.Database, now: int) -> None:
     """Prints an EXPLAIN."""
-    title("Why parts are read or skipped")
+    title("Why parts are read or pruned")
     day = f"{datetime.fromtimestamp(now // 1000 - 86_400 // 8, UTC):%Y-%m-%d %H:%M:%S}"
     sql = f"EXPLAIN SELECT id, total FROM orders_30d WHERE created_at > '{day}+00' AND total > 100"
     say(f"{_wrap(sql)}\n")

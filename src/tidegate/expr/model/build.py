@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.errors import BindError, ErrorCode, TypeMismatch
+from tidegate.errors import BindError, ErrorCode, TypeMismatch, row_error_code
 from tidegate.expr.model.function import REGISTRY, AnyRecord, AnyType, ArrayOf, AsText, Function, Param
 from tidegate.expr.model.outcome import Outcome, spread
 from tidegate.expr.model.tree import FALSE, TRUE, Call, Expr, Literal
@@ -194,7 +194,9 @@ def _fold_cast(expr: Expr) -> Literal:
     assert isinstance(arg, Literal)
     values, errors = run_cast(expr.function, arg, expr.type)
     if errors is not None and errors[0].is_valid:
-        raise BindError(errors[0].as_py(), code=ErrorCode.INVALID_LITERAL, subject=str(expr.type))
+        message = errors[0].as_py()
+        code = row_error_code(message) or ErrorCode.INVALID_LITERAL
+        raise BindError(message, code=code, subject=str(expr.type))
     return Literal(values[0], expr.type)
 
 

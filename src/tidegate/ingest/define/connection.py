@@ -17,12 +17,13 @@ from typing import Any
 from tidegate.context import Context, position_of
 from tidegate.errors import BindError, ErrorCode, Position
 from tidegate.ingest.connection import ExternalConnection, is_reference, is_secret
-from tidegate.ingest.define.options import options_by_name, set_position
+from tidegate.ingest.define.options import check_values_given, options_by_name, set_position
 from tidegate.ingest.options import option_error
-from tidegate.ingest.upstreams.registry import check_connection
+from tidegate.ingest.upstreams.registry import check_connection, connection_type
 from tidegate.query import Result
 from tidegate.sql.parse import parse_statement, statement, tokenize
 from tidegate.storage.catalog import CatalogItem, ConnectionItem, already_exists
+from tidegate.text import literal
 
 _SECRET_IN_URL = re.compile(r"(?i)([?&][a-z_]*(?:secret|password|token|key)=)[^&'\s]+")
 
@@ -39,6 +40,8 @@ def create_connection(context: Context, created: statement.CreateConnection) -> 
         return Result.message(f'"{name}" already exists, and was left as it is')
     options = options_by_name(created.options, created.sql)
     try:
+        type_ = connection_type(created.kind, Position(created.sql, *created.kind_at))
+        check_values_given(created.options, type_.options)
         check_option_access(context, options)
         context.access.connection(created.kind, options)
         _check_secrets(options)
@@ -123,10 +126,5 @@ def redact_source_sql(sql: str) -> str:
 def _option_text(option: str, value: Any) -> str:
     if isinstance(value, list):
         return f"({', '.join(_option_text(option, item) for item in value)})"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if not isinstance(value, str):
-        return str(value)
-    hidden = is_secret(option) and not is_reference(value)
-    text = "***" if hidden else value.replace("'", "''")
-    return f"'{text}'"
+    hidden = isinstance(value, str) and is_secret(option) and not is_reference(value)
+    return literal("***" if hidden else value)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from tidegate.context import CatalogSnapshot, Context, position_of
@@ -32,7 +33,12 @@ from tidegate.ingest.define import serialize
 from tidegate.ingest.define.collections import CollectionSpec, collection_specs
 from tidegate.ingest.define.draft import Included, SourceDraft, check_envelope, named_connections
 from tidegate.ingest.define.format import source_format
-from tidegate.ingest.define.options import options_by_name, parse_with_options, set_position
+from tidegate.ingest.define.options import (
+    check_values_given,
+    options_by_name,
+    parse_with_options,
+    set_position,
+)
 from tidegate.ingest.define.split import STORED_SUFFIX, split_transform
 from tidegate.ingest.define.transform import (
     ShardShape,
@@ -113,15 +119,18 @@ def plan_source(context: Context, created: statement.CreateSource) -> PlannedSou
     try:
         return _plan_source(draft_source(context, created))
     except TidegateError as error:
-        options = (*created.options, *created.with_options)
+        formats = [one.options for one in (created.format, created.key_format) if one is not None]
+        options = (*created.options, *created.with_options, *chain(*formats))
         set_position(error, created.sql, options, position_of(created.sql, created.name))
         raise
 
 
 def draft_source(context: Context, created: statement.CreateSource) -> SourceDraft:
     """Looks up everything for a source: its upstream, formats and included columns."""
+    type_ = upstream_type(created.kind, Position(created.sql, *created.kind_at))
     options = parse_with_options(created.with_options, created.sql)
-    type_ = upstream_type(created.kind)
+    check_values_given(created.options, type_.options)
+    check_values_given(created.with_options, type_.with_options)
     check_envelope(created, type_)
     needed = named_connections(context, created, type_)
     spec = _upstream_spec(created, type_, options.upstream, needed)

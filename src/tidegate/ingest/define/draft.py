@@ -13,8 +13,9 @@ from tidegate.context import Context, position_of
 from tidegate.errors import BindError, Position
 from tidegate.expr.model import Type
 from tidegate.ingest.define import connection as connections
-from tidegate.ingest.define.options import WithOptions
+from tidegate.ingest.define.options import WithOptions, check_values_given
 from tidegate.ingest.definition import RETRACTING_ENVELOPES, Envelope, retracts
+from tidegate.ingest.formats.registry import FORMAT_OPTIONS
 from tidegate.ingest.protocol import IncludedColumn, RecordFormat, Upstream
 from tidegate.ingest.upstreams.registry import UpstreamType, upstream_names
 from tidegate.sql.parse import statement, syntax
@@ -70,6 +71,8 @@ def named_connections(
         items[ident.text] = connections.connection_item(context, ident.text, position_of(created.sql, ident))
     options = [option for option in created.options if option.name == type_.connection_option]
     formats = [format_ for format_ in (created.format, created.key_format) if format_ is not None]
+    for format_ in formats:
+        check_values_given(format_.options, FORMAT_OPTIONS[format_.kind])
     options += [option for format_ in formats for option in format_.options if option.name == "registry"]
     for option in options:
         position = Position(created.sql, *option.at)

@@ -12,12 +12,12 @@ All others are checked by the upstream's `UpstreamType.with_options`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.errors import BindError, ErrorCode, Position, TidegateError
-from tidegate.ingest.options import FLAG, OptionSpec, check_options, whole_number
+from tidegate.ingest.options import FLAG, OptionSpec, check_given, check_options, whole_number
 from tidegate.ingest.protocol import BatchLimit
 from tidegate.sql.bind import interval_milliseconds
 from tidegate.sql.parse import statement
@@ -51,6 +51,7 @@ class WithOptions:
 def parse_with_options(options: tuple[statement.Option, ...], sql: str) -> WithOptions:
     """Parses WITH (…); raises a BindError if a value is wrong."""
     written = options_by_name(options, sql)
+    check_values_given(options, _OPTIONS)
     retention = [interval_milliseconds(option, sql) for option in options if option.name in _RETENTION]
     shard = {shard_options.RETENTION_MS: retention[-1]} if retention else {}
     own = {spec.name for spec in _OPTIONS}
@@ -68,6 +69,17 @@ def options_by_name(options: tuple[statement.Option, ...], sql: str) -> dict[str
             raise BindError(f"{option.name.upper()} is given twice", position=Position(sql, *option.at))
         values[option.name] = json_value(option.value)
     return values
+
+
+def check_values_given(options: tuple[statement.Option, ...], declared: Sequence[OptionSpec]) -> None:
+    """Raises a BindError for an option without a value that is no flag.
+
+    `(MAX ERRORS)` is parsed as option MAX with the value `errors`.
+    """
+    names = {spec.name for spec in declared}
+    for option in options:
+        if option.bare or option.name not in names:
+            check_given(declared, option.name if option.bare else f"{option.name} {option.value}")
 
 
 def json_value(value: statement.Value) -> Any:

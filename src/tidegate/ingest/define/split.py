@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
-from tidegate.errors import BindError, PlanError, TidegateError
+from tidegate.errors import BindError, PlanError, UnsupportedError
 from tidegate.expr.model import types
 from tidegate.ingest.define.transform import TransformInput, TransformPlan, plan_transform
 from tidegate.ingest.protocol import Columns
@@ -35,6 +35,10 @@ from tidegate.text import identifier
 
 STORED_SUFFIX = "_stored"
 """The suffix of the collection that the view reads."""
+_UNFIT = (BindError, PlanError, UnsupportedError)
+"""What says that a piece of the query cannot be stored alone: it reads more than the source (a name of the outer query, another
+table), is not row by row, or cannot be maintained. The whole query was bound before, so none of these is a mistake of the
+user, and the piece stays in the view. Any other error (a limit, a cancelled statement, a store that fails) ends the statement."""
 
 
 class SplitTransform(NamedTuple):
@@ -130,7 +134,7 @@ def _row_subquery(
             and any(node is place for node in syntax_nodes(inner))
         )
         if holds:
-            with suppress(TidegateError):
+            with suppress(*_UNFIT):
                 planned = plan_transform(inner, reading, exact=exact)
                 if len(set(planned.names)) == len(planned.names):
                     return inner, planned
@@ -149,7 +153,7 @@ def _stored_rows_plan(
     renamed = any(place.alias is not None and place.alias.columns for place in places)
     if len(places) == 1 and not renamed:
         for condition in _conditions(query, places[0]):
-            with suppress(TidegateError):
+            with suppress(*_UNFIT):
                 plan = plan.then(_filter(query, places[0], condition, reading, exact=exact))
     named = columns if renamed else _named_columns(query, columns)
     items = ", ".join(

@@ -27,7 +27,7 @@ from tidegate.ingest.formats.csv.format import CsvFormat
 from tidegate.ingest.formats.json.format import JsonFormat
 from tidegate.ingest.formats.parquet.format import ParquetFormat
 from tidegate.ingest.formats.plain import PlainFormat
-from tidegate.ingest.options import ANY, OptionSpec, OptionType, check_options, option_error
+from tidegate.ingest.options import ANY, TEXT, OptionSpec, OptionType, check_options, option_error
 from tidegate.ingest.protocol import RecordFormat
 
 OpenSample: TypeAlias = Callable[[], tuple[BinaryIO, str] | None]
@@ -35,21 +35,22 @@ OpenSample: TypeAlias = Callable[[], tuple[BinaryIO, str] | None]
 LoadConnection: TypeAlias = Callable[[str], ExternalConnection]
 """Returns the connection with a given name."""
 
+_HEADER = OptionType("TRUE, FALSE or the names of the columns", lambda _: True)
 _DELIMITER = OptionType(
     "one ASCII character, and neither a quote nor a line break",
     lambda value: isinstance(value, str) and len(value) == 1 and value.isascii() and value not in '"\r\n',
 )
-OPTIONS: dict[str, tuple[OptionSpec, ...]] = {
+FORMAT_OPTIONS: dict[str, tuple[OptionSpec, ...]] = {
     "bytes": (),
     "text": (),
     "json": (),
     "csv": (
-        OptionSpec("header", ANY, "whether files begin with the names of the columns, or these names"),
+        OptionSpec("header", _HEADER, "whether files begin with the names of the columns, or these names"),
         OptionSpec("columns", ANY, "how many columns there are"),
         OptionSpec("delimiter", _DELIMITER, "what separates two fields", default=","),
     ),
     "avro": (
-        OptionSpec("schema", ANY, "the schema of the records, as JSON"),
+        OptionSpec("schema", TEXT, "the schema of the records, as JSON"),
         OptionSpec("registry", ANY, "a connection to a schema registry"),
         OptionSpec("url", ANY, "the URL of a schema registry"),
     ),
@@ -69,9 +70,10 @@ def create_format(
     registry: SchemaRegistry | None = None,
 ) -> RecordFormat:
     """Creates the format that a statement describes; raises a BindError if something is missing or wrong."""
-    if kind not in OPTIONS:
-        raise BindError(f"there is no format {kind.upper()}", hint=f"there are {', '.join(OPTIONS).upper()}")
-    values = check_options(f"FORMAT {kind.upper()}", OPTIONS[kind], options)
+    if kind not in FORMAT_OPTIONS:
+        names = ", ".join(FORMAT_OPTIONS).upper()
+        raise BindError(f"there is no format {kind.upper()}", hint=f"there are {names}")
+    values = check_options(f"FORMAT {kind.upper()}", FORMAT_OPTIONS[kind], options)
     match kind:
         case "bytes" | "text":
             return PlainFormat(kind == "text")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.access import Reach
-from tidegate.errors import BindError
+from tidegate.errors import BindError, ErrorCode, Position
 from tidegate.ingest.connection import ConnectionType, ExternalConnection
 from tidegate.ingest.definition import Envelope
 from tidegate.ingest.options import OptionSpec, check_options
@@ -85,12 +85,18 @@ def register_connection(type_: ConnectionType) -> None:
     _CONNECTIONS[type_.name] = type_
 
 
-def upstream_type(kind: str) -> UpstreamType:
-    """The kind of upstream of a name; raises a BindError if there is none."""
+def upstream_type(kind: str, position: Position | None = None) -> UpstreamType:
+    """The kind of upstream of a name; raises a BindError at `position` if there is none."""
     type_ = _UPSTREAMS.get(kind)
     if type_ is None:
         names = ", ".join(sorted(_UPSTREAMS)).upper()
-        raise BindError(f"there is no upstream {kind.upper()}", hint=f"there are {names}")
+        raise BindError(
+            f"there is no upstream {kind.upper()}",
+            code=ErrorCode.UNDEFINED_OBJECT,
+            subject=kind,
+            hint=f"there are {names}",
+            position=position,
+        )
     return type_
 
 
@@ -99,14 +105,23 @@ def upstream_names(has: Callable[[UpstreamType], bool]) -> str:
     return ", ".join(type_.name for type_ in _UPSTREAMS.values() if has(type_)).upper()
 
 
-def check_connection(connection: ExternalConnection) -> None:
-    """Raises a BindError unless the options fit the kind of connection; does not connect."""
-    type_ = _CONNECTIONS.get(connection.kind)
+def connection_type(kind: str, position: Position | None = None) -> ConnectionType:
+    """The kind of connection of a name; raises a BindError at `position` if there is none."""
+    type_ = _CONNECTIONS.get(kind)
     if type_ is None:
         raise BindError(
-            f"connections to {connection.kind.upper()} are not supported",
+            f"connections to {kind.upper()} are not supported",
+            code=ErrorCode.UNDEFINED_OBJECT,
+            subject=kind,
             hint=f"there are {', '.join(_CONNECTIONS).upper()}",
+            position=position,
         )
+    return type_
+
+
+def check_connection(connection: ExternalConnection) -> None:
+    """Raises a BindError unless the options fit the kind of connection; does not connect."""
+    type_ = connection_type(connection.kind)
     check_options(f"a connection TO {type_.name.upper()}", type_.options, connection.options)
     type_.check(connection)
 

@@ -3,6 +3,7 @@
 | module | |
 |---|---|
 | `staged_scan` | reads one part in stages |
+| `pages` | which pages of a part the statistics rule out |
 | `steps` | divides a plan into steps, one for each group of columns |
 | `batching` | how many rows are read and evaluated at once |
 """

@@ -16,24 +16,22 @@ collects rows until they are worth a fetch. With late materialisation off, or li
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import AuditError, EvaluationError, MissingObject, StoreError
+from tidegate.errors import EvaluationError, MissingObject, StoreError
 from tidegate.expr.domain import Verdict
-from tidegate.plan import MapFilterProject, Verdicts, compute_verdicts, deciding_columns
+from tidegate.plan import MapFilterProject
 from tidegate.plan.run import Failures, evaluate_dictionary, evaluate_string_view
 from tidegate.query.late import batching
+from tidegate.query.late.pages import page_verdicts, wrong_page_statistics
 from tidegate.query.late.steps import ScanStep, scan_steps
-from tidegate.query.prune.pages_by_value import prune_by_values
 from tidegate.query.request import ScanRequest
 from tidegate.query.result import ScanMetrics
 from tidegate.query.row_failures import Failing, row_error
@@ -51,8 +49,6 @@ TOGETHER = 24 << 20
 MAX_PLAIN_BYTES = 1 << 20
 """Bytes, as they are stored, that are read in one go and then filtered, if that is no more than one page in `MIN_SKIPPED_RATIO`."""
 MIN_SKIPPED_RATIO = 16
-
-_LOG = logging.getLogger(__name__)
 
 ColumnGroups: TypeAlias = Sequence[Sequence[int]]
 """Columns that are read first, then, and so on."""
@@ -205,7 +201,7 @@ class StagedScan:
         first = 0
         for group, rows in enumerate(file.groups):
             most = self._stretch(file, group, chosen)
-            size, stop = self._first(most, all_pass=all_pass), 0
+            size, stop = self._first(file, most, all_pass=all_pass), 0
             while stop < rows:
                 start, stop = stop, min(stop + size, rows)
                 size = min(size * GROWTH, most)
@@ -214,11 +210,17 @@ class StagedScan:
                     yield batching.page_rows(group, start, stop, kept), passing
             first += rows
 
-    def _first(self, most: int, *, all_pass: bool) -> int:
+    def _first(self, file: PartFile, most: int, *, all_pass: bool) -> int:
         """Rows of the first stretch: with a limit no more than that, or a page if it must be filtered."""
         if self.wanted is None:
             return most
-        return min(most, max(1, self.wanted)) if all_pass else min(most, PAGE_ROWS)
+        if not all_pass:
+            return min(most, PAGE_ROWS)
+        if file.deleted is None:
+            return min(most, max(1, self.wanted))
+        # So many that those which are not deleted probably suffice: a second stretch costs another read.
+        left = 1 - len(file.deleted) / file.part.rows
+        return min(most, PAGE_ROWS, int(2 * self.wanted / max(left, 0.01)) + 8)
 
     def _stretch(self, file: PartFile, group: int, chosen: Sequence[ScanStep]) -> int:
         """Rows that are looked at together: whole pages, and no more than fit."""
@@ -239,26 +241,10 @@ class StagedScan:
         if file.frame is None:
             return keep, whole
         key = (self.snapshot.schema.id, self.plan, self.request.now if self.plan.is_temporal else None)
-        found = file.plans.get_or_compute(key, lambda: self._verdicts(file, count))
+        found = file.plans.get_or_compute(key, lambda: page_verdicts(self.request, self.plan, file))
         self.scan.skip(int(np.count_nonzero(~found.keep)))
         self._audit(file, ~found.keep)
         return found.keep, found.verdict == Verdict.ALL
-
-    def _verdicts(self, file: PartFile, count: int) -> Verdicts:
-        """What the statistics of a file's pages, and the values on them, say of the plan."""
-        assert file.frame is not None
-        wanted = sorted(deciding_columns(self.plan))
-        lacking = {self.ids[i]: np.ones(count, bool) for i in wanted if not file.has(self.ids[i])}
-        described = file.frame.specs([(self.ids[i], self.types[i]) for i in wanted], lacking)
-        specs = dict(zip(wanted, described, strict=True))
-        now = self.request.now
-        found = compute_verdicts(self.plan, [specs.get(i) for i in range(self.plan.arity)], (now, now), count)
-        keep = prune_by_values(self.plan, file.rosters, self.ids, self.types, now)
-        return (
-            found
-            if keep is None
-            else replace(found, verdict=np.where(keep, found.verdict, np.int8(Verdict.NONE)))
-        )
 
     def _audit(self, file: PartFile, dropped: np.ndarray) -> None:
         """Sometimes reads the skipped pages, and raises if one holds a matching or failing row."""
@@ -400,13 +386,3 @@ def _joined(waiting: Sequence[_Open]) -> _Open:
     diffs = [one.diffs for one in waiting if one.diffs is not None]
     rows = RowRange(waiting[0].rows.group, start, stop, mask)
     return _Open(rows, columns, np.concatenate(diffs) if diffs else None)
-
-
-def wrong_page_statistics(part: Part) -> AuditError:
-    """The error for a part whose page statistics rule out a page that holds a passing or failing row."""
-    _LOG.error("statistics are wrong", extra={"tidegate": {"event": "audit_failed", "part": part.name}})
-    return AuditError(
-        f"the statistics of pages of {part.name} are wrong: they rule out a page that contains a matching or failing row",
-        part=part.name,
-        hint="SET stats_filter = off reads every page; please report this with the part, other queries may lack rows too",
-    )

@@ -48,7 +48,7 @@ class PruneResult:
     retracts: bool
     """Whether rows must be consolidated with their retractions."""
     whole: bool = True
-    """Whether no part was left out that has begun and not ended."""
+    """Whether no part was pruned that has begun and not ended."""
     verdicts: Verdicts | None = None
     """Of every part that has begun and not ended; None where statistics were not asked."""
     kept: np.ndarray | None = None

@@ -13,6 +13,7 @@ All of them return a `StatementResult`. Errors become `PostgresError`, with posi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from tidegate.context import CatalogSnapshot, Context
@@ -26,8 +27,9 @@ from tidegate.server.postgres.cursors import Cursors
 from tidegate.server.postgres.parameters import StatementText, SubstitutedText, substitute
 from tidegate.server.postgres.rows import InterruptibleToken, ResultRows, StatementResult
 from tidegate.server.postgres.session_state import SessionState
+from tidegate.server.postgres.settings import set_config_calls
 from tidegate.server.postgres.wire import sqlstate
-from tidegate.sql.parse import parse_statement, statement, syntax
+from tidegate.sql.parse import parse_statement, statement, syntax, tokenize
 from tidegate.statements import columns_of, plan_modification
 
 T = TypeVar("T")
@@ -67,19 +69,26 @@ class StatementRunner:
         if answer is not None:
             return answer
         if is_catalog(piece, self._has):
-            settings = self.state.settings
-            result = _run_with_client_positions(
-                lambda text: self.catalog.query(text, self.lake, self.who, settings, watch),
-                substitute(piece, types, values),
-                piece,
-            )
-        else:
-            piece = strip_schemas(piece)
-            result = _run_with_client_positions(
-                lambda text: self.client.sql(text, watch), substitute(piece, types, values), piece
-            )
+            return self._catalog(piece, watch, substitute(piece, types, values))
+        piece = strip_schemas(piece)
+        result = _run_with_client_positions(
+            lambda text: self.client.sql(text, watch), substitute(piece, types, values), piece
+        )
         self.state.wrote |= word in WRITE_STATEMENTS
         return _statement_result(result, word)
+
+    def _catalog(
+        self, piece: StatementText, watch: InterruptibleToken, filled: SubstitutedText
+    ) -> StatementResult:
+        """Runs a query of the catalog, and then makes the changes of its calls of `set_config`."""
+        settings, changed = self.state.settings, list[str]()
+        result = _run_with_client_positions(
+            lambda text: self.catalog.query(text, self.lake, self.who, settings, watch), filled, piece
+        )
+        if any(token.text == "set_config" for token in piece.tokens):
+            for name, value in set_config_calls(tokenize(filled.text)):
+                changed += self.state.set_config(name, value)
+        return replace(_statement_result(result, piece.words(1)[0]), changed=tuple(changed))
 
     def _cursor(
         self,

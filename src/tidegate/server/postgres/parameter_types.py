@@ -6,7 +6,7 @@ r"""Infers the types of parameters that the client did not declare, for drivers 
     SELECT $1                                     text
 
 A literal without a type takes the type that its place requires. So each parameter in turn is replaced by a string that no
-type but text can read, the query is bound, and the error (`ErrorCode.INVALID_LITERAL`) names the type. Nothing is run. Where
+type but text can read, the query is bound, and the error (its code is one of `_UNREADABLE`) names the type. Nothing is run. Where
 that gives no type the parameter is text, as in PostgreSQL.
 """
 
@@ -24,6 +24,8 @@ from tidegate.sql.bind import Relation
 MAX_INFERRED = 64
 """Parameters of one statement whose type is inferred: each costs a binding."""
 _PROBE = "\\x?"
+_UNREADABLE = (ErrorCode.INVALID_LITERAL, ErrorCode.INVALID_DATETIME)
+"""What an error says if the probe is not a value of the type that its place requires."""
 
 
 def infer_types(
@@ -51,7 +53,7 @@ def _probe_type(
     try:
         bind(substitute(piece, types, values).text)
     except TidegateError as error:
-        if error.code is ErrorCode.INVALID_LITERAL and error.subject is not None:
+        if error.code in _UNREADABLE and error.subject is not None:
             return _oid_of_name(error.subject)
     return 0
 

@@ -182,6 +182,17 @@ class SessionState:
         canonical = self.settings.canonical_name(name)
         return None if canonical is None else self._change(canonical, value)
 
+    def set_config(self, name: str, value: str) -> tuple[str, ...]:
+        """Changes a setting as SET does; returns the settings to report again."""
+        canonical = self.settings.canonical_name(name)
+        if name.lower() == TIMEOUT:
+            self.db.set(_TIMEOUT_SETTING, parse_timeout_ms(value))
+        elif name.lower() in TIDEGATE_SETTINGS or (canonical is None and "." not in name):
+            self.db.set(name.lower(), value)  # raises if there is no such setting, or it is not the session's
+        elif canonical is not None:
+            return self._change(canonical, value).changed
+        return ()
+
     def _change(self, name: str, value: str | None, tag: str = "SET") -> StatementResult:
         before = self.settings.show(name)
         warning = self.settings.set(name, value)

@@ -12,8 +12,10 @@ that sets another zone gets a warning, and converts times itself.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from tidegate.server.postgres.wire.sqlstate import PostgresError
+from tidegate.sql.parse import Token
 
 VERSION = "15.0"
 FIXED = {
@@ -139,3 +141,40 @@ def parse_timeout_ms(value: str) -> int:
     if match is None:
         raise PostgresError("22023", f"{value[:60]!r} is not a duration", hint="write 5000, 5s or 1min")
     return round(float(match[1]) * _UNITS[match[2] or ""])
+
+
+def set_config_calls(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
+    """Yields name and value of each `set_config('name', 'value', …)`; none where one of them is NULL."""
+    for i, token in enumerate(tokens):
+        if token.kind == "word" and token.text == "set_config" and tokens[i + 1].text == "(":
+            arguments = _arguments(tokens[i + 2 :])
+            name, value = (_constant(argument) for argument in (*arguments, [], [])[:2])
+            if name is not None and value is not None:
+                yield name, value
+
+
+def _arguments(tokens: Sequence[Token]) -> list[list[Token]]:
+    """The arguments of a call, from its first token."""
+    arguments: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        sign = token.text if token.kind == "op" else ""
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if depth < 0:
+            break
+        if sign == "," and depth == 0:
+            arguments.append([])
+        else:
+            arguments[-1].append(token)
+    return arguments
+
+
+def _constant(tokens: Sequence[Token]) -> str | None:
+    """The text of a constant, perhaps with a cast, as values of parameters have; None: it is NULL."""
+    match [token.text for token in tokens if token.kind in ("string", "number")]:
+        case [text]:
+            return text
+        case [] if any(token.kind == "word" and token.text == "null" for token in tokens):
+            return None
+        case _:
+            raise PostgresError("0A000", "set_config takes constants only", hint="write SET name = value")

@@ -193,7 +193,8 @@ def _facts(status: CollectionStatus) -> Html:
         ("since", format_time(status.since)),
         ("upper", format_time(status.upper)),
         ("log entries", format_count(status.entries)),
-        ("retractions", "never" if status.monotonic else "yes"),
+        ("deleted rows", format_count(status.deleted)),
+        ("retractions as rows", "none" if status.monotonic else "yes"),
     )
 
 

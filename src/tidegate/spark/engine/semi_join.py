@@ -78,7 +78,7 @@ def _narrow(scan: QueryScan, source: Column, other: QueryScan, target: Column) -
     metrics.add("join_reductions")
     metrics.add("join_reduction_parts", before - after)
     other.notes.append(
-        f"reduced by {scan.scan.source}.{source.name}: {before - after:,} of {before:,} parts left out"
+        f"reduced by {scan.scan.source}.{source.name}: {before - after:,} of {before:,} parts pruned"
     )
 
 

@@ -10,7 +10,7 @@ A filter need not be translated completely. `above(node)` returns a condition th
 | `NOT (x > y)` | `low(x) <= high(y)`: NOT is moved inwards, where the other bounds are used |
 | `IF(c, a, b)` | CASE of conditions above a and b; c must be exact |
 
-The conjuncts of a filter are used one by one: a part in which one of them is never true is skipped, even if another one, which
+The conjuncts of a filter are used one by one: a part in which one of them is never true is pruned, even if another one, which
 could not be translated, would fail for some row. Spark does the same with the row groups of a Parquet file, and it evaluates
 conjuncts in any order.
 

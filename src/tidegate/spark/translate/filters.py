@@ -5,7 +5,7 @@ typed, optimised, with constants folded (`current_timestamp() - INTERVAL 30 DAYS
 
     translate(expression, {"ts": (2, TIMESTAMPTZ), "payload": (3, JSONB)})   →  Expr, or None: prunes nothing
 
-The promise, for every row: where our condition is false or NULL, Spark's does not pass. So a part can be skipped if our condition
+The promise, for every row: where our condition is false or NULL, Spark's does not pass. So a part can be pruned if our condition
 is never true in it and never fails. Spark evaluates its own filter again on all rows that are read, so a condition that passes too
 much costs time and nothing else.
 

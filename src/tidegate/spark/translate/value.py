@@ -10,7 +10,7 @@ A `SparkValue` describes Spark's value s in every row:
 | `loose` | text out of JSON, whose numbers, lists and maps Spark may spell differently |
 | `raw` | a plain number that stands for something else: a time or an interval in microseconds, or months |
 
-"Nothing is known" makes most nodes simple. A part is skipped only if no row of it can fail in our semantics, so our function may
+"Nothing is known" makes most nodes simple. A part is pruned only if no row of it can fail in our semantics, so our function may
 fail where Spark has a value or NULL: the part is read. `x + 1` of the greatest bigint is an error here; in Spark it is an error in
 ANSI mode, NULL in TRY mode and the least bigint in LEGACY mode: one translation is right for all three, and the mode need not be
 known. Never the other way round: where Spark fails, we must fail too, or the error would be lost.

@@ -2,9 +2,10 @@
 
     number("42")        int4          number("1.50")     numeric(3,2)
     number("3e9")       numeric(10,0) number("1e300")    float8: no numeric has 301 digits
-    number("3000000000") int8
+    number("3000000000") int8             number("5" + "0" * 40 + "e-20")    numeric(21,0): the value fits
 
-A decimal keeps the scale it is written with, so `price * 1.10` is exact. A list of constants (`x IN (…)`, a
+A decimal keeps the scale it is written with, so `price * 1.10` is exact. If it has too many digits for that, zeros at its end are
+dropped; what has too many digits even then is a float8 if it has an exponent, else an error. A list of constants (`x IN (…)`, a
 column of VALUES) is converted in one go: strings by one run of the cast that reads them.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.errors import BindError, ErrorCode, Position, TypeMismatch
+from tidegate.errors import BindError, ErrorCode, Position, TypeMismatch, row_error_code
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import REGISTRY, Call, Column, Kind, Literal, Type, build, types
 from tidegate.sql.parse.lexer import Token
@@ -42,11 +43,13 @@ def _number(text: str) -> tuple[Any, Type]:
     power = int(exponent) if 0 < len(exponent) < 7 else 0 if not exponent else None
     digits = (before + after).lstrip("0")
     if power is not None:
-        scale = max(0, len(after) - power)
-        whole_digits = max(0, len(digits) - (len(after) - power)) if digits else 0
-        if scale + whole_digits <= types.MAX_PRECISION:
-            value = Decimal(text).quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-            return value, types.numeric(max(1, scale + whole_digits), scale)
+        places = len(after) - power
+        zeros = len(digits) - len(digits.rstrip("0")) if digits else places
+        whole_digits = max(0, len(digits) - places) if digits else 0
+        for scale in (max(0, places), max(0, places - zeros)):  # as it is written, or without needless zeros
+            if scale + whole_digits <= types.MAX_PRECISION:
+                value = Decimal(text).quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+                return value, types.numeric(max(1, scale + whole_digits), scale)
     if exponent and 0 < float(text) < float("inf"):
         return float(text), types.FLOAT8
     raise BindError(
@@ -76,8 +79,8 @@ class ConstantError(Exception):
 
     def bind_error(self, position: Position) -> BindError:
         """The error for the user, at the constant."""
-        code, subject = ErrorCode.INVALID_LITERAL, str(self.target)
-        return BindError(self.message, position=position, code=code, subject=subject)
+        code = row_error_code(self.message) or ErrorCode.INVALID_LITERAL
+        return BindError(self.message, position=position, code=code, subject=str(self.target))
 
 
 def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Literal]) -> Literal | None:

@@ -6,6 +6,7 @@ from tidegate.errors import BindError, Position, TidegateError
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import build, order, types
 from tidegate.sql.parse import statement
+from tidegate.text import literal
 
 
 def interval_milliseconds(option: statement.Option, sql: str) -> int:
@@ -21,4 +22,7 @@ def interval_milliseconds(option: statement.Option, sql: str) -> int:
                 return micros // 1000
     except (TidegateError, pa.ArrowException):
         pass
-    raise BindError(f"{value!r} is not a length of time", hint="such as '30 days'", position=position)
+    message = f"{option.name.upper()} needs a value: a length of time"
+    if not option.bare:
+        message = f"{literal(value)} is not a length of time"
+    raise BindError(message, hint="such as '30 days'", position=position)

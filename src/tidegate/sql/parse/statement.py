@@ -28,6 +28,8 @@ class Option:
     name: str
     value: Value
     at: Span
+    bare: bool = False
+    """Whether it was written without a value, as a flag is: `(SPLIT)`; its value is TRUE then."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,7 @@ class CreateConnection:
     sql: str
     name: Ident
     kind: str
+    kind_at: Span
     options: tuple[Option, ...]
     if_not_exists: bool = False
 
@@ -219,6 +222,7 @@ class CreateSource:
     name: Ident
     kind: str
     """The kind of the upstream in lower case: `kafka`, `files`, …"""
+    kind_at: Span
     connection: Ident | None
     target: str | None = None
     """What follows the kind: the pattern of FILES, the name of a GENERATOR."""

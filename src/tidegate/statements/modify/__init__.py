@@ -1,4 +1,4 @@
-"""DELETE and UPDATE: find the rows at a snapshot, then delete them and insert the new ones in one append.
+"""DELETE and UPDATE: find rows at a snapshot, delete them and insert new ones in one append.
 
     UPDATE t SET n = n + 1 WHERE id > 5
 

@@ -21,7 +21,7 @@ from tidegate.query.prune import PruneResult
 from tidegate.sql.parse import statement
 from tidegate.statements.modify.change import BoundModification, checked_size, new_rows
 from tidegate.statements.modify.concurrency import Attempts, Moved, changes_since, check_unchanged
-from tidegate.storage.part import Block, deletions, exact_keys
+from tidegate.storage.part import Block, concat, deletions, exact_keys
 from tidegate.storage.shard import PartSwept, State
 
 
@@ -94,7 +94,8 @@ def _commit(
     upper, records = state.upper, found.records()
     parts = records.column("part").to_numpy()
     with shard.writing() as written:
-        for block in found.inserted:
+        if found.inserted:  # together: rows of many parts are one new part, not many small ones
+            block = concat(found.inserted)
             stamped = replace(block, times=np.full(len(block), max(question.now, upper), np.int64))
             for part in shard.write(state, bound.schema, stamped):
                 question.cancel.check()

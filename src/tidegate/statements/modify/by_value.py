@@ -36,7 +36,7 @@ def modify_by_value(
     scan: ScanMetrics,
     attempts: Attempts,
 ) -> int | None:
-    """Does it, following what others do meanwhile; returns how many rows, or None if all must be read again."""
+    """Does it, following what others do; returns how many rows, or None to read all again."""
     columns, upper = _picked(question, pruned, scan), question.snapshot.state.upper
     while True:
         block = _exchange(bound, columns)
@@ -74,7 +74,7 @@ def _exchange(bound: BoundModification, columns: list[pa.Array]) -> Block:
 def _appended(
     question: ScanRequest, bound: BoundModification, block: Block, upper: int
 ) -> tuple[int, Block | None] | None:
-    """Appends, if nothing that matters has changed since `upper`; else returns the new `upper`, and what has changed."""
+    """Appends if nothing that matters has changed since; else the new `upper`, and what has changed."""
     shard, token = bound.shard, secrets.token_hex(16)
     stamped = replace(block, times=np.full(len(block), max(question.now, upper), np.int64))
     with shard.writing() as written:

@@ -1,4 +1,4 @@
-"""Runs DELETE and UPDATE: binds them, finds their rows at a snapshot, and tries again if others were faster."""
+"""Runs DELETE and UPDATE: binds them, finds their rows, and tries again if others were faster."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def _attempt(
     pruned = prune(found, question.plan, now, use=question.config.stats_filter)
     scan = ScanMetrics(parts_total=pruned.total, bytes_total=pruned.size)
     # Rows that are still to meet their retractions have no positions of their own.
-    way = modify_by_value if pruned.retracts else modify_by_position
+    by_position = question.config.delete_by_position and not pruned.retracts
+    way = modify_by_position if by_position else modify_by_value
     rows = way(question, bound, pruned, scan, attempts)
     if rows is None:
         return None

@@ -3,7 +3,7 @@
     found = query_map(context, "SELECT … FROM orders WHERE at > '2026-01-01' AND price > 5")
     for reading in found.readings:           one for each collection that the query reads; a join reads two
         reading.kept, reading.total          3 of 365 parts
-        reading.map.verdict                  NONE, SOME or ALL of each part: left out, read, proven whole
+        reading.map.verdict                  NONE, SOME or ALL of each part: pruned, read, proven whole
         reading.conjuncts                    what each condition does: alone, and that no other does
 
 A query that Spark would run is split as Spark's would be (`plan/logical.py`): each of its scans has a filter of its own, which
@@ -59,9 +59,9 @@ class ConditionEffect:
     text: str
     can_prune: bool
     pruned: int
-    """Parts that it leaves out by itself."""
+    """Parts that it prunes by itself."""
     alone: int
-    """Of these, the ones that no other condition leaves out."""
+    """Of these, the ones that no other condition prunes."""
     whole: int
     why: str | None
     """What keeps it from doing more."""

@@ -146,14 +146,13 @@ class _Maintenance:
 
     def merge(self, groups: Iterable[Sequence[Part]], *, anyway: bool = False) -> None:
         """Merges each group into new parts."""
-        reach = self.reach
-        tasks = (
-            (group, MergeParts(reach, without_statistics(group), self.deletions_of(group)))
-            for group in groups
-        )
+        tasks = ((group, self._merge_task(group)) for group in groups)
         for some, made in self.runner.run(_bundled(tasks, self.target), self.lease.keep):
             for group, written in zip(some, made, strict=True):
                 self.swap(group, [written], anyway=anyway)
+
+    def _merge_task(self, group: Sequence[Part]) -> MaintenanceTask:
+        return MergeParts(self.reach, without_statistics(group), self.deletions_of(group))
 
     def sort(self, order: Sequence[int], ids: pa.Array | None = None) -> None:
         """Sorts the parts (with these ids) that are not in order, each alone or with small neighbours.
@@ -176,19 +175,13 @@ class _Maintenance:
         """Sorts each group of sorted parts as a whole."""
         found = list(self._clumps(groups, touching=touching, needs=needs))
         self.meter.expect(len(found), sum(c.rows for c in found), sum(c.size for c in found))
-        reach = self.reach
-        jobs = (
-            (
-                c,
-                [
-                    WriteKeyRange(reach, one, level_of(c.parts), self.deletions_of(c.parts))
-                    for one in c.shares
-                ],
-            )
-            for c in found
-        )
+        jobs = ((c, self._range_tasks(c)) for c in found)
         for clump, made in self.runner.run(jobs, self.lease.keep):
             self.swap(clump.parts, made, anyway=True)
+
+    def _range_tasks(self, group: OverlapGroup) -> list[MaintenanceTask]:
+        reach, level, deletions = self.reach, level_of(group.parts), self.deletions_of(group.parts)
+        return [WriteKeyRange(reach, one, level, deletions) for one in group.shares]
 
     def _clumps(
         self, groups: Iterable[Sequence[Part]], *, touching: bool, needs: Callable[[Part], bool]

@@ -50,7 +50,7 @@ def advance(shard: Shard) -> State:
     """Moves `since` as far as the retention option and leases allow."""
 
     def propose(state: State) -> Advance | None:
-        wanted = retained_since(state, shard.clock.now())
+        wanted = retained_since(state, shard.clock.now(), shard.config.history_ms)
         reached = min([wanted, *(lease.since for lease in state.leases.values())])
         return Advance(reached) if reached > state.since and not state.dropped else None
 
@@ -95,7 +95,7 @@ def follow(shard: Shard) -> None:
 
 
 def _ended(state: State, since: int) -> list[int]:
-    """The ids of the parts without a row that is there at `since` or later: all have ended, or are deleted."""
+    """The ids of the parts without a row at `since` or later: all have ended, or are deleted."""
     ids: list[int] = []
     for table in state.parts.tables(["id", "rows", "expires"]):
         ended = pc.fill_null(pc.less_equal(table.column("expires"), pa.scalar(since, pa.int64())), False)

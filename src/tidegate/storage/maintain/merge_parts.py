@@ -17,12 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.storage.maintain.rewrite import Aging
+from tidegate.storage.maintain.rewrite import Aging, written_bytes
 from tidegate.storage.part.merge import Block, concat, consolidate, merge, sort_block
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.updates import blocks
 from tidegate.storage.shard.leases.lease import Lease, hold_lease
-from tidegate.storage.shard.part_builder import block_bytes
 from tidegate.storage.shard.parts import PARTS_SCHEMA
 from tidegate.storage.shard.shard import INFLATION, Shard
 from tidegate.storage.shard.state import State
@@ -67,7 +66,7 @@ def blocks_of_bytes(updates: Iterator[Block], limit: int) -> Iterator[Block]:
     for block in updates:
         if len(block):
             waiting.append(block)
-            size += block_bytes(block)
+            size += written_bytes(block)
         if size >= limit:
             yield concat(waiting)
             waiting, size = [], 0

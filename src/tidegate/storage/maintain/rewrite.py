@@ -1,4 +1,4 @@
-"""Rewrites parts: what is left out of them, where each row goes, and how the new parts take their place.
+"""Rewrites parts: what is left out, where each row goes, and how new parts take their place.
 
     part 3       a b c d       b is deleted since 5, d since 90; times from `since` = 10 on can be read
     rewritten    a c           no reader sees b any more, so it is left out
@@ -35,12 +35,14 @@ from tidegate.storage.shard.validity import Validity, still_valid
 
 ID_SHIFT = 32
 """An origin is the id of a part, shifted by this, and a position in it."""
+ATTACHED_BYTES = 16
+"""Bytes of the two columns that `Aging.attach` gives each row: they are not written."""
 MAX_RUNS = 1 << 20
 """Runs of rows that stay together up to which it is recorded where rows went."""
 
 
 class Aging:
-    """Applies the passage of time to updates that are rewritten, and leaves out those that no reader sees."""
+    """Applies the passage of time to rewritten updates, and leaves out those that no reader sees."""
 
     def __init__(
         self, state: State, schema: Schema, deletions: Deletions | None = None, fetch: Fetch | None = None
@@ -59,7 +61,7 @@ class Aging:
         self._ends: tuple[int, np.ndarray] = (-1, np.zeros(0, np.int64))
 
     def attach(self, block: Block, part: Part, start: int) -> Block:
-        """Updates of a part from position `start` on, with two more columns: when each is deleted, and its origin."""
+        """Updates of a part from `start` on, with two more columns: when each is deleted, its origin."""
         stop = start + len(block)
         ends = self._end_times(part)
         deleted = np.full(len(block), NEVER) if ends is None else ends[start:stop]
@@ -89,6 +91,11 @@ class Aging:
             self.applied += int(block.diffs[~keep & (ends != NEVER)].sum())
             block = block.take(keep)
         return replace(block, times=np.maximum(block.times, since))
+
+
+def written_bytes(block: Block) -> int:
+    """Bytes in memory of those columns of a block that are written."""
+    return block_bytes(block) - ATTACHED_BYTES * len(block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +159,7 @@ def write_parts(
     level: int,
     written: list[Part],
 ) -> WrittenParts:
-    """Stores rewritten updates as parts; `written` collects these, for the caller to discard after a failure."""
+    """Stores rewritten updates as parts; `written` collects them, to be discarded after a failure."""
     state, width = aging.state, len(aging.ids)
     deletions, runs = [DELETIONS_SCHEMA.empty_table()], list[RowRuns | None]()
 
@@ -174,7 +181,7 @@ def write_parts(
         if alive.any():
             store(block.take(alive))
         dead.append(block.take(~alive))
-        if sum(map(block_bytes, dead)) >= INFLATION * shard.config.part_bytes:
+        if sum(map(written_bytes, dead)) >= INFLATION * shard.config.part_bytes:
             store(concat(dead))
             dead = []
     if dead:
@@ -208,6 +215,8 @@ def swap(
     stored = shard.store_deletions(read, written.deletions)
 
     def propose(newest: State) -> Replace:
+        if newest.repaired != read.repaired:
+            raise Conflict("times were moved back meanwhile, also those of deletions that were read")
         shard.check_parts(newest, written.parts)
         shard.check_objects(newest, stored.objects)
         late = newest.parts.deletions.only(ids).between(read.upper, NEVER)
@@ -225,7 +234,7 @@ def swap(
 
 
 def _moved(late: Deletions, written: WrittenParts, fetch: Fetch) -> tuple[pa.Table, int]:
-    """Deletions that others made meanwhile, moved to the written parts; and the diffs of rows that were left out."""
+    """Deletions that others made meanwhile, moved along; and the diffs of those of rows left out."""
     if not late:
         return DELETIONS_SCHEMA.empty_table(), 0
     if any(run is None for run in written.runs):

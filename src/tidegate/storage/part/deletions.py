@@ -217,6 +217,11 @@ class Deletions:
         before = self.tables if len(self.tables) < MAX_TABLES else (self.records,)
         return replace(self, tables=(*before, records))
 
+    @property
+    def rows(self) -> int:
+        """How many rows are deleted, at any time."""
+        return sum(pc.sum(table.column("rows"), min_count=0).as_py() for table in self.tables)
+
     @cached_property
     def records(self) -> pa.Table:
         """All records, by part and then by time."""

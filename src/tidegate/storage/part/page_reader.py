@@ -73,7 +73,7 @@ class RowRange:
             return self
         keep = np.ones(self.stop - self.start, bool)
         keep[deleted[first:last] - self.start] = False
-        return self.narrow(np.flatnonzero(keep if self.mask is None else keep[self.mask]))
+        return RowRange(self.group, self.start, self.stop, keep if self.mask is None else keep & self.mask)
 
     def places(self) -> np.ndarray:
         """The positions of the rows in the row group."""
@@ -83,7 +83,7 @@ class RowRange:
 
 
 def rows_at(groups: Sequence[int], positions: np.ndarray) -> Iterator[RowRange]:
-    """The rows at rising positions of a file with row groups of these sizes, for each row group that has some."""
+    """The rows at rising positions of a file, for each row group that has some of them."""
     begin = 0
     for group, rows in enumerate(groups):
         first, last = np.searchsorted(positions, (begin, begin + rows))

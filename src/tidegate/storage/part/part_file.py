@@ -19,6 +19,7 @@ The state overrides the times in the file: a part whose `first` and `last` are t
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -57,6 +58,8 @@ MAX_CACHED_PLANS = 4
 """Plans whose verdicts on the pages of a file are cached: there are many files."""
 MIN_POLARS_BYTES = 1 << 20
 """Stored bytes of pages from which polars decodes them even if all rows are wanted."""
+MIN_DENSE_SHARE = 0.75
+"""The share of rows from which all are decoded, and those that are not wanted dropped: deletions leave most rows."""
 
 
 class _Footer:
@@ -264,19 +267,24 @@ class PartFile:
         assert self.table is not None
         by_name = {column.name: type_ for column, type_ in zip(columns, types, strict=True)}
         kept = "_" * (1 + max(map(len, by_name), default=0))
-        plans = [pages for pages in select_pages([c for c in columns if c.flat], rows) if pages.rows]
+        chosen = [pages for pages in select_pages([c for c in columns if c.flat], rows) if pages.rows]
+        plans = [replace(pages, mask=None) if _is_dense(pages, coded=coded) else pages for pages in chosen]
         nested = [column for column in columns if not column.flat and len(rows)]
         files = [splice(pages, kept) for pages in plans]
         files += [splice_whole(column, rows.group, self.table.groups[rows.group]) for column in nested]
         self._fetch(files)
         found: dict[str, pa.Array] = {}
-        for pages, file in zip(plans, files, strict=False):
+        for wanted, pages, file in zip(chosen, plans, files, strict=False):
             data = file.check(self.part.name)
             codes = _coded(pages) if coded else []
             if pages.mask is not None or (not codes and pages.size > MIN_POLARS_BYTES):
-                found.update(_by_polars(data, None if pages.mask is None else kept, views=coded))
+                decoded = _by_polars(data, None if pages.mask is None else kept, views=coded)
             else:
-                found.update(_by_arrow(data, codes))
+                decoded = _by_arrow(data, codes)
+            if wanted.mask is not None and pages.mask is None:
+                keep = pa.array(np.flatnonzero(wanted.mask))
+                decoded = {name: array.take(keep) for name, array in decoded.items()}
+            found.update(decoded)
             del data  # else its memory could not be used again
             file.release()
         for column, file in zip(nested, files[len(plans) :], strict=True):
@@ -295,6 +303,16 @@ class PartFile:
         self.fetched += sum(map(len, targets))
         if targets:
             self.objects.read_into(self.part.name, starts, targets)
+
+
+def _is_dense(pages: PageSelection, *, coded: bool) -> bool:
+    """Whether so many rows are wanted that decoding all, and taking these, is cheaper than skipping.
+
+    String views, which `coded` allows, cannot be taken from.
+    """
+    if pages.mask is None or (coded and not _coded(pages)):
+        return False
+    return bool(np.count_nonzero(pages.mask) >= MIN_DENSE_SHARE * len(pages.mask))
 
 
 def _coded(pages: PageSelection) -> list[str]:

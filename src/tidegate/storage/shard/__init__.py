@@ -14,13 +14,15 @@
 | `machine` | reads the log, and adds an entry by compare-and-set |
 | `shard`, `statistics`, `time_check` | appending |
 | `part_builder`, `commit` | appending from tasks: parts are built anywhere, and committed once |
-| `snapshot`, `leased_state`, `validity` | reading at a time, reading changes; rows with a limited life |
+| `snapshot`, `change_feed`, `leased_state` | reading at a time, reading changes, and what both share |
+| `validity` | rows with a limited life |
 | `retractions` | finding the rows that retractions retract |
 | `leases` | leases that keep the files of open readers from being deleted |
 | `shard_options` | names of the options of a shard |
 """
 
 from tidegate.storage.shard import changes, shard_options, validity
+from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.commit import (
     AlreadyCommitted,
     AppendOptions,
@@ -32,7 +34,7 @@ from tidegate.storage.shard.leases.lease import release_shared_lease
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.part_builder import BuiltParts, PartBuilder, open_in_task
 from tidegate.storage.shard.shard import PartSwept, Shard, sort_order
-from tidegate.storage.shard.snapshot import RowFilter, Snapshot, offline_snapshot, open_changes, open_snapshot
+from tidegate.storage.shard.snapshot import RowFilter, Snapshot, offline_snapshot, open_snapshot
 from tidegate.storage.shard.state import State
 from tidegate.storage.shard.time_check import resolve_now
 from tidegate.storage.shard.validity import visible_columns

@@ -37,10 +37,11 @@ from tidegate.storage.part.merge import Block, concat, consolidate
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.retry import CONTENTION
+from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.part_builder import BuiltParts, block_bytes, unpack_block
 from tidegate.storage.shard.retractions.at_append import BatchUpdates, RowsMoved, as_deletions
 from tidegate.storage.shard.shard import INFLATION, Appended, PartSwept, Shard
-from tidegate.storage.shard.snapshot import Snapshot, open_changes, open_snapshot
+from tidegate.storage.shard.snapshot import Snapshot, open_snapshot
 from tidegate.storage.shard.state import State
 
 MAX_CONSOLIDATED_BYTES = 64 << 20

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.clock import Clock
 from tidegate.config import Config
@@ -78,6 +79,11 @@ class StoredDeletions:
     records: pa.Table
     objects: Mapping[str, int]
     """The objects that hold their bitmaps, each with the number of the state before it was written."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows they delete."""
+        return int(pc.sum(self.records.column("rows"), min_count=0).as_py())
 
     def at(self, time: int) -> pa.Table:
         """The records, at this time."""
@@ -251,10 +257,11 @@ class Shard:
         not deleted here: an earlier call may have appended them.
         """
         done: tuple[Part, ...] = ()
+        deleted = 0
 
         def propose(state: State) -> Append | None:
-            nonlocal done
-            done = ()
+            nonlocal done, deleted
+            done, deleted = (), 0
             if token in state.tokens:
                 return None
             check(state)
@@ -265,14 +272,17 @@ class Shard:
             if deletions is None:
                 return Append(state.upper, time + 1, done, token, reached)
             self.check_objects(state, deletions.objects)
+            deleted = deletions.rows
             return Append(state.upper, time + 1, done, token, reached, deletions.at(time))
 
         state = self.machine.update(propose)
-        self._count(done)
+        self._count(done, deleted)
         return Appended(state.tokens[token] - 1, done)
 
-    def _count(self, parts: Sequence[Part]) -> None:
-        """Counts appended parts in the metrics."""
+    def _count(self, parts: Sequence[Part], deleted: int) -> None:
+        """Counts appended parts and deleted rows in the metrics."""
+        if deleted:
+            self.metrics.add("rows", deleted, what="deleted")
         if parts:
             self.metrics.add("appends")
             self.metrics.add("appended_parts", len(parts))
@@ -284,7 +294,7 @@ class Shard:
         self.check_objects(state, {part.name: part.base for part in parts})
 
     def check_objects(self, state: State, objects: Mapping[str, int]) -> None:
-        """Raises if sweep took one of these objects, given with the state before it was written, for an orphan.
+        """Raises if sweep took one of these objects (name → state before it) for an orphan.
 
         The fence of sweep is an entry of the log. A part that was written after the newest fence was not considered. Of the
         others, a part that is to be deleted is among the garbage until it is deleted. So a part that is neither garbage nor gone,

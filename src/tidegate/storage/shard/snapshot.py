@@ -1,11 +1,7 @@
-"""Reads a shard: its rows at a time, and its changes between two times.
+"""Reads the rows of a shard at a time.
 
     with open_snapshot(shard, as_of=5_000) as snapshot:
         for batch in snapshot.batches(["id", "price"]):      Arrow batches, each row as often as it exists
-            …
-
-    with open_changes(shard, 5_001, 6_000) as changes:       from_time ≤ time < to_time
-        for batch in changes.batches(["id"]):                the columns, `_time` and `_diff`
             …
 
 A read at `since ≤ as_of < upper` is exact and repeatable. A time before `since` is an error that names both times; at `upper` or
@@ -13,7 +9,7 @@ later the read waits, up to a time-out. A lease, which all readers of a process 
 renewed as batches are read (`leases/lease.py`).
 
 If rows have a limited life (`validity.py`), a snapshot returns those that have not ended by `as_of`. The plan above it checks that
-they have begun, and not ended by the time that was asked for. Changes include both, each at its time.
+they have begun, and not ended by the time that was asked for.
 
 Rows that were deleted by their position are skipped (`storage/part/deletions.py`). A shard without other retractions is read part
 by part, without comparing rows. With retractions that are rows themselves, rows must meet them:
@@ -44,8 +40,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import TimeError
-from tidegate.storage.part.deletions import deletion_mask
+from tidegate.storage.part.deletions import Deletions, deletion_mask, deletion_records, unpack_positions
 from tidegate.storage.part.encode import ROW_GROUP_ROWS
 from tidegate.storage.part.merge import (
     Block,
@@ -57,7 +52,6 @@ from tidegate.storage.part.merge import (
     merge,
     repeat_rows,
 )
-from tidegate.storage.part.page_reader import rows_at
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.row_keys import row_keys
 from tidegate.storage.part.schema import is_narrow
@@ -67,7 +61,7 @@ from tidegate.storage.shard.parts import PARTS_SCHEMA, Parts, parts_from_table, 
 from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.state import State
 from tidegate.storage.shard.time_check import check_time
-from tidegate.storage.shard.validity import still_valid, with_validity_changes
+from tidegate.storage.shard.validity import still_valid
 from tidegate.storage.stats.frame import Frame
 
 RowFilter: TypeAlias = Callable[[list[pa.Array], int], np.ndarray]
@@ -97,8 +91,17 @@ def offline_snapshot(shard: Shard, state: State, parts: pa.Table, as_of: int) ->
 
     `parts` are rows of `Snapshot.rows_of` of the snapshot that the driver has open.
     """
-    whole = replace(state, parts=Parts().add(parts_from_table(parts)))
+    values = parts_from_table(parts)
+    whole = replace(state, parts=replace(Parts().add(values), deletions=_deletions_of(values, as_of)))
     return Snapshot(shard, Lease(shard, None, as_of, whole), as_of)
+
+
+def _deletions_of(parts: Sequence[Part], time: int) -> Deletions:
+    """The deletions of parts that were read from a snapshot at this time."""
+    deleted = [(part, unpack_positions(part.deleted)) for part in parts if part.deleted]
+    # Where diffs are not all 1 their sum is not known here; no task counts rows by metadata.
+    located = {part.id: (positions, np.ones(len(positions), np.int64)) for part, positions in deleted}
+    return Deletions((deletion_records(located, time),)) if located else Deletions()
 
 
 def _checked(shard: Shard, state: State, as_of: int) -> int:
@@ -109,39 +112,6 @@ def _checked(shard: Shard, state: State, as_of: int) -> int:
     if as_of >= state.upper:
         check_time(as_of, shard.clock.now(), shard.config, "read")
     return as_of
-
-
-def open_changes(
-    shard: Shard,
-    from_time: int,
-    to_time: int | None = None,
-    timeout_ms: int | None = None,
-    repaired: int | None = None,
-) -> ChangeFeed:
-    """The changes at times `from_time ≤ t < to_time`; None: up to what is committed.
-
-    A caller that continues from an earlier state passes the `repaired` of that state: after a repair, times were moved back, and
-    the changes since then are unknown.
-    """
-
-    def pick(state: State) -> int:
-        if repaired not in (None, state.repaired) or (state.repaired and from_time > state.upper):
-            raise TimeError(
-                f"cannot read changes from time {from_time} on: the collection is complete up to {state.upper}",
-                hint="a repair moved later times back: read a snapshot, and changes from there on",
-            )
-        # Times up to `since` are merged into one, so the first that can be distinguished is the one after it.
-        if from_time <= state.since and state.since > 0:
-            raise TimeError(
-                f"cannot read changes from time {from_time} on: the collection is kept from {state.since} on",
-                hint=f"read a snapshot at {state.since}, and changes from {state.since + 1}",
-            )
-        return max(from_time - 1, 0)
-
-    lease = share_lease(shard, pick)
-    if to_time is not None:
-        wait_for(shard, lease, to_time, timeout_ms)
-    return ChangeFeed(shard, lease, from_time, lease.state.upper if to_time is None else to_time)
 
 
 class Snapshot(LeasedState):
@@ -200,7 +170,7 @@ class Snapshot(LeasedState):
                 yield frame.filter(mask[begin : begin + len(frame)])
 
     def rows_of(self, kept: np.ndarray | None, *, statistics: bool = True) -> pa.Table:
-        """All columns of `parts.PARTS_SCHEMA` for some of these parts, and `deleted` if rows are; None: for all.
+        """All columns of `PARTS_SCHEMA`, and `deleted` if rows are, for some of these parts; None: all.
 
         `kept` has their places in `table`, in rising order.
         """
@@ -339,67 +309,6 @@ class Snapshot(LeasedState):
         for window in merge(runs, [both.index(id_) for id_ in prefix]):
             block = consolidate_rows(window, self._names(both))
             yield Block(block.columns[: len(ids)], block.times, block.diffs)
-
-
-class ChangeFeed(LeasedState):
-    """The changes of a shard between two times."""
-
-    def __init__(self, shard: Shard, lease: Lease, from_time: int, to_time: int) -> None:
-        super().__init__(shard, lease)
-        self.from_time, self.to_time = from_time, to_time
-
-    def parts(self) -> Iterator[Part]:
-        """The parts that may hold changes in this time, or cause them by the end of their rows."""
-
-        def keep(table: pa.Table) -> pa.Array:
-            begun = pc.less(table.column("first"), self.to_time)
-            if self.validity is None:
-                return pc.and_(begun, pc.greater_equal(table.column("last"), self.from_time))
-            return pc.and_(
-                begun, pc.fill_null(pc.greater_equal(table.column("expires"), self.from_time), True)
-            )
-
-        return self._select(keep)
-
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The changes, in batches of these columns, `_time` and `_diff`."""
-        ids = self._ids(columns)
-        fields = [pa.field(name, self.schema.find(name).type.arrow) for name in self._names(ids)]
-        schema = pa.schema([*fields, pa.field("_time", pa.int64()), pa.field("_diff", pa.int64())])
-        for block in self.rows(ids):
-            if len(block):
-                yield record_batch(
-                    [*block.columns, pa.array(block.times), pa.array(block.diffs)], schema, len(block)
-                )
-
-    def rows(self, ids: Sequence[int]) -> Iterator[Block]:
-        """The changes with the columns of these ids. A row that ends by itself is retracted at its end."""
-        bounds = [] if self.validity is None else [self.validity.lower, self.validity.upper]
-        updates = (block for part in self.parts() for block in self._blocks(part, [*ids, *bounds]))
-        for block in itertools.chain(updates, self._deleted([*ids, *bounds])):
-            wanted = Block(block.columns[: len(ids)], block.times, block.diffs)
-            if bounds:
-                wanted = with_validity_changes(wanted, *block.columns[-2:])
-            inside = (wanted.times >= self.from_time) & (wanted.times < self.to_time)
-            yield wanted if inside.all() else wanted.take(inside)
-
-    def _deleted(self, ids: Sequence[int]) -> Iterator[Block]:
-        """The retractions of rows that were deleted by their position: they are read there.
-
-        If rows have a limited life, earlier deletions count too: a deleted row must not be retracted again at its end.
-        """
-        deletions, machine = self.state.parts.deletions, self.shard.machine
-        begin = self.from_time if self.validity is None else 0
-        types = {column.id: column.type for column in self.schema.columns}
-        for id_, time, positions in deletions.between(begin, self.to_time).located(machine.objects.get):
-            (part,) = self.state.parts.find(np.array([id_]))
-            if part.expires is not None and part.expires < self.from_time:
-                continue
-            file = machine.files.open(part)
-            for rows in rows_at(file.groups, positions):
-                self.lease.keep()
-                columns = file.read(ids, [types[id_] for id_ in ids], rows)
-                yield Block(columns, np.full(len(rows), time), -file.diffs(rows))
 
 
 def _select_rows(block: Block, ids: Sequence[int], where: RowFilter | None) -> Block:

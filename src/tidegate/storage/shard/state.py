@@ -130,17 +130,23 @@ class State:
         )
 
 
-def retention_start(state: State, now: int) -> int:
-    """The first time that retention keeps, even if the collection is not complete up to it."""
+def retention_start(state: State, now: int, history_ms: int | None = None) -> int:
+    """The first time that retention keeps, even if the collection is not complete up to it.
+
+    Without the option RETENTION everything is kept, unless rows were deleted: those are kept for `history_ms`, if it is given.
+    """
     retention = state.options.get(
         shard_options.RETENTION_MS, ENDED_MS if shard_options.VALIDITY in state.options else None
     )
+    if retention is None and history_ms is not None and state.parts.deletions:
+        past = state.parts.deletions.times <= now - history_ms
+        retention = history_ms if past.any() else None
     return state.since if retention is None else max(state.since, now - retention)
 
 
-def retained_since(state: State, now: int) -> int:
+def retained_since(state: State, now: int, history_ms: int | None = None) -> int:
     """The first time that is kept: where `since` moves if no lease prevents it."""
-    return max(state.since, min(retention_start(state, now), state.upper - 1))
+    return max(state.since, min(retention_start(state, now, history_ms), state.upper - 1))
 
 
 def unreferenced(state: State, names: Sequence[str], *, garbage: bool = True) -> list[str]:
@@ -291,7 +297,7 @@ def _retracts(parts: Parts) -> bool:
 
 
 def _check_carried(deletions: Deletions, change: Replace) -> None:
-    """Every deleted row of the removed parts must be left out, or deleted in the added ones: none comes back.
+    """Deleted rows of removed parts must be left out, or deleted in the added ones: none comes back.
 
     A retraction that is left out must be the deletion of as many rows.
     """
@@ -320,7 +326,7 @@ def _describe(state: State, change: AddStatistics) -> State:
 def _with_deletions_of(
     deletions: Deletions, before: Sequence[Part], parts: Parts, after: Sequence[Part]
 ) -> Parts:
-    """Parts with the deletions of those that got new numbers: `after` has the same parts, in the order of their ids."""
+    """Parts with the deletions of those that got new numbers; `after` is in the order of their ids."""
     ids = np.array(sorted(part.id for part in before), np.int64)
     moved = deletions.renumber(ids, np.array([part.id for part in after], np.int64))
     return replace(parts, deletions=parts.deletions.add(moved.records)) if moved else parts

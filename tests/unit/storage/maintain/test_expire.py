@@ -19,6 +19,7 @@ from tidegate.storage.maintain import compact as compaction
 from tidegate.storage.maintain.compact import compact_shard
 from tidegate.storage.maintain.distribute import LocalTaskRunner, compact_distributed
 from tidegate.storage.maintain.expire import expire_parts
+from tidegate.storage.maintain.rewrite import WrittenParts, swap
 from tidegate.storage.maintain.sweep import sweep_shard
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard.shard import Shard
@@ -219,9 +220,10 @@ def test_a_sum_that_does_not_add_up_is_refused() -> None:
     world = World()
     shard = made(world=world)
     parts = [shard.append(lives((i, NOW + 10))).parts[0] for i in range(2)]
-    there = shard.machine.fetch().parts.all()
+    state = shard.machine.fetch()
+    there = state.parts.all()
     with pytest.raises(CorruptError, match="turned a sum of diffs of 2 into 1"):
-        compaction.swap(shard, there, [], 1)
+        swap(shard, there, WrittenParts((), ended=1), state)
     assert len(parts) == count(shard) == 2
 
 

@@ -14,15 +14,16 @@ from tests.unit.storage.shard.test_time_check import ANY, NOW, YEAR, clock, foun
 from tests.unit.storage.shards import QUICK, World, changes, ids, rows
 from tidegate.clock import ManualClock
 from tidegate.errors import TimeError
-from tidegate.statements import modify
+from tidegate.statements.modify import by_position
 from tidegate.storage.maintain import compact
 from tidegate.storage.maintain.repair import repair_shard
 from tidegate.storage.maintain.sweep import sweep_shard
 from tidegate.storage.part.checksum import seal, unseal
+from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.parts import parts_from_table
 from tidegate.storage.shard.shard import Shard
-from tidegate.storage.shard.snapshot import open_changes, open_snapshot
+from tidegate.storage.shard.snapshot import open_snapshot
 
 __all__ = ["clock", "where"]  # fixtures
 
@@ -111,16 +112,18 @@ def test_a_statement_that_read_before_the_repair_reads_again(
 ) -> None:
     """After the repair a row was added, at a time below the one that the statement had read at: it is changed as well."""
     with poisoned(where, clock) as other, table(where, clock, ANY) as db:
-        exchange, done = modify._exchange, []
+        find, done = by_position._find, []
 
         def late(*args: Any) -> Any:
+            found = find(*args)
             if not done:
                 done.append(other.repair("t"))
                 other.sql("INSERT INTO t VALUES (3, NULL)")
-            return exchange(*args)
+            return found
 
-        monkeypatch.setattr(modify, "_exchange", late)
+        monkeypatch.setattr(by_position, "_find", late)
         db.sql(statement)
+        assert done, "the repair came between"
         assert found(other) == ([11, 12, 13] if statement.startswith("UPDATE") else [])
 
 

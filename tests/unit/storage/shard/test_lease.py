@@ -17,11 +17,12 @@ from tidegate.errors import IndeterminateError, LeaseLost, ReadOnlyError, StoreE
 from tidegate.storage.consensus.protocol import Consensus, MemoryConsensus, NumberedEntry
 from tidegate.storage.maintain.compact import compact_shard
 from tidegate.storage.maintain.sweep import Swept, sweep_shard
+from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.changes import Advance, DropShard, Hold
 from tidegate.storage.shard.leases.keeper import LeaseKeeper
 from tidegate.storage.shard.leases.lease import hold_lease, release_shared_lease, renew_leases, share_lease
 from tidegate.storage.shard.shard import Shard
-from tidegate.storage.shard.snapshot import Snapshot, open_changes, open_snapshot
+from tidegate.storage.shard.snapshot import Snapshot, open_snapshot
 from tidegate.storage.shard.state import Conflict
 
 

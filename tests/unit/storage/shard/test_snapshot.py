@@ -14,10 +14,11 @@ from tidegate.expr.model.types import INT8, MZ_TIMESTAMP, TEXT
 from tidegate.storage.maintain.compact import compact_shard
 from tidegate.storage.maintain.sweep import sweep_shard
 from tidegate.storage.part.schema import Schema
+from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.changes import Advance, Evolve
 from tidegate.storage.shard.leases.lease import release_shared_lease
 from tidegate.storage.shard.shard import Shard
-from tidegate.storage.shard.snapshot import open_changes, open_snapshot
+from tidegate.storage.shard.snapshot import open_snapshot
 
 
 def test_a_time_that_is_no_longer_kept_names_both() -> None:

@@ -15,7 +15,7 @@ Traceback (most recent call last):
 ...
 tidegate.expr.primitives.json.exact.InvalidJson: invalid input syntax for type json
 
-Nesting deeper than `max_nesting` is an error too, detected before any recursion into the document.
+Nesting deeper than `MAX_NESTING` is an error too, detected before any recursion into the document.
 """
 
 from __future__ import annotations

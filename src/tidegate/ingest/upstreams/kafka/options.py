@@ -41,6 +41,7 @@ from tidegate.ingest.options import (
     whole_number,
 )
 from tidegate.ingest.upstreams.kafka import client as kafka_client
+from tidegate.text import literal
 
 TIMEOUT_MS = 30_000
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -174,7 +175,7 @@ def _settings(options: Mapping[str, Any]) -> dict[str, str]:
         name, equals, value = str(setting).partition("=")
         if not equals or not name.strip():
             hint = "SETTINGS ('fetch.wait.max.ms=50', …)"
-            raise option_error(f"{setting!r} is not a setting", "settings", hint=hint)
+            raise option_error(f"{literal(setting)} is not a setting", "settings", hint=hint)
         values[name.strip()] = value.strip()
     return values
 

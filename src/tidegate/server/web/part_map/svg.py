@@ -3,7 +3,7 @@
     up to `MAX_TILES` parts    each is a tile from its low to its high on both axes, and a dot whose area is its bytes
     more parts                 a grid, where the area of the square in a cell is the bytes of the parts whose centre is in it
 
-Without a query the colour is the level: how often a part was compacted. With a query it says whether the part is skipped, read, or
+Without a query the colour is the level: how often a part was compacted. With a query it says whether the part is pruned, read, or
 proven whole; in a cell of the grid the three squares are nested.
 
 Tiles of a colour are one path, so that 100,000 parts take a few dozen kilobytes. `data-marks` has the numbers that the pointer
@@ -90,7 +90,7 @@ def _description(part_map: PartMap) -> str:
     if part_map.verdict is None:
         return words
     counts = [int(np.count_nonzero(part_map.verdict == verdict)) for verdict in Verdict]
-    return f"{words}: {counts[0]:,} skipped, {counts[1]:,} read, {counts[2]:,} proven whole"
+    return f"{words}: {counts[0]:,} pruned, {counts[1]:,} read, {counts[2]:,} proven whole"
 
 
 # ---------------------------------------------------------------- what is drawn

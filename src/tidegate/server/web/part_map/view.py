@@ -1,7 +1,7 @@
 """HTML about the parts that a query reads: a summary, its conditions, the map, and single parts.
 
 verdict            "reads 3 of 365 parts, 1.2 MB of 410 MB", and a bar of the bytes
-conditions         what each condition skips
+conditions         what each condition prunes
 part_map_chart     the map, the choice of axes, and the legend
 part_details       one part: its bounds, and what each condition says about them
 parts_table        the parts as a table, for those who cannot see the map
@@ -39,7 +39,7 @@ MAX_TABLE_ROWS = 500
 """Rows of the table of parts."""
 MAX_VALUE_LENGTH = 120
 """Characters of a value."""
-VERDICT_NAMES = {"none": "skipped", "some": "read", "all": "proven whole"}
+VERDICT_NAMES = {"none": "pruned", "some": "read", "all": "proven whole"}
 
 
 def query_view(query: QueryMap, at: int, only: int | None) -> list[Child]:
@@ -102,8 +102,8 @@ def verdict(preview: CollectionPreview) -> Html:
         class_="sentence",
     )
     whole = f"{plural(preview.whole, 'part')} proven whole · " if preview.whole else ""
-    skipped = f"{format_bytes(preview.bytes_total - bytes_read)} skipped · "
-    rest = el("p", f"{skipped}{whole}path: {preview.path}", class_="quiet")
+    pruned = f"{format_bytes(preview.bytes_total - bytes_read)} pruned · "
+    rest = el("p", f"{pruned}{whole}path: {preview.path}", class_="quiet")
     return el(
         "div",
         sentence,
@@ -116,7 +116,7 @@ def verdict(preview: CollectionPreview) -> Html:
 
 
 def conditions(preview: CollectionPreview, only: int | None, others: Child = None) -> Html:
-    """Lists the conditions of a query and what each skips."""
+    """Lists the conditions of a query and what each prunes."""
     rows = [_condition(i, judged, preview.total, i == only) for i, judged in enumerate(preview.conjuncts)]
     return el("div", others, el("ul", rows, class_="conjuncts") if rows else None, id="conditions")
 
@@ -131,9 +131,9 @@ def _bar(read: int, total: int) -> Html:
 
 
 def _condition(i: int, one: ConditionEffect, total: int, chosen: bool) -> Html:
-    """Shows a condition: what it skips, and why not more."""
+    """Shows a condition: what it prunes, and why not more."""
     if one.pruned:
-        does: Child = [el("b", f"skips {format_count(one.pruned)}")]
+        does: Child = [el("b", f"prunes {format_count(one.pruned)}")]
         does = [
             does,
             f", {format_count(one.alone)} of them on its own"
@@ -141,7 +141,7 @@ def _condition(i: int, one: ConditionEffect, total: int, chosen: bool) -> Html:
             else None,
         ]
     else:
-        does = "skips nothing" if one.can_prune else "cannot skip parts"
+        does = "prunes nothing" if one.can_prune else "cannot prune parts"
     proves = f"; proves {format_count(one.whole)} whole" if one.whole else None
     share = 100 * one.pruned / max(total, 1)
     return el(
@@ -186,7 +186,7 @@ def part_map_chart(part_map: PartMap) -> Html:
     bound = f" ({part_map.beyond:,} more have expired or begin later)" if part_map.beyond else ""
     colours: tuple[tuple[str, str], ...]
     if part_map.verdict is not None:
-        colours = (("dry", "skipped"), ("read", "read"), ("whole", "proven whole"))
+        colours = (("dry", "pruned"), ("read", "read"), ("whole", "proven whole"))
     else:
         most = drawing.LEVEL_COLOURS - 1 if len(part_map) <= drawing.MAX_TILES else 2
         there = np.unique(np.minimum(part_map.level, most)).tolist() or [0]

@@ -4,7 +4,7 @@
     /explain      while typing: which parts would be read, from metadata alone
     /run          the rows, how they were computed, and the time of each stage
     /cancel       cancels the running query
-    /part         one part: its bounds, and why it is read or skipped
+    /part         one part: its bounds, and why it is read or pruned
     /parts        the map as a table
 
 All but the first return pieces of a page, each with the id of the element that it replaces.

@@ -182,7 +182,7 @@ function describe(map, mark) {
   else words.push(`Part ${mark.id}`);
   words.push(mark.parts > 1 ? `up to level ${mark.level}` : `level ${mark.level}`, plural(mark.rows, "row"), mark.bytes);
   if (asked && mark.parts > 1) words.push(`${mark.kept.toLocaleString("en")} read, ${mark.whole.toLocaleString("en")} proven whole`);
-  else if (asked) words.push(mark.whole ? "proven whole" : mark.kept ? "read" : "skipped");
+  else if (asked) words.push(mark.whole ? "proven whole" : mark.kept ? "read" : "pruned");
   return words;
 }
 

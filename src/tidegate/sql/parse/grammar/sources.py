@@ -34,6 +34,8 @@ from tidegate.sql.parse.token_cursor import TokenCursor
 
 _CONNECTED = ("kafka", "postgres")
 """Upstreams that are always reached by a connection."""
+_KINDS = (*_CONNECTED, "files", "generator")
+"""Upstreams whose first word is followed by words of their own grammar."""
 _INCLUDES = (
     "key",
     "partition",
@@ -53,13 +55,14 @@ def create_connection(c: TokenCursor) -> CreateConnection:
     if_not_exists = c.eat("if", "not", "exists")
     name = c.name("the connection's name")
     c.expect("to")
+    start = c.token.start
     words: list[str] = []
     while c.token.kind == "word":
         words.append(c.next().text)
     if not words:
         raise c.fail("KAFKA, POSTGRES, CONFLUENT SCHEMA REGISTRY or AWS")
-    kind = " ".join(words)
-    return CreateConnection(c.sql, name, kind, options(c), if_not_exists)
+    at = c.since(start)
+    return CreateConnection(c.sql, name, " ".join(words), at, options(c), if_not_exists)
 
 
 def options(c: TokenCursor) -> tuple[Option, ...]:
@@ -87,7 +90,7 @@ def _option(c: TokenCursor) -> Option:
     if c.token.kind in ("string", "number", "quoted") or c.sees("(") or c.sees("-"):
         return Option(" ".join(words), value(c), at)
     if len(words) == 1:
-        return Option(words[0], value=True, at=at)
+        return Option(words[0], value=True, at=at, bare=True)
     return Option(" ".join(words[:-1]), _word(words[-1]), at)
 
 
@@ -152,7 +155,9 @@ def _origin(c: TokenCursor, name: Ident) -> CreateSource:
         c.next()
     if c.token.kind != "word":
         raise c.fail("KAFKA, FILES, POSTGRES or GENERATOR")
-    kind = c.next().text
+    start = c.token.start
+    kind = _kind(c)
+    at = c.since(start)
     connection, target = None, None
     if kind in _CONNECTED or c.sees("connection"):
         c.expect("connection")
@@ -163,7 +168,19 @@ def _origin(c: TokenCursor, name: Ident) -> CreateSource:
         target = c.name("the generator's name").text
     else:
         target = _target(c)
-    return CreateSource(c.sql, name, kind, connection, target, options(c))
+    return CreateSource(c.sql, name, kind, at, connection, target, options(c))
+
+
+def _kind(c: TokenCursor) -> str:
+    """The kind of an upstream: one word, or all words before CONNECTION, as in `SQL SERVER CONNECTION c`."""
+    first = c.next().text
+    if first in _KINDS:
+        return first
+    count = 0
+    while c.ahead(count).kind == "word" and c.ahead(count).text not in ("connection", *_CLAUSES):
+        count += 1
+    more = [c.next().text for _ in range(count)] if c.sees("connection", skip=count) else []
+    return " ".join((first, *more))
 
 
 def _target(c: TokenCursor) -> str | None:

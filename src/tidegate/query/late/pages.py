@@ -1,0 +1,43 @@
+"""What the statistics of a part's pages say of a plan: pages without matching rows are not read."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+
+from tidegate.errors import AuditError
+from tidegate.expr.domain import Verdict
+from tidegate.plan import MapFilterProject, Verdicts, compute_verdicts, deciding_columns
+from tidegate.query.prune.pages_by_value import prune_by_values
+from tidegate.query.request import ScanRequest
+from tidegate.storage.part import Part, PartFile
+
+_LOG = logging.getLogger(__name__)
+
+
+def page_verdicts(request: ScanRequest, plan: MapFilterProject, file: PartFile) -> Verdicts:
+    """What the statistics of a file's pages, and the values on them, say of the plan."""
+    assert file.frame is not None
+    columns, count, now = request.snapshot.schema.columns, len(file.frame), request.now
+    ids, types = [column.id for column in columns], [column.type for column in columns]
+    wanted = sorted(deciding_columns(plan))
+    lacking = {ids[i]: np.ones(count, bool) for i in wanted if not file.has(ids[i])}
+    described = file.frame.specs([(ids[i], types[i]) for i in wanted], lacking)
+    specs = dict(zip(wanted, described, strict=True))
+    verdicts = compute_verdicts(plan, [specs.get(i) for i in range(plan.arity)], (now, now), count)
+    keep = prune_by_values(plan, file.rosters, ids, types, now)
+    if keep is None:
+        return verdicts
+    return replace(verdicts, verdict=np.where(keep, verdicts.verdict, np.int8(Verdict.NONE)))
+
+
+def wrong_page_statistics(part: Part) -> AuditError:
+    """The error for a part whose page statistics rule out a page that holds a passing or failing row."""
+    _LOG.error("statistics are wrong", extra={"tidegate": {"event": "audit_failed", "part": part.name}})
+    return AuditError(
+        f"the statistics of pages of {part.name} are wrong: they rule out a page that contains a matching or failing row",
+        part=part.name,
+        hint="SET stats_filter = off reads every page; please report this with the part, other queries may lack rows too",
+    )
