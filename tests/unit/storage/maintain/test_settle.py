@@ -20,8 +20,9 @@ from tidegate.config import Config
 from tidegate.errors import StoreError
 from tidegate.storage.maintain.compact import compact_shard
 from tidegate.storage.maintain.settle import settle_retractions
+from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.shard import Shard
-from tidegate.storage.shard.snapshot import open_changes, open_snapshot
+from tidegate.storage.shard.snapshot import open_snapshot
 
 LOOKED_UP = 1 << 20
 LAKES = Path(__file__).parents[3] / "data" / "lakes"
