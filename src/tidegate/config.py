@@ -50,6 +50,11 @@ class Config:
         int,
         "maximum rows of parts with retractions whose keys are held in memory; above it, sorted parts are merged",
     ] = 1_000_000
+    # About a quarter of a second from files, and less than what every read would spend on adding up these rows.
+    retraction_lookup_bytes: Annotated[
+        int,
+        "maximum bytes of pages that an append reads to find the rows it retracts; above it, compaction finds them; 0: never",
+    ] = 64 << 20
     delete_by_position: Annotated[
         bool,
         "DELETE and UPDATE record which rows of which parts they delete; off: they append retractions of these rows",
@@ -59,11 +64,6 @@ class Config:
         int,
         "how long before the last change compaction keeps deleted rows for AS OF, without RETENTION; default: 7 days",
     ] = 604_800_000
-    # About a quarter of a second from files, and less than what every read would spend on adding up these rows.
-    retraction_lookup_bytes: Annotated[
-        int,
-        "maximum bytes of pages that an append reads to find the rows it retracts; above it, compaction finds them; 0: never",
-    ] = 64 << 20
     compact_fanout: Annotated[
         int, "number of neighbouring parts of similar size that compaction merges into one"
     ] = 8

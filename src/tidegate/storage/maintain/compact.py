@@ -91,11 +91,16 @@ def compact_shard(shard: Shard, *, full: bool = False) -> Compacted:
     return done
 
 
-def advance_and_settle(shard: Shard) -> Compacted:
-    """The steps before a merge: moves `since`, drops parts that ended, settles retractions."""
+def advance_since_and_expire(shard: Shard) -> Compacted:
+    """The steps that need only metadata: moves `since`, and drops parts that have ended."""
     release_expired_leases(shard)
     follow(shard)
-    done = Compacted(since=advance(shard).since, expired=drop_expired(shard))
+    return Compacted(since=advance(shard).since, expired=drop_expired(shard))
+
+
+def advance_and_settle(shard: Shard) -> Compacted:
+    """The steps before a merge: moves `since`, drops parts that ended, settles retractions."""
+    done = advance_since_and_expire(shard)
     done.settled = settle_retractions(shard)
     if done.settled:
         done.expired += drop_expired(shard)  # parts of which all rows are deleted now

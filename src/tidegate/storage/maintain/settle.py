@@ -225,7 +225,7 @@ class _Settlement:
         carried, settled = (self.shard.store_deletions(self.state, r) for r in (made.deletions, outside))
 
         def propose(newest: State) -> Replace:
-            if not deletions_unchanged(self.state, newest, targets):
+            if newest.repaired != self.state.repaired or not deletions_unchanged(self.state, newest, targets):
                 raise Conflict("the parts with the retracted rows were changed meanwhile")
             self.shard.check_parts(newest, made.parts)
             self.shard.check_objects(newest, {**carried.objects, **settled.objects})

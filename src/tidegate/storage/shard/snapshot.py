@@ -40,7 +40,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.storage.part.deletions import deletion_mask
+from tidegate.storage.part.deletions import Deletions, deletion_mask, deletion_records, unpack_positions
 from tidegate.storage.part.encode import ROW_GROUP_ROWS
 from tidegate.storage.part.merge import (
     Block,
@@ -91,8 +91,17 @@ def offline_snapshot(shard: Shard, state: State, parts: pa.Table, as_of: int) ->
 
     `parts` are rows of `Snapshot.rows_of` of the snapshot that the driver has open.
     """
-    whole = replace(state, parts=Parts().add(parts_from_table(parts)))
+    values = parts_from_table(parts)
+    whole = replace(state, parts=replace(Parts().add(values), deletions=_deletions_of(values, as_of)))
     return Snapshot(shard, Lease(shard, None, as_of, whole), as_of)
+
+
+def _deletions_of(parts: Sequence[Part], time: int) -> Deletions:
+    """The deletions of parts that were read from a snapshot at this time."""
+    deleted = [(part, unpack_positions(part.deleted)) for part in parts if part.deleted]
+    # Where diffs are not all 1 their sum is not known here; no task counts rows by metadata.
+    located = {part.id: (positions, np.ones(len(positions), np.int64)) for part, positions in deleted}
+    return Deletions((deletion_records(located, time),)) if located else Deletions()
 
 
 def _checked(shard: Shard, state: State, as_of: int) -> int:

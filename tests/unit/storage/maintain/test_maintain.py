@@ -24,7 +24,7 @@ from tidegate.storage.part.page_reader import RowRange
 from tidegate.storage.shard.changes import AddStatistics, Configure, LogEntry, decode_entry, encode_entry
 from tidegate.storage.shard.state import Conflict
 
-CONFIG = Config(part_bytes=120_000, audit=1.0, recluster_parts=1000, compact_fanout=4)
+CONFIG = Config(part_bytes=120_000, audit=1.0, recluster_parts=1000, compact_fanout=4, history_ms=10**15)
 
 
 def outlined(*stretches: tuple[str, str], samples: str = "", rising: bool = True) -> KeySample:
