@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from tidegate.storage.maintain.compact import PartGroup
 from tidegate.storage.maintain.key_ranges import KeyRange, KeySample, key_ranges, split_points
 from tidegate.storage.maintain.merge_parts import by_time
+from tidegate.storage.part.deletions import NEVER
 from tidegate.storage.part.part import Part
 from tidegate.storage.shard.parts import PARTS_SCHEMA
 from tidegate.storage.shard.state import State
@@ -54,8 +55,14 @@ class OverlapGroup:
 
 
 def time_windows(state: State, limit: int) -> Iterator[PartGroup]:
-    """All parts in windows of about `limit` bytes. Parts whose times overlap stay together."""
+    """All parts in windows of about `limit` bytes. Parts whose times overlap stay together.
+
+    Parts of which all rows are deleted are left out: only AS OF an earlier time shows them.
+    """
     table = by_time(state)
+    if state.parts.deletions:
+        deleted, _ = state.parts.deletions.totals(table.column("id").to_numpy(), NEVER)
+        table = table.filter(pa.array(deleted < np.maximum(table.column("rows").to_numpy(), 1)))
     if not table.num_rows:
         return
     ids, rows, sizes, first, last = (
