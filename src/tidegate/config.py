@@ -50,7 +50,7 @@ class Config:
         int,
         "maximum rows of parts with retractions whose keys are held in memory; above it, sorted parts are merged",
     ] = 1_000_000
-    # About a quarter of a second from files, and less than what every read would spend on adding up these rows.
+    # About a second from files: every read of retractions that are not settled would spend more.
     retraction_lookup_bytes: Annotated[
         int,
         "maximum bytes of pages that an append reads to find the rows it retracts; above it, compaction finds them; 0: never",

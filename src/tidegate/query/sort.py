@@ -2,10 +2,9 @@
 
     Shape(order=(OrderBy(2, descending=True, nulls_first=True),), limit=10, offset=0)
 
-Each key becomes integers: the rank of the value among all values, from bytes that compare as values do
-(`storage/part/row_keys.py`), turned
-around for DESC, with NULLs at either end. Sorting is then sorting integers, and stable. With a limit, what is
-gathered is cut to the best `limit + offset` rows whenever it has grown to several times that.
+Each key becomes integers: the value itself if it is one, else its rank among all values, from bytes that compare as values do
+(`storage/part/row_keys.py`); turned around for DESC, with NULLs at either end. Sorting is then sorting integers, and stable. With a
+limit, what is gathered is cut to the best `limit + offset` rows whenever it has grown to several times that.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import LimitError
-from tidegate.expr.model import Type
+from tidegate.expr.model import Type, to_numpy
 from tidegate.storage.part import one_chunk, row_keys
 
 SLACK = 65_536
@@ -74,7 +73,7 @@ class SortBuffer:
         self.size += sum(column.nbytes for column in columns)
         most = self.shape.max_rows
         if self.shape.order and most is not None and self.rows > 4 * most + SLACK:
-            self._keep(_sorted(self._columns(), self.shape.order)[:most])
+            self._keep(_sorted(self._columns(), self.shape.order, most))
         if self.max_bytes and self.size > self.max_bytes:
             raise LimitError(
                 f"the result has more than {self.max_bytes:,} bytes",
@@ -89,7 +88,7 @@ class SortBuffer:
         """The rows in their order, within their limits."""
         shape = self.shape
         if shape.order and self.rows:
-            self._keep(_sorted(self._columns(), shape.order))
+            self._keep(_sorted(self._columns(), shape.order, shape.max_rows))
         stop = self.rows if shape.max_rows is None else min(self.rows, shape.max_rows)
         start = min(shape.offset, stop)
         return [column.slice(start, stop - start) for column in self._columns()]
@@ -111,14 +110,38 @@ class SortBuffer:
         most = self.shape.max_rows
         if most is None or self.rows < most:
             return None
-        self._keep(_sorted(self._columns(), self.shape.order)[:most])
+        self._keep(_sorted(self._columns(), self.shape.order, most))
         return self.batches[0][self.shape.order[0].column].slice(most - 1)
 
 
-def _sorted(columns: Sequence[pa.ChunkedArray], order: Sequence[OrderBy]) -> np.ndarray:
-    """The numbers of the rows in their order."""
-    keys = [_ranks(one_chunk(columns[key.column]), key) for key in order]
-    return np.lexsort(keys[::-1])
+def _sorted(
+    columns: Sequence[pa.ChunkedArray], order: Sequence[OrderBy], most: int | None = None
+) -> np.ndarray:
+    """The numbers of the rows in their order; with `most`, of the first so many."""
+    first = _sort_keys(one_chunk(columns[order[0].column]), order[0])
+    rows = np.arange(len(first[0]))
+    if most is not None and 0 < most < len(rows):
+        # Rows that are worse by the first key alone are out: most rows, and no other key is computed for them.
+        rows = np.flatnonzero(first[0] <= np.partition(first[0], most - 1)[most - 1])
+    keys = [key[rows] for key in first]
+    for one in order[1:]:
+        keys += _sort_keys(one_chunk(columns[one.column]).take(pa.array(rows)), one)
+    return rows[np.lexsort(keys[::-1])][:most]
+
+
+def _sort_keys(column: pa.Array, key: OrderBy) -> list[np.ndarray]:
+    """Integers that sort as the key wants, the most significant first."""
+    type_ = column.type
+    if not (pa.types.is_integer(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_)):
+        return [_ranks(column, key)]
+    plain = pa.int32() if pa.types.is_date32(type_) else pa.int64()
+    integers = column.view(plain) if pa.types.is_temporal(type_) else column.cast(plain)
+    values = to_numpy(integers, fill=0).astype(np.int64)
+    values = ~values if key.descending else values  # reverses the order, and cannot overflow
+    if not column.null_count:
+        return [values]
+    null = column.is_null().to_numpy(zero_copy_only=False)
+    return [np.where(null, -1 if key.nulls_first else 1, 0), values]
 
 
 def _ranks(column: pa.Array, key: OrderBy) -> np.ndarray:

@@ -19,8 +19,11 @@ from tidegate.sql.parse.statement import Update
 from tidegate.statements import modify
 
 CONFIG = Config(
-    audit=1.0, compact_fanout=2, max_ahead_ms=0
-)  # others write by the clock of the machine, far ahead of the one here
+    audit=1.0,
+    compact_fanout=2,
+    max_ahead_ms=0,  # others write by the clock of the machine, far ahead of the one here
+    retraction_lookup_bytes=0,  # retractions that are appended wait for compaction, so that both ways can be tested
+)
 
 
 @pytest.fixture

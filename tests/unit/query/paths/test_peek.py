@@ -180,7 +180,7 @@ def test_jobs_come_in_their_order_and_stop_with_their_consumer() -> None:
     some = ahead([lambda n=n: job(n) for n in range(50)], 3)
     assert [next(some) for _ in range(3)] == [0, 1, 2]
     some.close()  # type: ignore[attr-defined]  # a generator
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
     assert len(made) < 50
 
 
