@@ -100,6 +100,16 @@ def deletion_records(located: Mapping[int, tuple[np.ndarray, np.ndarray]], time:
     )
 
 
+def records_at(ids: pa.ChunkedArray, bitmaps: pa.ChunkedArray, as_of: int) -> pa.Table:
+    """Records of what `Deletions.bitmaps` returned for parts at a time, for a reader at this time alone.
+
+    Their diffs are not known, and each counts as 1.
+    """
+    found = zip(ids.to_pylist(), bitmaps.to_pylist(), strict=True)
+    positions = {part: unpack_positions(packed) for part, packed in found if packed}
+    return deletion_records({part: (at, np.ones(len(at), np.int64)) for part, at in positions.items()}, as_of)
+
+
 def with_column(records: pa.Table, name: str, values: pa.Array) -> pa.Table:
     """The records with another column of this name."""
     return records.set_column(DELETIONS_SCHEMA.get_field_index(name), DELETIONS_SCHEMA.field(name), values)

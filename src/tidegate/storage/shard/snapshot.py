@@ -40,7 +40,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.storage.part.deletions import deletion_mask
+from tidegate.storage.part.deletions import deletion_mask, records_at
 from tidegate.storage.part.encode import ROW_GROUP_ROWS
 from tidegate.storage.part.merge import (
     Block,
@@ -90,7 +90,10 @@ def offline_snapshot(shard: Shard, state: State, parts: pa.Table, as_of: int) ->
 
     `parts` are rows of `Snapshot.rows_of` of the snapshot that the driver has open.
     """
-    whole = replace(state, parts=Parts().add(parts_from_table(parts)))
+    there = Parts().add(parts_from_table(parts))
+    if "deleted" in parts.column_names:
+        there = there.delete(records_at(parts.column("id"), parts.column("deleted"), as_of))
+    whole = replace(state, parts=there)
     return Snapshot(shard, Lease(shard, None, as_of, whole), as_of)
 
 
