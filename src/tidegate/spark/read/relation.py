@@ -116,7 +116,8 @@ class SnapshotRelation:
         columns = snap.schema.columns
         rows = self._files(jvm, spark, branch)
         if branch.has_later_rows:
-            rows = rows.where(F.col("_time") <= F.lit(snap.as_of))
+            # A text: `<=` of Column objects is looked up in the catalog, which is locked while Spark asks for the plan of a view.
+            rows = rows.where(f"_time <= {snap.as_of}L")
         if branch.diffs is Diffs.CONSOLIDATED and snap.validity is not None:
             position = [column.id for column in columns].index(snap.validity.upper)
             ends = branch.columns.names[position]
