@@ -81,8 +81,13 @@ def bag(table: pa.Table) -> list[str]:
     return sorted(map(" | ".join, zip(*columns, strict=True)))
 
 
-def parts_read(df: DataFrame) -> list[int]:
-    """How many parts each scan of a query would read, as Spark's EXPLAIN shows it."""
+def plan_text(df: DataFrame) -> str:
+    """The physical plan, as Spark's EXPLAIN shows it."""
     jvm: Any = df._sc._jvm
     text: str = jvm.PythonSQLUtils.explainString(df._jdf.queryExecution(), "formatted")
-    return [int(found) for found in re.findall(r"Location: .*?(\d+) of \d+ parts", text)]
+    return text
+
+
+def parts_read(df: DataFrame) -> list[int]:
+    """How many parts each scan of a query would read, as Spark's EXPLAIN shows it."""
+    return [int(found) for found in re.findall(r"Location: .*?(\d+) of \d+ parts", plan_text(df))]

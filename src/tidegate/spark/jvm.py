@@ -1,33 +1,30 @@
 """Spark's classes behind py4j, looked up once, and many files handed over by one call.
 
     jvm = Jvm.of(spark)
-    jvm.partition_directories(uris, sizes)        what a FileIndex returns: a Seq of one PartitionDirectory
+    jvm.partition_directories(uris, sizes)              what a FileIndex returns: a Seq of one PartitionDirectory
+    jvm.partition_directories(uris, sizes, values)      of one for each file, with a value of bytes that its rows have in common
 
 Every dot in `jvm.org.apache.…` is a call to the JVM, so everything that is needed more than once is stored here.
 
-Creating a FileStatus from Python takes four calls: 13 s for 10,000 files. So a whole array of them is sent as bytes, in Java's own
-serialisation format, and read there by one `readObject`. The JVM shows how it serialises a FileStatus: three of them, with sizes
-and paths that are easy to recognise, are serialised there, and the bytes between become a template.
-
-    head │ count │ A₁ size B₁ length path C₁ │ A₂ size B₂ length path C₂ │ A₂ size B₂ length path C₂ │ …
-
-The first object names its classes, all others refer back to it; so there are two templates. They are tested on other files before
-they are used; if anything is not as expected, each file is created by itself.
+Files are sent as bytes, in Java's own serialisation format, and read there by one `readObject` (`java_template.py`). If this
+version of Java or Spark does not serialise them as expected, each file is created by itself.
 """
 
 from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from tidegate.errors import UnsupportedError
+from tidegate.spark.java_template import ArrayTemplate, Gaps, number_bytes, with_length
 
 BLOCK_BYTES = 128 << 20
 """The block size of a FileStatus. Spark divides files by a setting of its own."""
@@ -54,6 +51,8 @@ class Jvm:
         self.map, self.to_map, self.to_seq = (
             jvm.java.util.HashMap, jvm.PythonUtils.toScalaMap, jvm.PythonUtils.toSeq,
         )  # fmt: skip
+        self.row = jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+        self.array_to_seq = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray
         self.objects, self.bytes_in = jvm.java.io.ObjectInputStream, jvm.java.io.ByteArrayInputStream
         self.buffered, self.file_in = jvm.java.io.BufferedInputStream, jvm.java.io.FileInputStream
         self.identity = jvm.java.lang.System.identityHashCode
@@ -65,7 +64,8 @@ class Jvm:
         self.explained_plan: tuple[tuple[int, int, int], dict[str, list[tuple[str, Any]]]] | None = None
         """The filters of the plan that Spark rendered last (`explain_filters.py`)."""
         self.active = jvm.org.apache.spark.sql.classic.SparkSession.active
-        self._template = FileStatusTemplate.learn(self)
+        self.row_filters: dict[str, Any] = {}
+        """Conditions on deleted rows, by the column with the positions (`read/deleted_rows.py`)."""
 
     @staticmethod
     def of(spark: SparkSession) -> Jvm:
@@ -90,20 +90,62 @@ class Jvm:
             setattr(gateway, _ATTRIBUTE, jvm)
         return jvm
 
-    def partition_directories(self, uris: pa.Array, sizes: np.ndarray) -> Any:
-        """Returns files as `listFiles` of a FileIndex does."""
-        return self.to_seq([self.directory.apply(self.empty_row, self.statuses(uris, sizes))])
+    def partition_directories(self, uris: pa.Array, sizes: np.ndarray, values: pa.Array | None = None) -> Any:
+        """Returns files as `listFiles` of a FileIndex does; with `values`, each is a partition of its own."""
+        if values is None:
+            return self.to_seq([self.directory.apply(self.empty_row, self.statuses(uris, sizes))])
+        if not len(uris):
+            return self.to_seq([])
+        if self._directory_template is not None:
+            gaps = [*_file_gaps(uris, sizes), with_length(values, ">i4")]
+            return self.array_to_seq(self._read(self._directory_template.fill(gaps)))
+        each = zip(uris.to_pylist(), sizes.tolist(), values.to_pylist(), strict=True)
+        return self.to_seq([self._directory(*file) for file in each])
 
     def statuses(self, uris: pa.Array, sizes: np.ndarray) -> Any:
         """Returns an array with a FileStatus for each file."""
-        if not len(uris):
-            return self.gateway.new_array(self.status, 0)
-        if self._template is not None:
-            return self._read(self._template.fill(uris, sizes))
-        statuses = self.gateway.new_array(self.status, len(uris))
-        for i, (uri, size) in enumerate(zip(uris.to_pylist(), sizes.tolist(), strict=True)):
-            statuses[i] = self.file_status(uri, size)
-        return statuses
+        if len(uris) and self._status_template is not None:
+            return self._read(self._status_template.fill(_file_gaps(uris, sizes)))
+        each = zip(uris.to_pylist(), sizes.tolist(), strict=True)
+        return self._array(self.status, [self.file_status(*file) for file in each])
+
+    @cached_property
+    def _status_template(self) -> ArrayTemplate | None:
+        def serialise(gaps: Gaps) -> bytes:
+            files = [self.file_status(_text(path), int.from_bytes(size, "big")) for size, path in gaps]
+            return self._serialise(self._array(self.status, files))
+
+        return _learn(serialise, [[size, path] for size, path, _ in SAMPLES], [file[:2] for file in OTHERS])
+
+    @cached_property
+    def _directory_template(self) -> ArrayTemplate | None:
+        def serialise(gaps: Gaps) -> bytes:
+            files = [
+                self._directory(_text(path), int.from_bytes(size, "big"), value[4:])
+                for size, path, value in gaps
+            ]
+            return self._serialise(self._array(self.directory, files))
+
+        return _learn(serialise, SAMPLES, OTHERS)
+
+    def _directory(self, uri: str, size: int, value: bytes) -> Any:
+        """Returns a partition of one file, with this value."""
+        row = self.row(1)
+        row.update(0, value)
+        return self.directory.apply(row, self._array(self.status, [self.file_status(uri, size)]))
+
+    def _array(self, class_: Any, elements: list[Any]) -> Any:
+        array = self.gateway.new_array(class_, len(elements))
+        for i, element in enumerate(elements):
+            array[i] = element
+        return array
+
+    def _serialise(self, array: Any) -> bytes:
+        out = self.jvm.java.io.ByteArrayOutputStream()
+        stream = self.jvm.java.io.ObjectOutputStream(out)
+        stream.writeObject(array)
+        stream.close()
+        return bytes(out.toByteArray())
 
     def _read(self, written: bytes) -> Any:
         """Deserialises an object in the JVM. py4j sends bytes as text: for many bytes a file is faster."""
@@ -133,93 +175,32 @@ def java_interface(name: str) -> type:
     return type("Java", (), {"implements": (name,)})
 
 
-class FileStatusTemplate:
-    """Java's serialised form of an array of FileStatus, with gaps for sizes and paths."""
-
-    def __init__(
-        self, head: bytes, first: tuple[bytes, bytes, bytes], other: tuple[bytes, bytes, bytes]
-    ) -> None:
-        self.head, self.first, self.other = head, first, other
-
-    @staticmethod
-    def learn(jvm: Jvm) -> FileStatusTemplate | None:
-        """Derives the template from what the JVM writes; None if that is not as expected."""
-        try:
-            sizes, uris = (
-                [0x1122334455667701 + i for i in range(3)],
-                [f"file:/learnt/from/{i}" for i in range(3)],
-            )
-            template = _parse(_serialise(jvm, uris, sizes), uris, sizes)
-            others = ["file:/x", "s3a://b/%20%C3%BC", "file:/a/longer/path/than/others", "file:/y"]
-            if template.fill(pa.array(others), np.array([1, 2, 3, 2**40])) == _serialise(
-                jvm, others, [1, 2, 3, 2**40]
-            ):
-                return template
-        except ValueError:  # a size or a path is not where it should be
-            pass
-        _LOG.warning(
-            "this version of Java or Hadoop serialises a FileStatus differently: planning takes longer"
-        )
-        return None
-
-    def fill(self, uris: pa.Array, sizes: np.ndarray) -> bytes:
-        """Returns the bytes of an array of these files, of which there must be at least one."""
-        before, between, behind = (pa.scalar(piece, pa.large_binary()) for piece in self.other)
-        paths = uris.cast(pa.large_binary())
-        lengths = pc.binary_length(paths).to_numpy().astype(">u2")
-        joined = pc.binary_join_element_wise(
-            before,
-            _number_bytes(sizes.astype(">i8")),
-            between,
-            _number_bytes(lengths),
-            paths,
-            behind,
-            pa.scalar(b"", pa.large_binary()),
-        )
-        offsets = np.frombuffer(joined.buffers()[1], np.int64, len(joined) + 1)
-        data = memoryview(joined.buffers()[2])
-        count = len(uris).to_bytes(4, "big")
-        path = uris[0].as_py().encode()
-        first = _fill_first(self.first, int(sizes[0]), path)
-        return b"".join((self.head, count, first, data[offsets[1] : offsets[-1]]))
+def _file_gaps(uris: pa.Array, sizes: np.ndarray) -> list[pa.Array]:
+    return [number_bytes(sizes.astype(">i8")), with_length(uris, ">u2")]
 
 
-def _fill_first(template: tuple[bytes, bytes, bytes], size: int, path: bytes) -> bytes:
-    before, between, behind = template
-    return b"".join((before, size.to_bytes(8, "big"), between, len(path).to_bytes(2, "big"), path, behind))
+def _gaps(size: int, uri: str, value: bytes) -> list[bytes]:
+    columns = [*_file_gaps(pa.array([uri]), np.array([size])), with_length(pa.array([value]), ">i4")]
+    return [column[0].as_py() for column in columns]
 
 
-def _number_bytes(numbers: np.ndarray) -> pa.Array:
-    """Returns the bytes of each number."""
-    width = numbers.dtype.itemsize
-    offsets = np.arange(len(numbers) + 1, dtype=np.int64) * width
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(numbers))]
-    return pa.Array.from_buffers(pa.large_binary(), len(numbers), buffers)
+def _text(path: bytes) -> str:
+    return path[2:].decode()
 
 
-def _serialise(jvm: Jvm, uris: list[str], sizes: list[int]) -> bytes:
-    statuses = jvm.gateway.new_array(jvm.status, len(uris))
-    for i, (uri, size) in enumerate(zip(uris, sizes, strict=True)):
-        statuses[i] = jvm.file_status(uri, size)
-    out = jvm.jvm.java.io.ByteArrayOutputStream()
-    stream = jvm.jvm.java.io.ObjectOutputStream(out)
-    stream.writeObject(statuses)
-    stream.close()
-    return bytes(out.toByteArray())
+def _learn(serialise: Callable[[Gaps], bytes], samples: Gaps, others: Gaps) -> ArrayTemplate | None:
+    template = ArrayTemplate.learn(serialise, samples, others)
+    if template is None:
+        _LOG.warning("this version of Java or Spark serialises files differently: planning takes longer")
+    return template
 
 
-def _parse(data: bytes, uris: list[str], sizes: list[int]) -> FileStatusTemplate:
-    """Cuts the serialised form of three files at their sizes and paths."""
-    at_size = [data.index(size.to_bytes(8, "big")) for size in sizes]
-    at_path = [data.index(len(uri).to_bytes(2, "big") + uri.encode()) for uri in uris]
-    ends = [at + 2 + len(uri) for at, uri in zip(at_path, uris, strict=True)]
-    behind = data[ends[2] :]
-    before = data[ends[1] : at_size[2]].removeprefix(behind)
-    count = data.index(len(uris).to_bytes(4, "big"))
-    first = (
-        data[count + 4 : at_size[0]],
-        data[at_size[0] + 8 : at_path[0]],
-        data[ends[0] : at_size[1]].removesuffix(before),
-    )
-    other = before, data[at_size[1] + 8 : at_path[1]], behind
-    return FileStatusTemplate(data[:count], first, other)
+SAMPLES = [_gaps(0x1122334455667701 + i, f"file:/learnt/from/{i}", b"a value, %d" % i) for i in range(3)]
+"""Files that are easy to recognise."""
+OTHERS = [
+    _gaps(1, "file:/x", b"\0" * 70_000),
+    _gaps(2, "s3a://b/%20%C3%BC", b"x"),
+    _gaps(3, "file:/a/longer/path/than/others", b""),
+    _gaps(2**40, "file:/y", b"\xff\0"),
+]
+"""Files that a template is tested on."""

@@ -7,6 +7,7 @@
 | `file_index.py` | a Spark FileIndex in Python: Spark's filters go in, the files of the parts to read come out |
 | `snapshot_index.py` | which parts of a snapshot a filter must read; the snapshot's lease |
 | `explain_filters.py` | recovers the filters of a scan while Spark renders EXPLAIN |
+| `deleted_rows.py` | skips rows that were deleted by their position |
 | `retraction_candidates.py`, `consolidate.py` | which parts need consolidation; consolidation in Spark |
 | `hadoop_paths.py` | the URIs and Hadoop settings under which Spark opens parts |
 | `late_scan.py` | our own scan in Spark's tasks, as a data source |

@@ -3,11 +3,12 @@
 | parts | branch |
 |---|---|
 | every diff is 1, all rows visible | the files as they are: no filter, no hidden column is read |
+| some rows are deleted | the files with their deleted positions, which a condition skips (`deleted_rows.py`) |
 | some diff is greater | each row as often as `_diff` says |
 | some times are after `as_of` | `_time <= as_of` |
 | they retract, or may hold a retracted row (`retraction_candidates.py`) | equal rows are consolidated (`consolidate.py`) |
 
-Most collections have only the first branch.
+Most collections have only the first branch, and the second after a DELETE or an UPDATE. Several of the others may apply at once.
 
 A column is identified by its id. Parts written with a schema in which the column had another name are read by that name; if
 another column had its name then, it is NULL; if none had, Spark finds no such column and gives NULL too. So parts are grouped by
@@ -59,6 +60,7 @@ class Branch:
     columns: FileColumns
     has_later_rows: bool
     """Whether some rows may be later than the snapshot."""
+    has_deleted_rows: bool
     diffs: Diffs
     label: str
     """What EXPLAIN shows, and what tells the branches of a snapshot apart."""
@@ -73,18 +75,24 @@ def branches(snap: Snapshot, case_sensitive: bool) -> Iterator[Branch]:
     diffs = np.where(
         retraction_candidates(snap), Diffs.CONSOLIDATED, np.where(repeated, Diffs.REPEATED, Diffs.ONE)
     )
+    totals = snap.deleted()
+    deleted = np.zeros(len(versions), bool) if totals is None else totals[0] > 0
     by_version = _file_columns(snap, np.unique(versions).tolist(), case_sensitive)
     layouts = list(dict.fromkeys(by_version.values()))
     of_version = np.zeros(max(by_version) + 1, np.int64)
     of_version[list(by_version)] = [layouts.index(layout) for layout in by_version.values()]
     layout_of = of_version[versions]
     is_empty = not len(versions)
-    for (number, layout), is_later, kind in product(enumerate(layouts), (False, True), Diffs):
-        positions = np.flatnonzero((layout_of == number) & (later == is_later) & (diffs == kind))
+    for (number, layout), is_later, is_deleted, kind in product(
+        enumerate(layouts), (False, True), (False, True), Diffs
+    ):
+        like = (later == is_later) & (deleted == is_deleted) & (diffs == kind)
+        positions = np.flatnonzero((layout_of == number) & like)
         if len(positions) or is_empty:
             version = f" version {number}" if len(layouts) > 1 else ""
-            label = version + " partly" * is_later + ("" if kind is Diffs.ONE else f" {kind.name.lower()}")
-            yield Branch(positions, layout, is_later, kind, label)
+            label = version + " partly" * is_later + " deleted" * is_deleted
+            label += "" if kind is Diffs.ONE else f" {kind.name.lower()}"
+            yield Branch(positions, layout, is_later, is_deleted, kind, label)
         if is_empty:
             return
 

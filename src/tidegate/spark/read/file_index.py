@@ -58,10 +58,14 @@ class PartIndex:
         branch: str,
         *,
         consolidates: bool = False,
+        partitions: Any = None,
     ) -> None:
-        """`positions` are those of the parts in the snapshot; `columns` maps names to position and type."""
+        """`positions` are those of the parts in the snapshot; `columns` maps names to position and type.
+
+        `partitions` is the schema of the column that holds the deleted positions of each file (`deleted_rows.py`), if any are.
+        """
         self.jvm, self.index, self.positions, self.columns = jvm, index, positions, columns
-        self.branch, self.consolidates = branch, consolidates
+        self.branch, self.consolidates, self.partitions = branch, consolidates, partitions
         self._counts = LruCache[str, str](MAX_CACHED_COUNTS)
         self._roots: dict[str, Any] = {}
 
@@ -72,7 +76,8 @@ class PartIndex:
         selection = self.select(filters)
         self.index.record(self.positions, selection)
         uris = self.index.uris(selection.positions, scan_uri(self.index.lake.root.place))
-        return self.jvm.partition_directories(uris, self.index.sizes[selection.positions])
+        deleted = None if self.partitions is None else self.index.deletion_indexes(selection.positions)
+        return self.jvm.partition_directories(uris, self.index.sizes[selection.positions], deleted)
 
     def rootPaths(self) -> Any:  # noqa: N802  # Scala's name
         """Returns what EXPLAIN shows as Location."""
@@ -97,8 +102,8 @@ class PartIndex:
         """Does nothing: a snapshot does not change."""
 
     def partitionSchema(self) -> Any:  # noqa: N802  # Scala's name
-        """Returns an empty schema: there are no partition columns."""
-        return self.jvm.no_partitions
+        """Returns the column of deleted positions; an empty schema if there are none."""
+        return self.jvm.no_partitions if self.partitions is None else self.partitions
 
     def isTimeTravel(self) -> bool:  # noqa: N802  # Scala's name
         """Returns True: writes below `rootPaths`, after which Spark asks, do not change this relation."""

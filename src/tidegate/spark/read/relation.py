@@ -25,7 +25,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tidegate.context import Context, visible_plan
 from tidegate.plan import MapFilterProject
 from tidegate.spark.jvm import Jvm
-from tidegate.spark.read import late_scan
+from tidegate.spark.read import deleted_rows, late_scan
 from tidegate.spark.read.branches import Branch, Diffs, FileColumns, branches
 from tidegate.spark.read.consolidate import consolidate, repeat_rows
 from tidegate.spark.read.file_index import PartIndex
@@ -116,7 +116,8 @@ class SnapshotRelation:
         columns = snap.schema.columns
         rows = self._files(jvm, spark, branch)
         if branch.has_later_rows:
-            rows = rows.where(F.col("_time") <= F.lit(snap.as_of))
+            # A text: `<=` of Column objects is looked up in the catalog, which is locked while Spark asks for the plan of a view.
+            rows = rows.where(f"_time <= {snap.as_of}L")
         if branch.diffs is Diffs.CONSOLIDATED and snap.validity is not None:
             position = [column.id for column in columns].index(snap.validity.upper)
             ends = branch.columns.names[position]
@@ -131,27 +132,44 @@ class SnapshotRelation:
             case _:
                 return (
                     rows
-                    if same_names and not branch.has_later_rows
+                    if same_names and not branch.has_later_rows and not branch.has_deleted_rows
                     else _rename(rows, branch.columns, columns)
                 )
 
     def _files(self, jvm: Jvm, spark: SparkSession, branch: Branch) -> DataFrame:
-        """Returns the rows in the files of a branch, with the hidden columns that it needs."""
+        """Returns the rows in the files of a branch that are not deleted, with the hidden columns it needs."""
         columns = self.index.snapshot.schema.columns
         read = [(i, name, columns[i].type) for i, name in enumerate(branch.columns.names) if name is not None]
         hidden = ["_time"] * branch.has_later_rows + ["_diff"] * (branch.diffs is not Diffs.ONE)
+        hidden += [deleted_rows.POSITION] * branch.has_deleted_rows
         fields = [StructField(name, spark_type(type_)) for _, name, type_ in read]
         schema = StructType([*fields, *(StructField(name, LongType()) for name in hidden)])
         by_name = {name: (i, type_) for i, name, type_ in read}
-        consolidates = branch.diffs is Diffs.CONSOLIDATED
-        files = PartIndex(jvm, self.index, branch.positions, by_name, branch.label, consolidates=consolidates)
+        consolidates, partitions = branch.diffs is Diffs.CONSOLIDATED, None
+        deleted = deleted_rows.partition_name(schema.fieldNames())
+        if branch.has_deleted_rows:
+            partitions = jvm.from_json(deleted_rows.partition_schema(deleted).json())
+        files = PartIndex(
+            jvm,
+            self.index,
+            branch.positions,
+            by_name,
+            branch.label,
+            consolidates=consolidates,
+            partitions=partitions,
+        )
+        rows = self._read(jvm, spark, files, schema)
+        return deleted_rows.skip_deleted(jvm, rows, deleted) if branch.has_deleted_rows else rows
+
+    def _read(self, jvm: Jvm, spark: SparkSession, files: PartIndex, schema: StructType) -> DataFrame:
+        """Returns the rows that Spark's reader finds in some files."""
         options = jvm.map()
         for key, value in {**OPTIONS, **hadoop_settings(self.index.lake.root.place)}.items():
             options.put(key, value)
         session: Any = spark._jsparkSession
         relation = jvm.relation(
             files,
-            jvm.no_partitions,
+            files.partitionSchema(),
             jvm.from_json(schema.json()),
             jvm.none,
             jvm.parquet(),

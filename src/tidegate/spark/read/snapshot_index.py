@@ -29,6 +29,7 @@ from tidegate.expr.model import Expr
 from tidegate.plan import MapFilterProject, Verdicts
 from tidegate.query import ResultShape, ScanMetrics, ScanRequest, audit_parts
 from tidegate.query.prune import PruneResult, PruningPredicate, treats_equal_alike
+from tidegate.spark.read.deleted_rows import deletion_indexes
 from tidegate.storage.shard import Snapshot
 
 MAX_CACHED_FILTERS = 16
@@ -73,6 +74,11 @@ class SnapshotIndex:
         names = self.snapshot.table(["name"]).column("name").take(pa.array(positions)).combine_chunks()
         names = names.chunk(0) if isinstance(names, pa.ChunkedArray) else names
         return pc.binary_join_element_wise(root, names, "/")
+
+    def deletion_indexes(self, positions: np.ndarray) -> pa.Array:
+        """Returns the deleted rows of these parts, as Spark looks them up (`deleted_rows.py`)."""
+        parts = self.snapshot.rows_of(positions, statistics=False)
+        return deletion_indexes(parts.column("deleted").to_pylist(), parts.column("rows").to_pylist())
 
     def select(
         self, positions: np.ndarray, conditions: Sequence[Expr], *, consolidates: bool

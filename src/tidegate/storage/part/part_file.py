@@ -310,7 +310,10 @@ def _is_dense(pages: PageSelection, *, coded: bool) -> bool:
 
     String views, which `coded` allows, cannot be taken from.
     """
-    if pages.mask is None or (coded and not _coded(pages)):
+    if pages.mask is None:
+        return False
+    chunks = [column.chunks[pages.group][0] for column in pages.columns]
+    if coded and any(chunk.type == BYTE_ARRAY and not chunk.dictionary for chunk in chunks):
         return False
     return bool(np.count_nonzero(pages.mask) >= MIN_DENSE_SHARE * len(pages.mask))
 

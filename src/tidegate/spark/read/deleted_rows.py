@@ -1,0 +1,134 @@
+"""Deleted rows in Spark: each file carries its deleted positions, and a condition skips them.
+
+    values = deletion_indexes(packed, rows)            for each part, its deleted positions as bytes that can be looked up in
+    rows.where(is_not_deleted(jvm, "_deleted"))        compiled into the loop that reads the rows
+
+Spark's vectorised reader reads the files as they are. The bytes of a part are the value of a partition column: one constant for all
+rows of a file, which travels with the tasks that read this file and with no others. Parts that a filter prunes send nothing.
+
+A lookup is two reads of an array and no search. The bytes are 4-byte numbers: first, for each block of 1,024 rows, where its bits
+are; then the bits of the blocks. All blocks without a deleted row share the first one:
+
+    rows 0 … 4,095, of which 2,050 is deleted
+
+    where    128, 128, 256, 128, and 28 numbers of filling      block 2 has bits of its own
+    128      32 × 0                                             none of these rows is deleted
+    256      4, 31 × 0                                          bit 2: row 2 × 1,024 + 2
+
+So a part needs 4 bytes for 1,024 rows, and 128 more if any of them is deleted: a bit for each row at most, and some 3 % more.
+
+The condition consists of Catalyst nodes that call `ByteBuffer.getInt` on the bytes. Whole-stage code generation writes them as
+plain Java calls. They check their bounds: a position that the part does not have makes the query fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from tidegate.spark.jvm import Jvm
+from tidegate.storage.part import deletions
+
+POSITION = "_pos"
+"""The hidden column of every part that holds the position of the row."""
+_SHIFT = 10
+_BLOCK = 1 << _SHIFT
+"""Rows of a block."""
+_WORDS = _BLOCK // 32
+
+
+def deletion_indexes(packed: Sequence[bytes], rows: Sequence[int]) -> pa.Array:
+    """Returns the deleted positions of parts with so many rows, from bitmaps, for `is_not_deleted`."""
+    return pa.array(list(map(deletion_index, packed, rows)), pa.large_binary())
+
+
+def deletion_index(packed: bytes, rows: int) -> bytes:
+    """Returns the deleted positions of one part; see the top."""
+    positions = deletions.unpack_positions(packed)
+    blocks, place = np.unique(positions >> _SHIFT, return_inverse=True)
+    header = (
+        -(-rows // (_BLOCK * _WORDS)) * _WORDS
+    )  # full blocks, so that the bits begin at a multiple of 128 bytes
+    where = np.full(header, header * 4, np.uint32)
+    where[blocks] = (header + (np.arange(len(blocks)) + 1) * _WORDS) * 4
+    bits = np.zeros((len(blocks) + 1) * _BLOCK, bool)
+    bits[(place + 1) * _BLOCK + (positions & (_BLOCK - 1))] = True
+    words = np.packbits(bits, bitorder="little").view("<u4")
+    return np.concatenate([where, words]).astype(">u4").tobytes()
+
+
+def partition_name(taken: Collection[str]) -> str:
+    """Returns a name for the partition column that none of these columns has, in whatever case."""
+    name, folded = "_deleted", {column.lower() for column in taken}
+    while name in folded:
+        name = f"_{name}"
+    return name
+
+
+def partition_schema(name: str) -> StructType:
+    """Returns the schema of the partition column."""
+    return StructType([StructField(name, BinaryType(), nullable=False)])
+
+
+def skip_deleted(jvm: Jvm, rows: DataFrame, name: str) -> DataFrame:
+    """Returns the rows that are not deleted; `name` is the partition column."""
+    return rows.where(is_not_deleted(jvm, name))
+
+
+def is_not_deleted(jvm: Jvm, name: str) -> Column:
+    """Returns the condition. It refers to columns by name, so it is built once."""
+    if name not in jvm.row_filters:
+        utils = jvm.jvm.org.apache.spark.sql.classic.ExpressionUtils
+        jvm.row_filters[name] = utils.column(_Nodes(jvm, name).condition())
+    return Column(jvm.row_filters[name])
+
+
+class _Nodes:
+    """The Catalyst nodes of the condition.
+
+    They are created here and not parsed from a text: in a view, Spark's catalog is locked while the relation is created, and a
+    text would look up functions there. None of them depends on ANSI mode.
+    """
+
+    def __init__(self, jvm: Jvm, name: str) -> None:
+        self.jvm = jvm
+        self.nodes = jvm.jvm.org.apache.spark.sql.catalyst.expressions
+        self.class_of = jvm.jvm.java.lang.Class.forName
+        types = jvm.jvm.org.apache.spark.sql.types
+        self.int = jvm.from_json('"integer"')
+        self.buffer = types.ObjectType(self.class_of("java.nio.ByteBuffer"))
+        attribute = jvm.jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+        self.bytes = attribute(jvm.to_seq([name]))
+        self.position = self._static(
+            "java.lang.Math", self.int, "toIntExact", attribute(jvm.to_seq([POSITION]))
+        )
+
+    def condition(self) -> Any:
+        """Returns `(words[where[position >> 10] + (position & 1023) / 32] >> (position & 31) & 1) = 0`."""
+        of, position, number = self.nodes, self.position, self._number
+        block = self._number_at(of.ShiftLeft(of.ShiftRight(position, number(_SHIFT)), number(2)))
+        word = of.ShiftLeft(of.ShiftRight(of.BitwiseAnd(position, number(_BLOCK - 1)), number(5)), number(2))
+        bits = self._number_at(of.BitwiseOr(block, word))  # blocks begin at multiples of 128 bytes
+        bit = of.BitwiseAnd(of.ShiftRight(bits, of.BitwiseAnd(position, number(31))), number(1))
+        return of.EqualTo(bit, number(0))
+
+    def _number(self, number: int) -> Any:
+        return self.nodes.Literal(number, self.int)
+
+    def _number_at(self, place: Any) -> Any:
+        """Returns the number that begins at a byte."""
+        buffer = self._static("java.nio.ByteBuffer", self.buffer, "wrap", self.bytes)
+        none, arguments = self.jvm.to_seq([]), self.jvm.to_seq([place])
+        return self.nodes.objects.Invoke(buffer, "getInt", self.int, arguments, none, False, False, True)
+
+    def _static(self, class_: str, type_: Any, method: str, argument: Any) -> Any:
+        """Returns the call of a static method. Neither its argument nor its result is NULL."""
+        none, arguments = self.jvm.to_seq([]), self.jvm.to_seq([argument])
+        return self.nodes.objects.StaticInvoke(
+            self.class_of(class_), type_, method, arguments, none, False, False, True, self.jvm.none
+        )
