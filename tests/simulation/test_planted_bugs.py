@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -19,11 +22,13 @@ from tests.simulation.test_simulation import Simulation
 from tidegate.errors import IndeterminateError, StoreError
 from tidegate.storage.consensus.object_log import LogConsensus
 from tidegate.storage.consensus.protocol import next_number
-from tidegate.storage.maintain import compact, sweep
+from tidegate.storage.maintain import compact, rewrite, sweep
+from tidegate.storage.part.deletions import DELETIONS_SCHEMA, NEVER, Deletions
 from tidegate.storage.part.part import Part
 from tidegate.storage.shard import shard as writer
 from tidegate.storage.shard import state
 from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.parts import Parts
 from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.state import State
 
@@ -128,6 +133,54 @@ def _deletes_without_a_look(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(writer, "unreferenced", lambda _, names: list(names))
 
 
+def _takes_the_bitmap_of_another_part(patch: pytest.MonkeyPatch) -> None:
+    original = Deletions.bitmaps
+    patch.setattr(
+        Deletions, "bitmaps", lambda self, ids, as_of, fetch: original(self, np.roll(ids, 1), as_of, fetch)
+    )
+
+
+def _ignores_the_time_of_deletions(patch: pytest.MonkeyPatch) -> None:
+    for name in ("bitmaps", "totals"):
+        original = getattr(Deletions, name)
+        patch.setattr(
+            Deletions, name, lambda self, ids, as_of, *fetch, now=original: now(self, ids, NEVER, *fetch)
+        )
+
+
+def _loses_deletions_that_came_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rewrite, "_moved", lambda *_: (DELETIONS_SCHEMA.empty_table(), 0))
+
+
+def _moves_a_deletion_by_one(patch: pytest.MonkeyPatch) -> None:
+    """To the row after its own, of a part that was rewritten meanwhile."""
+    original = rewrite._find
+    patch.setattr(
+        rewrite,
+        "_find",
+        lambda run, rows, wanted: np.unique((original(run, rows, wanted) + 1) % max(rows, 1)),
+    )
+
+
+def _deletes_by_one_after_a_rewrite(patch: pytest.MonkeyPatch) -> None:
+    """The row after its own, when a compaction writes rows that are deleted already."""
+    original = rewrite.Aging.attach
+
+    def attach(self: rewrite.Aging, block: Any, part: Part, start: int) -> Any:
+        found = original(self, block, part, start)
+        ends = np.roll(found.columns[-2].to_numpy(), 1)
+        return replace(found, columns=[*found.columns[:-2], pa.array(ends), found.columns[-1]])
+
+    patch.setattr(rewrite.Aging, "attach", attach)
+
+
+def _deletes_what_is_there(parts: Parts, records: pa.Table) -> Parts:
+    """Deletions of parts that are not there are dropped."""
+    there = [part.id for part in parts.all()]
+    known = records.filter(pc.is_in(records.column("part"), value_set=pa.array(there, pa.int64())))
+    return parts.delete(known) if known.num_rows else parts
+
+
 def _both(*plants: Plant) -> Plant:
     def plant(patch: pytest.MonkeyPatch) -> None:
         for one in plants:
@@ -158,6 +211,24 @@ BUGS: dict[str, tuple[str, Plant]] = {
     "compaction moves times too far": ("memory", _moves_times),
     "a log of objects overlooks gaps": ("log on memory", _overlooks_gaps),
     "a token is not remembered": ("memory", lambda p: p.setattr(state, "TOKENS", 0)),
+    "a bitmap is applied to the wrong part": ("memory", _takes_the_bitmap_of_another_part),
+    "the time of a deletion is ignored": ("memory", _ignores_the_time_of_deletions),
+    "a compaction loses deletions that came meanwhile, and the state does not look": (
+        "memory",
+        _both(
+            _loses_deletions_that_came_meanwhile,
+            lambda p: p.setattr(state, "_check_carried", lambda *_: None),
+        ),
+    ),
+    "a deletion is one row off after a rewrite": ("memory", _moves_a_deletion_by_one),
+    "a rewrite is one row off when it applies deletions": ("memory", _deletes_by_one_after_a_rewrite),
+    "a part may have been replaced when its rows are deleted": (
+        "memory",
+        _both(
+            lambda p: p.setattr(Parts, "holds", lambda *_: True),
+            lambda p: p.setattr(state, "_deleted", _deletes_what_is_there),
+        ),
+    ),
 }
 UNSEEN: dict[str, tuple[str, Plant]] = {
     "lost is believed": ("memory", _believes_lost),
@@ -166,6 +237,7 @@ UNSEEN: dict[str, tuple[str, Plant]] = {
         lambda p: p.setattr(LogConsensus, "_floor", lambda *_: 0),
     ),
     "parts are deleted without a look at the newest state": ("memory", _deletes_without_a_look),
+    "a compaction loses deletions that came meanwhile": ("memory", _loses_deletions_that_came_meanwhile),
     "a rollup is not read back": (
         "memory",
         lambda p: p.setattr(Machine, "_put_verified", lambda self, name, data: self.blob.put(name, data)),
@@ -174,11 +246,18 @@ UNSEEN: dict[str, tuple[str, Plant]] = {
 """That lost is believed and that parts are deleted without a look cover for each other: only both together lose rows. A floor
 matters to one who sleeps inside of a call: `tests/unit/storage/consensus/test_object_log.py` has those interleavings. Rollups
 are read back because of
-stores that lose what they acknowledged, which are not simulated."""
+stores that lose what they acknowledged, which are not simulated. A compaction that loses deletions is refused by the state: it is
+abandoned, and nothing is wrong."""
 QUICK = (
     "lost is believed, and parts are deleted without a look at the newest state",
     "done is believed",
     "an error is believed",
+    "a bitmap is applied to the wrong part",
+    "the time of a deletion is ignored",
+    "a compaction loses deletions that came meanwhile, and the state does not look",
+    "a deletion is one row off after a rewrite",
+    "a rewrite is one row off when it applies deletions",
+    "a part may have been replaced when its rows are deleted",
 )
 """Those that are found within seconds; others may take some hundred runs."""
 

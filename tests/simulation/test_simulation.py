@@ -32,64 +32,38 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tests.simulation.deleting import DeletingRules, KeyChange
 from tests.simulation.faults import Faults, FaultyBlob, FaultyConsensus
+from tests.simulation.rows import SCHEMA, Row, named, read, rows_, table
 from tests.simulation.stores import SHARES, Jumping, Stores
 from tidegate.config import Config
 from tidegate.errors import IndeterminateError, LeaseLost, StoreError, TimeError
-from tidegate.expr.model.types import FLOAT8, INT8, TEXT
 from tidegate.storage.blob.protocol import MemoryBlob
 from tidegate.storage.consensus.object_log import LogConsensus
 from tidegate.storage.maintain.compact import compact_shard
 from tidegate.storage.maintain.sweep import sweep_shard
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.part import Part
-from tidegate.storage.part.schema import Schema
 from tidegate.storage.retry import RetryPolicy
 from tidegate.storage.shard import machine, rollup
+from tidegate.storage.shard import shard as writer
 from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.shard import PartSwept, Shard
 from tidegate.storage.shard.snapshot import Snapshot, open_snapshot
 from tidegate.storage.shard.state import Conflict
 
-NAN = float("nan")
-SCHEMA = Schema.of([("k", INT8, False), ("x", FLOAT8, True), ("t", TEXT, True)])
 CONFIG = Config(
     part_bytes=12_000, batch_rows=3, compact_fanout=3, lease_ms=5000, sweep_grace_ms=1000, as_of_timeout_ms=0
 )
 PATIENT, HASTY = RetryPolicy(times=50, first_s=0, longest_s=0), RetryPolicy(times=1, first_s=0, longest_s=0)
 KEY = "shard/s1"
-FANOUT, TRUNCATION_LAG = rollup.FANOUT, machine.TRUNCATION_LAG
+FANOUT, TRUNCATION_LAG, MAX_INLINE_BYTES = rollup.FANOUT, machine.TRUNCATION_LAG, writer.MAX_INLINE_BYTES
 MERGING = replace(CONFIG, retractions_in_memory=0)
 
-Row = tuple[int, float | None, str | None]
-rows_ = st.lists(
-    st.tuples(
-        st.integers(0, 3),
-        st.sampled_from([0.0, -0.0, NAN, None, 1.5]),
-        st.sampled_from([None, "", "a", "b\0"]),
-    ),
-    max_size=6,
-)
 handles = st.integers(0, 2)
 pauses = st.sampled_from([0, 1, 50, 400, 1100, 5100])
 """Long enough for retention, for half of the grace, for the grace, for a lease to run out."""
-
-
-def table(rows: list[Row]) -> pa.Table:
-    columns = [
-        pa.array([row[i] for row in rows], column.type.arrow) for i, column in enumerate(SCHEMA.columns)
-    ]
-    return pa.Table.from_arrays(columns, schema=SCHEMA.arrow)
-
-
-def named(row: dict[str, Any]) -> str:
-    """A row as text: NaN is itself, and -0 is not 0."""
-    return repr((row["k"], row["x"], row["t"]))
-
-
-def read(found: Snapshot) -> Counter[str]:
-    return Counter(named(row) for batch in found.batches() for row in batch.to_pylist())
 
 
 @dataclass
@@ -110,15 +84,23 @@ class Suspended:
     token: str
 
 
-class Simulation(RuleBasedStateMachine):
+class Simulation(DeletingRules, RuleBasedStateMachine):
     """See the module's docstring."""
 
     store = "memory"
     held = Bundle("held")
     suspended = Bundle("suspended")
 
-    @initialize(seed=st.integers(0, 2**32 - 1), often=st.sampled_from([0.0, 0.1, 0.4]), sorted_=st.booleans())
-    def start(self, seed: int, often: float, sorted_: bool) -> None:
+    @initialize(
+        seed=st.integers(0, 2**32 - 1),
+        often=st.sampled_from([0.0, 0.1, 0.4]),
+        sorted_=st.booleans(),
+        retracting=st.booleans(),
+        inline=st.sampled_from([10, MAX_INLINE_BYTES]),
+    )
+    def start(self, seed: int, often: float, sorted_: bool, retracting: bool, inline: int) -> None:
+        self.sorted, self.retracting = sorted_, retracting
+        writer.MAX_INLINE_BYTES = inline  # so that bitmaps are objects of their own in half of the runs
         rollup.FANOUT = 2  # so that segments are merged within a few rollups
         machine.TRUNCATION_LAG = 3  # so that logs are truncated within a few steps
         self.stores = Stores.open(self.store)
@@ -135,8 +117,8 @@ class Simulation(RuleBasedStateMachine):
         self.rows: dict[str, Row] = {}
         self.count = 0
         self.open_snapshots: list[Held] = []
-        self.unknown: dict[str, tuple[list[Row], int]] = {}
-        """By token: appends of which their writer does not know whether they were made; they may still be."""
+        self.unknown: dict[str, tuple[list[Row], int] | KeyChange] = {}
+        """By token: what may have been made, or may still be; the log says whether, and at which time."""
 
     def open(self, handle: int) -> Shard:
         """The stores as a process of its own: the last one gives up soon, and gets to know every failure."""
@@ -153,6 +135,10 @@ class Simulation(RuleBasedStateMachine):
     def sums(self, as_of: int) -> Counter[str]:
         """The sum of diffs of each row. It can be below 0: a retraction that arrives late may be the second one."""
         self.learn()
+        return self.sums_so_far(as_of)
+
+    def sums_so_far(self, as_of: int) -> Counter[str]:
+        """The same by what the model knows already."""
         there: Counter[str] = Counter()
         for row, at, diff in self.model:
             if at <= as_of:
@@ -163,12 +149,15 @@ class Simulation(RuleBasedStateMachine):
         return +self.sums(as_of)
 
     def learn(self) -> None:
-        """What was unknown, and has arrived by now."""
+        """What was unknown, and has arrived by now, in the order of time."""
         if self.unknown:
             tokens = self.truth().machine.fetch().tokens
-            for token in [token for token in self.unknown if token in tokens]:
-                rows, diff = self.unknown.pop(token)
-                self.record(rows, diff, tokens[token] - 1)
+            for token in sorted(tokens, key=lambda token: tokens[token]):
+                made, at = self.unknown.pop(token.partition("#")[0], None), tokens[token] - 1
+                if isinstance(made, KeyChange):
+                    self.apply(made, at)
+                elif made is not None:
+                    self.record(*made, at)
 
     def record(self, rows: list[Row], diff: int, at: int) -> None:
         for row in rows:
@@ -189,7 +178,7 @@ class Simulation(RuleBasedStateMachine):
             assert at < self.truth().machine.fetch().upper
             return
         except StoreError as error:
-            self.fail(token, rows, diff, error)
+            self.fail(token, (rows, diff), error)
             if again and at is None and token not in self.truth().machine.fetch().tokens:
                 self.unknown.pop(token, None)
                 self.record(rows, diff, self.truth().append(table(rows), diff=diff, token=token).at)
@@ -199,13 +188,13 @@ class Simulation(RuleBasedStateMachine):
                 assert self.truth().append(table(rows), at=at, diff=diff, token=token).parts == ()
                 assert self.truth().machine.fetch().upper == before.upper
 
-    def fail(self, token: str, rows: list[Row], diff: int, error: StoreError) -> None:
+    def fail(self, token: str, made: tuple[list[Row], int] | KeyChange, error: StoreError) -> None:
         """What failed did not happen, and will not, unless it is said to be unknown."""
         if isinstance(error, IndeterminateError):
-            self.unknown[token] = rows, diff
+            self.unknown[token] = made
             self.learn()
         else:
-            assert token not in self.truth().machine.fetch().tokens
+            assert token not in {known.partition("#")[0] for known in self.truth().machine.fetch().tokens}
 
     @rule(handle=handles, by=st.sampled_from([-100_000, -3000, -600, 0, 600, 3000, 100_000]))
     def clock_jumps(self, handle: int, by: int) -> None:
@@ -217,6 +206,7 @@ class Simulation(RuleBasedStateMachine):
         self.submit(handle, rows, 1, at, again)
 
     @rule(handle=handles, data=st.data(), again=st.booleans())
+    @precondition(lambda self: self.retracting)
     def retract(self, handle: int, data: st.DataObject, again: bool) -> None:
         there = sorted(self.expected(2**62).elements())
         if there:
@@ -241,19 +231,19 @@ class Simulation(RuleBasedStateMachine):
             return multiple()
         return Suspended(handle, rows, parts, f"token {self.count}")
 
-    @rule(writer=consumes(suspended), later=pauses, swept=st.booleans())
-    def wake_up(self, writer: Suspended, later: int, swept: bool) -> None:
+    @rule(sleeper=consumes(suspended), later=pauses, swept=st.booleans())
+    def wake_up(self, sleeper: Suspended, later: int, swept: bool) -> None:
         self.clock.advance(later)
         if swept:
             sweep_shard(self.truth())
         try:
-            done = self.shards[writer.handle].commit(writer.parts, at=None, token=writer.token)
-            self.record(writer.rows, 1, done.at)
+            done = self.shards[sleeper.handle].commit(sleeper.parts, at=None, token=sleeper.token)
+            self.record(sleeper.rows, 1, done.at)
         except PartSwept:
             there = {entry.name for entry in self.blob.list("part/")}
-            assert not {part.name for part in writer.parts} <= there
+            assert not {part.name for part in sleeper.parts} <= there
         except StoreError as error:
-            self.fail(writer.token, writer.rows, 1, error)
+            self.fail(sleeper.token, (sleeper.rows, 1), error)
 
     @rule(handle=handles, full=st.booleans(), later=pauses)
     def compact(self, handle: int, full: bool, later: int) -> None:
@@ -348,13 +338,15 @@ class Simulation(RuleBasedStateMachine):
                 for way in (shard, self.truth(MERGING)):
                     with open_snapshot(way, as_of) as found:
                         assert read(found) == self.expected(as_of)
-        assert sum(self.sums(last).values()) == sum(part.diffs for part in state.parts.all())
+        deleted = sum(state.parts.deletions.records.column("diffs").to_pylist())
+        assert sum(self.sums(last).values()) == sum(part.diffs for part in state.parts.all()) - deleted
 
     def teardown(self) -> None:
         """At last nothing is left in the store but what the state refers to."""
         if not hasattr(self, "model"):
             return
         rollup.FANOUT, machine.TRUNCATION_LAG = FANOUT, TRUNCATION_LAG
+        writer.MAX_INLINE_BYTES = MAX_INLINE_BYTES
         self.faults.on = False
         self.faults.arrive_all()
         moved = isinstance(self.blob, MemoryBlob)
@@ -363,7 +355,9 @@ class Simulation(RuleBasedStateMachine):
             sweep_shard(self.truth(CONFIG if moved else replace(CONFIG, sweep_grace_ms=0)))
         shard = self.truth()
         state = shard.machine.fetch()
-        known = {part.name for part in state.parts.all()} | set(state.segments)
+        known = (
+            {part.name for part in state.parts.all()} | set(state.segments) | state.parts.deletions.objects
+        )
         known |= {state.rollup[0]} if state.rollup else set()
         left = {entry.name for entry in self.blob.list() if not entry.name.startswith(("log/", "floor/"))}
         assert left == known
