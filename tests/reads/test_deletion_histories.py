@@ -291,3 +291,17 @@ def _check_pages(db: Database, as_of: int, there: np.ndarray, values: np.ndarray
         assert top == sorted(values[there].tolist(), reverse=True)[:9]
         low = values[there].min() if len(there) else None
         assert ask("min(v) FROM t").column(0).to_pylist() == [low]
+
+
+def test_rows_that_prove_a_limit_are_those_that_are_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows of the newest and of the oldest part pass, but most of them are deleted: other parts are needed."""
+    monkeypatch.setattr(peek, "FIRST", 1)
+    with Database.open("memory://", config=Config(audit=1.0)) as db:
+        db.sql("CREATE TABLE t (id int8)")
+        for part in range(4):
+            db.append("t", {"id": range(part * 10, part * 10 + 10)})
+        db.sql("DELETE FROM t WHERE id > 31 OR id < 8")
+        got = db.sql("SELECT id FROM t WHERE id >= 0 LIMIT 5")
+        assert (len(got.rows()), got.path) == (5, "peek")
+        assert all(8 <= id_ <= 31 for (id_,) in got.rows())
+        assert len(db.sql("SELECT id FROM t WHERE id >= 0 LIMIT 100").rows()) == 24
