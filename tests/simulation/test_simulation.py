@@ -97,9 +97,13 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
         sorted_=st.booleans(),
         retracting=st.booleans(),
         inline=st.sampled_from([10, MAX_INLINE_BYTES]),
+        lookup=st.sampled_from([0, 1 << 20]),
     )
-    def start(self, seed: int, often: float, sorted_: bool, retracting: bool, inline: int) -> None:
+    def start(
+        self, seed: int, often: float, sorted_: bool, retracting: bool, inline: int, lookup: int
+    ) -> None:
         self.sorted, self.retracting = sorted_, retracting
+        self.config = replace(CONFIG, retraction_lookup_bytes=lookup)  # 0: retractions stay rows
         writer.MAX_INLINE_BYTES = inline  # so that bitmaps are objects of their own in half of the runs
         rollup.FANOUT = 2  # so that segments are merged within a few rollups
         machine.TRUNCATION_LAG = 3  # so that logs are truncated within a few steps
@@ -126,7 +130,7 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
         inner = LogConsensus(blob) if isinstance(self.log, LogConsensus) else self.log
         log = FaultyConsensus(inner, self.faults)
         retries = HASTY if handle == 2 else PATIENT
-        return Shard(Machine(log, blob, KEY, self.clocks[handle], retries), CONFIG)
+        return Shard(Machine(log, blob, KEY, self.clocks[handle], retries), self.config)
 
     def truth(self, config: Config = CONFIG) -> Shard:
         """A process that starts now, over stores that do not fail."""
