@@ -88,6 +88,9 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
     """See the module's docstring."""
 
     store = "memory"
+    often: float | None = None
+    """How often stores fail, and (below) whether rows are retracted: None: that is drawn."""
+    retracts: bool | None = None
     held = Bundle("held")
     suspended = Bundle("suspended")
 
@@ -102,7 +105,8 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
     def start(
         self, seed: int, often: float, sorted_: bool, retracting: bool, inline: int, lookup: int
     ) -> None:
-        self.sorted, self.retracting = sorted_, retracting
+        often = often if self.often is None else self.often
+        self.sorted, self.retracting = sorted_, retracting if self.retracts is None else self.retracts
         self.config = replace(CONFIG, retraction_lookup_bytes=lookup)  # 0: retractions stay rows
         writer.MAX_INLINE_BYTES = inline  # so that bitmaps are objects of their own in half of the runs
         rollup.FANOUT = 2  # so that segments are merged within a few rollups
