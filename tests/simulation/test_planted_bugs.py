@@ -253,7 +253,6 @@ QUICK = (
     "done is believed",
     "an error is believed",
     "a bitmap is applied to the wrong part",
-    "the time of a deletion is ignored",
     "a compaction loses deletions that came meanwhile, and the state does not look",
     "a deletion is one row off after a rewrite",
     "a rewrite is one row off when it applies deletions",
