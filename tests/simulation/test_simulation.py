@@ -341,7 +341,10 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
         shard = self.truth()
         state = shard.machine.fetch()
         last = max(state.upper - 1, state.since)
-        for as_of in {state.since, (state.since + last) // 2, last} if state.upper else ():
+        self.learn()
+        newest = max((at for _, at, _ in self.model), default=last)
+        before = max(state.since, newest - 1)  # just before the last change: what it deleted is still there
+        for as_of in {state.since, (state.since + last) // 2, before, last} if state.upper else ():
             if as_of < state.upper:
                 for way in (shard, self.truth(MERGING)):
                     with open_snapshot(way, as_of) as found:
