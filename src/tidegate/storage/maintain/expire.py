@@ -68,7 +68,8 @@ def drop_expired(shard: Shard) -> int:
 
         def propose(state: State) -> Replace | None:
             nonlocal expired
-            expired = () if state.dropped else tuple(_ended(state, state.since)[:DROPPED_AT_ONCE])
+            gone = () if state.dropped else (*_ended(state, state.since), *_deleted(state, state.since))
+            expired = tuple(dict.fromkeys(gone))[:DROPPED_AT_ONCE]
             return Replace(expired, (), expired=True) if expired else None
 
         shard.machine.update(propose)
@@ -95,13 +96,19 @@ def follow(shard: Shard) -> None:
 
 
 def _ended(state: State, since: int) -> list[int]:
-    """The ids of the parts without a row at `since` or later: all have ended, or are deleted."""
+    """The ids of the parts without a row that is valid at `since` or later."""
     ids: list[int] = []
-    for table in state.parts.tables(["id", "rows", "expires"]):
+    for table in state.parts.tables(["id", "expires"]):
         ended = pc.fill_null(pc.less_equal(table.column("expires"), pa.scalar(since, pa.int64())), False)
-        if state.parts.deletions:
-            deleted, _ = state.parts.deletions.totals(table.column("id").to_numpy(), since)
-            rows = table.column("rows").to_numpy()
-            ended = pc.or_(ended, pa.array((deleted >= rows) & (rows > 0)))
         ids += table.column("id").filter(ended).to_pylist()
+    return ids
+
+
+def _deleted(state: State, since: int) -> list[int]:
+    """The ids of the parts of which all rows are deleted at `since`."""
+    ids: list[int] = []
+    for table in state.parts.tables(["id", "rows"]) if state.parts.deletions else ():
+        deleted, _ = state.parts.deletions.totals(table.column("id").to_numpy(), since)
+        rows = table.column("rows").to_numpy()
+        ids += table.column("id").filter(pa.array((deleted >= rows) & (rows > 0))).to_pylist()
     return ids
