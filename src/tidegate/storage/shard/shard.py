@@ -281,10 +281,11 @@ class Shard:
 
     def _count(self, parts: Sequence[Part], deleted: int) -> None:
         """Counts appended parts and deleted rows in the metrics."""
+        if parts or deleted:
+            self.metrics.add("appends")
         if deleted:
             self.metrics.add("rows", deleted, what="deleted")
         if parts:
-            self.metrics.add("appends")
             self.metrics.add("appended_parts", len(parts))
             self.metrics.add("appended_bytes", sum(part.size for part in parts))
             self.metrics.add("rows", sum(part.rows for part in parts), what="appended")
