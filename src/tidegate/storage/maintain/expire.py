@@ -7,8 +7,8 @@ A part records when its last row ends (`Part.expires`). Once no earlier time can
     retention 1 h, now 12:00      since may move to 11:00, if no lease prevents it
     part 1   expires 10:30        is dropped: every time that can be read is after its end
     part 2   expires 11:30        stays: AS OF 11:10 still sees rows of it; reads of now skip it by its statistics
-    part 4   all rows deleted by 10:40    is dropped as well
     part 3   some end, some not   stays; when compaction merges it, rows that have ended are left out (`compact.py`)
+    part 4   deleted by 10:40     is dropped, if that holds for all of its rows
 
 Dropping is one entry of the log with the numbers of the parts, whatever their size; `sweep` deletes their files when no reader
 holds them. Readers never depend on it: the plan removes rows at their exact time (`validity.py`). Dropping saves state to open
