@@ -99,7 +99,7 @@ def choose_path(request: ScanRequest, pruned: PruneResult) -> Path:
     if request.shape.limit == 0:
         return "metadata"
     known = metadata.answer_from_metadata(request, pruned)
-    if not (pruned if known is None else known.rest).left:
+    if not pruned.left if known is None else known.is_complete:
         return "metadata"
     return "peek" if peek.suits(request) or top_k.suits(request, pruned) else "local"
 

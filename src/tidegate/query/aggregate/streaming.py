@@ -29,6 +29,7 @@ from tidegate.errors import EvaluationError, LimitError
 from tidegate.expr.model import Type
 from tidegate.plan import Aggregate, Aggregation, MapFilterProject
 from tidegate.plan.run import SafePlan
+from tidegate.query.aggregate.extremes import read_extremes
 from tidegate.query.aggregate.groups import Groups
 from tidegate.query.aggregate.reducers import Reducer, State, bytes_of, joined, nothing, reducer_of
 from tidegate.query.cancellation import CancelToken
@@ -52,7 +53,8 @@ def stream(
 ) -> Iterator[Batch]:
     """The rows of the query: the groups are held in memory, the output of the plan above is streamed.
 
-    `known`: aggregates that statistics answer already; the parts in its `rest` are read.
+    `known`: aggregates that statistics answer already; the parts in its `rest` are read, and of those that are contested as many as
+    may hold the least or greatest value.
     """
     aggregation, shape, most = request.aggregation, request.shape, request.config.max_result_bytes
     assert aggregation is not None
@@ -62,6 +64,8 @@ def stream(
     if known is not None:
         pruned = known.rest
         groups.add_state([[state] for state in known.states])
+        if any(map(len, known.contested)):
+            groups.add_state(read_extremes(request, known, scan))
     for columns, rows in local.stream(request, pruned, scan) if pruned.left else ():
         began = time.perf_counter()
         groups.add(columns, rows)

@@ -119,5 +119,7 @@ def touched(rows: RowRange) -> int:
     """Rows of the pages in which there are some of these."""
     if rows.mask is None:
         return len(rows)
+    if len(rows.mask) <= PAGE_ROWS:
+        return PAGE_ROWS if len(rows) else 0
     starts = np.arange(0, len(rows.mask), PAGE_ROWS)
     return int(np.count_nonzero(np.logical_or.reduceat(rows.mask, starts))) * PAGE_ROWS

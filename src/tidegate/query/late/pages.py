@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from tidegate.errors import AuditError
-from tidegate.expr.domain import Verdict
+from tidegate.expr.domain import Specs, Verdict
 from tidegate.plan import MapFilterProject, Verdicts, compute_verdicts, deciding_columns
 from tidegate.query.prune.pages_by_value import prune_by_values
 from tidegate.query.request import ScanRequest
@@ -17,16 +17,24 @@ from tidegate.storage.part import Part, PartFile
 _LOG = logging.getLogger(__name__)
 
 
+def page_specs(request: ScanRequest, file: PartFile, wanted: frozenset[int]) -> list[Specs | None]:
+    """What each column may be on the pages of a file with statistics; None for columns that are not wanted."""
+    assert file.frame is not None
+    columns, count = request.snapshot.schema.columns, len(file.frame)
+    lacking = {columns[i].id: np.ones(count, bool) for i in wanted if not file.has(columns[i].id)}
+    asked = sorted(wanted)
+    described = file.frame.specs([(columns[i].id, columns[i].type) for i in asked], lacking)
+    specs = dict(zip(asked, described, strict=True))
+    return [specs.get(i) for i in range(len(columns))]
+
+
 def page_verdicts(request: ScanRequest, plan: MapFilterProject, file: PartFile) -> Verdicts:
     """What the statistics of a file's pages, and the values on them, say of the plan."""
     assert file.frame is not None
     columns, count, now = request.snapshot.schema.columns, len(file.frame), request.now
     ids, types = [column.id for column in columns], [column.type for column in columns]
-    wanted = sorted(deciding_columns(plan))
-    lacking = {ids[i]: np.ones(count, bool) for i in wanted if not file.has(ids[i])}
-    described = file.frame.specs([(ids[i], types[i]) for i in wanted], lacking)
-    specs = dict(zip(wanted, described, strict=True))
-    verdicts = compute_verdicts(plan, [specs.get(i) for i in range(plan.arity)], (now, now), count)
+    specs = page_specs(request, file, deciding_columns(plan))[: plan.arity]
+    verdicts = compute_verdicts(plan, specs, (now, now), count)
     keep = prune_by_values(plan, file.rosters, ids, types, now)
     if keep is None:
         return verdicts

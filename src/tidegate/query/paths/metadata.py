@@ -2,6 +2,7 @@
 
     known = answer_from_metadata(request, pruned)      None: nothing can be answered
     known.states                                       the aggregate of the answered parts, for each aggregate
+    known.contested                                    for each min and max the answered parts of which one may still win
     known.rest                                         the parts that must still be read
     known.of_part(0, place)                            the value taken for one part: `audit.py` checks it
 
@@ -18,10 +19,11 @@ Bounds are values that occur for integers, times, numerics and booleans; for flo
 max, there may be NaN; for text only if both bounds are equal, since long bounds are shortened. A part whose bound is not exact is
 read only if it can win. For min(name) with shortened text:
 
-    part 1   'ada…' .. 'ann'        may win: is read
+    part 1   'ada…' .. 'ann'        may win: is contested
     part 2   'bea…' .. 'zoe'        cannot: some name of part 1 is 'ann' at most
 
-Deleted rows are subtracted from counts; a part with such rows has no bound that surely occurs.
+Deleted rows are subtracted from counts; a part with such rows has no bound that surely occurs, but its rows are still within its
+bounds. Contested parts are read in the order of their bounds, until none can win (`aggregate/extremes.py`).
 
 With retractions that are rows, a part's bounds may belong to rows that are gone, so min and max are not answered at all; counts are
 answered only if every part is, since rows that are read must be consolidated with their retractions. Adding up diffs needs no
@@ -39,6 +41,7 @@ import pyarrow.compute as pc
 
 from tidegate.expr.model import Column, Type, order, to_bools
 from tidegate.plan import Aggregate
+from tidegate.query.paths import top_k
 from tidegate.query.prune.parts import PruneResult, schema_versions_without
 from tidegate.query.request import ScanRequest
 from tidegate.storage.part import SchemaColumn
@@ -55,11 +58,18 @@ class MetadataAnswer:
 
     states: list[np.ndarray | pa.Array]
     """For each aggregate a column of one row: a count, or a value that is NULL where there is none."""
+    contested: list[np.ndarray]
+    """For each aggregate the places of parts that may hold its value although no bound is; empty for counts."""
     rest: PruneResult
     places: np.ndarray
     """The parts that were told, among those that have begun and not ended."""
     parts: _Parts
     pairs: list[tuple[Aggregate, SchemaColumn | None]]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing must be read."""
+        return not self.rest.left and not any(map(len, self.contested))
 
     def of_part(self, i: int, place: int) -> tuple[pa.Array, pa.Array]:
         """The value from metadata for this part (NULL if it had to be read), and its bound for min/max."""
@@ -93,13 +103,14 @@ def answer_from_metadata(request: ScanRequest, found: PruneResult) -> MetadataAn
             told = told & parts.countable(column)
     for one, column in pairs:
         if one.kind != "count" and column is not None:
-            told = told & ~parts.open(one, column, told)
+            told = told & ~parts.ambiguous(one, column, told)
     rest = np.flatnonzero(kept & ~told)
     if found.retracts and len(rest):
         return None
     states = [parts.state(one, column, told) for one, column in pairs]
+    contested = [parts.contested(one, column, told) for one, column in pairs]
     left = replace(found, kept=rest, whole=len(rest) == size)
-    return MetadataAnswer(states, left, np.flatnonzero(told), parts, pairs)
+    return MetadataAnswer(states, contested, left, np.flatnonzero(told), parts, pairs)
 
 
 def _columns(request: ScanRequest) -> list[SchemaColumn | None] | None:
@@ -141,9 +152,9 @@ class _Parts:
         retracts = table.column("retracts").to_numpy()
         deleted = snapshot.deleted()
         self.ones = (self.diffs == self.rows) & ~retracts.astype(bool)
-        self.untouched = np.ones(len(self.rows), bool)
+        self.deleted = np.zeros(len(self.rows), np.int64) if deleted is None else deleted[0]
+        self.untouched = self.deleted == 0
         if deleted is not None:
-            self.untouched = deleted[0] == 0
             self.ones &= self.untouched
             self.diffs = self.diffs - deleted[1]
         self.whole = table.column("last").to_numpy() <= snapshot.as_of
@@ -184,7 +195,8 @@ class _Parts:
         near = _comparable(known.low if side == "low" else known.high)
         far = _comparable(known.high if side == "low" else known.low)
         occurs = self._occurs(column, side)
-        sure = told & self.untouched  # of others, the rows at the far bound may be deleted
+        # Whatever is left of a part is within its bounds, as long as something is.
+        sure = told & (self.untouched | ((known.nulls >= 0) & (self.rows - self.deleted > known.nulls)))
         best = _best(side, far.filter(pa.array(sure)), near.filter(pa.array(told & occurs)))
         beaten = np.zeros(len(self), bool)
         if best.is_valid:
@@ -195,11 +207,33 @@ class _Parts:
         result: np.ndarray = ~occurs & ~beaten & (known.nulls != self.rows)
         return result
 
+    def contested(self, one: Aggregate, column: SchemaColumn | None, told: np.ndarray) -> np.ndarray:
+        """The places of the answered parts that are open."""
+        if one.kind == "count" or column is None:
+            return np.zeros(0, np.int64)
+        places: np.ndarray = np.flatnonzero(told & self.open(one, column, told))
+        return places
+
+    def ambiguous(self, one: Aggregate, column: SchemaColumn, told: np.ndarray) -> np.ndarray:
+        """The open parts that must be read as a whole, as sorting may find any of several equal values.
+
+        These are intervals, and the zeros of floats.
+        """
+        open_: np.ndarray = told & self.open(one, column, told)
+        if top_k.is_sortable(column.type) and column.type.identity_is_equality:
+            return np.zeros(len(self), bool)
+        if column.type.is_float:
+            known = self.bounds_of(column)
+            bound = known.low if one.kind == "min" else known.high
+            zeros = to_bools(pc.fill_null(pc.equal(bound, pa.scalar(0.0, bound.type)), False))
+            return open_ if (open_ & zeros).any() else np.zeros(len(self), bool)
+        return open_
+
     def _occurs(self, column: SchemaColumn, side: Literal["low", "high"]) -> np.ndarray:
         """Where the bound is a value that occurs, and no other is equal to it."""
         known = self.bounds_of(column)
         bound = known.low if side == "low" else known.high
-        there = to_bools(bound.is_valid()) & self.untouched
+        there: np.ndarray = to_bools(bound.is_valid()) & self.untouched
         if form_of(column.type) in OCCUR:
             return there
         if column.type.is_float:

@@ -10,14 +10,15 @@ as n rows are there, the worst of them is a bar:
 | parts whose best key does not pass the bar | are not read, nor are those behind them |
 | of other parts | the bar goes along as one more condition, `at >= bar`: pages are left out, and other columns read late |
 
-The first part has no bar yet; it gets one by reading the keys alone. A part in which some row may fail is read in any case, without
-a bar: a full read would report the error. Rows whose keys are equal to the bar's may be left out, where they would only take the
-place of others with the same key.
+The first part has no bar yet; it gets one by reading the keys alone, and of these only the pages with the best bounds if they hold
+n rows. A part in which some row may fail is read in any case, without a bar: a full read would report the error. Rows whose keys
+are equal to the bar's may be left out, where they would only take the place of others with the same key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -25,9 +26,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.domain import Interpretation, Specs, any_of
-from tidegate.expr.model import Expr, Kind, Literal, build, support
+from tidegate.expr.model import Expr, Kind, Literal, Type, build, support
 from tidegate.plan import MapFilterProject
 from tidegate.plan import deciding_columns as decisive
+from tidegate.query.late.pages import page_specs
 from tidegate.query.late.staged_scan import StagedScan, weight
 from tidegate.query.paths import local
 from tidegate.query.paths.prefetch import ahead
@@ -42,6 +44,8 @@ MAX_TOP_K = 10_000
 """Rows up to which it is worth it to keep a bar."""
 ROUND = 64
 """Parts that are read before the bar is set anew, at most."""
+PAGES_PER_BOUND = 2
+"""Pages for each row of the bound: with fewer, all keys are read at once."""
 _UNORDERED = (Kind.ARRAY, Kind.RECORD, Kind.JSONB, Kind.BOOL, Kind.UNKNOWN)
 
 
@@ -51,7 +55,12 @@ def suits(request: ScanRequest, found: PruneResult) -> bool:
     if not (config.fast_path and config.stats_filter and shape.order) or request.aggregation is not None:
         return False
     few = shape.max_rows is not None and 0 < shape.max_rows <= MAX_TOP_K and shape.limit != 0
-    return few and bool(found.left) and not found.retracts and key_of(request).type.kind not in _UNORDERED
+    return few and bool(found.left) and not found.retracts and is_sortable(key_of(request).type)
+
+
+def is_sortable(type_: Type) -> bool:
+    """Whether the bounds of values of this type tell which part has the best one."""
+    return type_.kind not in _UNORDERED
 
 
 def key_of(request: ScanRequest) -> Expr:
@@ -132,13 +141,40 @@ class _Bars:
         """A bar from the keys of the most promising part alone."""
         request, first = self.request, self.request.shape.order[0]
         narrow = request.plan.project([first.column])
+        shape = ResultShape((OrderBy(0, first.descending, first.nulls_first),), request.shape.max_rows)
+        keys = replace(request, plan=narrow, shape=shape)
+        bound = self._page_bound(keys, part)
+        found = None if bound is None else self._worst_key(keys, _barred(keys, bound), part, scan)
+        if found is not None:
+            return found
         if len(narrow.demand()) == len(request.plan.demand()) or part.rows < local.WORTH:
             return None
-        shape = ResultShape((OrderBy(0, first.descending, first.nulls_first),), request.shape.max_rows)
-        keys = SortBuffer(narrow.types, shape)
-        counting = ScanMetrics()
-        groups = local.groups(request, self.found, narrow)
-        for taken in StagedScan(request, counting, narrow, groups).read(part, proven=False):
+        return self._worst_key(keys, narrow, part, scan)
+
+    def _page_bound(self, request: ScanRequest, part: Part) -> pa.Array | None:
+        """A key that enough rows of a part probably reach, by the statistics of its pages; None: no such key.
+
+        Each page has a row at its bound, if that is exact and the row is not deleted: half of them are expected to.
+        """
+        wanted, file = 2 * (request.shape.max_rows or 0), request.snapshot.shard.machine.files.open(part)
+        if file.frame is None or len(file.frame) < PAGES_PER_BOUND * wanted:
+            return None
+        key, first = key_of(request), request.shape.order[0]
+        specs = Interpretation(page_specs(request, file, support(key)), (request.now, request.now)).of(key)
+        bound = specs.high if first.descending else specs.low
+        if bound is None or len(bound) != len(file.frame) or bound.null_count:
+            return None
+        keys = row_keys([bound], len(bound))
+        at = pc.array_sort_indices(keys, order="descending" if first.descending else "ascending")
+        return bound.slice(at[wanted - 1].as_py(), 1)
+
+    def _worst_key(
+        self, request: ScanRequest, plan: MapFilterProject, part: Part, scan: ScanMetrics
+    ) -> pa.Array | None:
+        """The worst of the best keys that a plan yields of a part; None: there are too few."""
+        keys, counting = SortBuffer(plan.types, request.shape), ScanMetrics()
+        groups = local.groups(request, self.found, plan)
+        for taken in StagedScan(request, counting, plan, groups).read(part, proven=False):
             keys.add(*local.counted(taken))
         scan.close(counting.bytes_read)
         return keys.worst()

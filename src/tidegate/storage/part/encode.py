@@ -157,6 +157,8 @@ def field_ids(schema: pa.Schema) -> dict[int, str]:
 def one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column as one array, copied only if it has several chunks."""
     if isinstance(array, pa.ChunkedArray):
+        if not array.num_chunks:
+            return pa.array([], array.type)
         return array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
     return array
 

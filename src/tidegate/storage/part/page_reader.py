@@ -162,8 +162,11 @@ def _cut(columns: tuple[StoredColumn, ...], rows: RowRange) -> PageSelection:
     count = int((ends - begins)[touched].sum())
     if count == len(rows):
         return PageSelection(columns, rows.group, pages, count, None)
-    whole = np.zeros(int(ends[-1] - begins[0]) if len(begins) else 0, bool)
-    offset = rows.start - int(begins[0]) if len(begins) else 0
+    begin, end = (int(begins[0]), int(ends[-1])) if len(begins) else (0, 0)
+    if rows.mask is not None and (rows.start, rows.stop, count) == (begin, end, end - begin):
+        return PageSelection(columns, rows.group, pages, count, rows.mask)
+    whole = np.zeros(end - begin, bool)
+    offset = rows.start - begin if len(begins) else 0
     whole[offset : offset + rows.stop - rows.start] = True if rows.mask is None else rows.mask
     return PageSelection(columns, rows.group, pages, count, whole[np.repeat(touched, ends - begins)])
 

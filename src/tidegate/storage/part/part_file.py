@@ -239,7 +239,8 @@ class PartFile:
     def _hidden(self, name: str, rows: RowRange) -> np.ndarray:
         try:
             if self.table is None:
-                column = _pick(self.footer.whole().read_row_group(rows.group, columns=[name]).column(0), rows)
+                table = self.footer.whole().read_row_group(rows.group, columns=[name])
+                column = one_chunk(_pick(table, rows).column(0))
             else:
                 (column,) = self._columns([self.table.by_name[name]], [types.INT8], rows)
         except (pa.ArrowException, OSError) as error:
@@ -253,8 +254,9 @@ class PartFile:
         # A small file may hold a long text for each of a million rows: only the wanted rows are decoded from the dictionary.
         coded = [there[i] for i, t in zip(ids, types, strict=True) if i in there and t.kind in _TEXTS]
         table = self.footer.whole(coded).read_row_group(rows.group, columns=names, use_threads=False)
+        table = _pick(table, rows)
         return [
-            from_storage(_decode_dictionary(_pick(table.column(there[id_]), rows)), type_)
+            from_storage(_decode_dictionary(one_chunk(table.column(there[id_]))), type_)
             if id_ in there
             else pa.nulls(len(rows), type_.arrow)
             for id_, type_ in zip(ids, types, strict=True)
@@ -268,7 +270,7 @@ class PartFile:
         by_name = {column.name: type_ for column, type_ in zip(columns, types, strict=True)}
         kept = "_" * (1 + max(map(len, by_name), default=0))
         chosen = [pages for pages in select_pages([c for c in columns if c.flat], rows) if pages.rows]
-        plans = [replace(pages, mask=None) if _is_dense(pages, coded=coded) else pages for pages in chosen]
+        plans = [replace(pages, mask=None) if _is_dense(pages) else pages for pages in chosen]
         nested = [column for column in columns if not column.flat and len(rows)]
         files = [splice(pages, kept) for pages in plans]
         files += [splice_whole(column, rows.group, self.table.groups[rows.group]) for column in nested]
@@ -277,19 +279,16 @@ class PartFile:
         for wanted, pages, file in zip(chosen, plans, files, strict=False):
             data = file.check(self.part.name)
             codes = _coded(pages) if coded else []
+            dense = wanted.mask if pages.mask is None else None
             if pages.mask is not None or (not codes and pages.size > MIN_POLARS_BYTES):
-                decoded = _by_polars(data, None if pages.mask is None else kept, views=coded)
+                found |= _by_polars(data, None if pages.mask is None else kept, dense, views=coded)
             else:
-                decoded = _by_arrow(data, codes)
-            if wanted.mask is not None and pages.mask is None:
-                keep = pa.array(np.flatnonzero(wanted.mask))
-                decoded = {name: array.take(keep) for name, array in decoded.items()}
-            found.update(decoded)
+                found |= _by_arrow(data, codes, dense)
             del data  # else its memory could not be used again
             file.release()
         for column, file in zip(nested, files[len(plans) :], strict=True):
             table = _read(file.check(self.part.name))
-            found[column.name] = _pick(table.column(0), rows)
+            found[column.name] = one_chunk(_pick(table, rows).column(0))
             file.release()
         return [
             _as(found[c.name], type_) if c.name in found else pa.array([], type_.arrow)
@@ -305,15 +304,9 @@ class PartFile:
             self.objects.read_into(self.part.name, starts, targets)
 
 
-def _is_dense(pages: PageSelection, *, coded: bool) -> bool:
-    """Whether so many rows are wanted that decoding all, and taking these, is cheaper than skipping.
-
-    String views, which `coded` allows, cannot be taken from.
-    """
+def _is_dense(pages: PageSelection) -> bool:
+    """Whether so many rows are wanted that decoding all, and dropping some, is cheaper than skipping."""
     if pages.mask is None:
-        return False
-    chunks = [column.chunks[pages.group][0] for column in pages.columns]
-    if coded and any(chunk.type == BYTE_ARRAY and not chunk.dictionary for chunk in chunks):
         return False
     return bool(np.count_nonzero(pages.mask) >= MIN_DENSE_SHARE * len(pages.mask))
 
@@ -324,9 +317,10 @@ def _coded(pages: PageSelection) -> list[str]:
     return [name for name, chunk in chunks.items() if chunk.dictionary and chunk.type == BYTE_ARRAY]
 
 
-def _by_arrow(data: bytes, coded: list[str]) -> dict[str, pa.Array]:
-    """The columns of an assembled file, those of `coded` as dictionary arrays."""
+def _by_arrow(data: bytes, coded: list[str], keep: np.ndarray | None) -> dict[str, pa.Array]:
+    """The columns of an assembled file, those of `coded` as dictionary arrays; only the rows of `keep`."""
     table = _read(data, coded)
+    table = table if keep is None else table.filter(pa.array(keep))
     return {name: _plain_text(table.column(name)) for name in table.column_names}
 
 
@@ -334,20 +328,23 @@ def _read(data: bytes, coded: Sequence[str] = ()) -> pa.Table:
     return pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(coded)).read(use_threads=False)
 
 
-def _by_polars(data: bytes, kept: str | None, *, views: bool) -> dict[str, pa.Array]:
-    """The columns of an assembled file, of the rows where its bitmap holds if it has one.
+def _by_polars(data: bytes, kept: str | None, keep: np.ndarray | None, *, views: bool) -> dict[str, pa.Array]:
+    """The columns of an assembled file: rows where its column `kept` holds, or those of `keep`, or all.
 
-    With `views`, texts may be string views.
+    Rows outside of `kept` are skipped while they are decoded, those outside of `keep` are dropped afterwards. With `views`, texts
+    may be string views.
     """
     if fork.inherited("polars"):
         table = _read(data)
         table = table if kept is None else table.filter(table.column(kept)).drop_columns([kept])
+        table = table if keep is None else table.filter(pa.array(keep))
         return {name: _plain_text(table.column(name)) for name in table.column_names}
     import polars as pl
 
     try:
         lazy = pl.scan_parquet(data, parallel="none" if kept is None else "prefiltered", use_statistics=False)
         frame = (lazy if kept is None else lazy.filter(pl.col(kept)).drop(kept)).collect()
+        frame = frame if keep is None else frame.filter(pl.Series(keep))
         table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
         plain = one_chunk if views else _plain_text
         return {name: plain(table.column(name)) for name in table.column_names}
@@ -377,11 +374,10 @@ def _decode_dictionary(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _pick(column: pa.ChunkedArray, rows: RowRange) -> pa.Array:
-    """These rows of a column of a whole row group."""
-    inside = column.slice(rows.start, rows.stop - rows.start)
-    array = inside.combine_chunks()
-    return array if rows.mask is None else array.filter(pa.array(rows.mask))
+def _pick(table: pa.Table, rows: RowRange) -> pa.Table:
+    """These rows of a whole row group."""
+    inside = table.slice(rows.start, rows.stop - rows.start)
+    return inside if rows.mask is None else inside.filter(pa.array(rows.mask))
 
 
 def _tail(objects: RetryingBlob, part: Part) -> bytes:

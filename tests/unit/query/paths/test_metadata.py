@@ -147,6 +147,70 @@ def test_retractions(db: tidegate.Database, seed: int) -> None:
             assert found.path == ("local" if found.scan.parts_pruned < found.scan.parts_total else "metadata")
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_deletions(db: tidegate.Database, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fill(db, rng, 7)
+    gone = (
+        "i = 9",
+        "f = 0",
+        "f <> f",
+        f"s = '{LONG}a'",
+        "b",
+        "k = 3",
+        "n < 0",
+        "u IS NULL",
+        "k % 2 = 0 AND i = -3",
+    )
+    for condition in rng.choice(gone, 3, replace=False):
+        db.sql(f"DELETE FROM t WHERE {condition}")
+        for item in ITEMS:
+            both(db, f"SELECT {item} FROM t")
+        both(db, f"SELECT {', '.join(ITEMS)} FROM t WHERE {WHERES[1 + int(rng.integers(len(WHERES) - 1))]}")
+
+
+def test_extremes_of_parts_with_deletions_are_read_in_the_order_of_their_bounds(
+    db: tidegate.Database,
+) -> None:
+    db.sql("CREATE TABLE t (id int8, v int8, s text)")
+    for start in range(0, 100, 10):
+        ids = list(range(start, start + 10))
+        db.append("t", {"id": ids, "v": [i * 37 % 100 for i in ids], "s": [f"{i:02}" + LONG for i in ids]})
+    db.sql("DELETE FROM t WHERE id % 10 = 4")
+    told(db, "SELECT count(*) FROM t", (90,))
+    read(db, "SELECT count(*), min(id) FROM t", 1, (90, 0))
+    read(db, "SELECT min(id), max(id) FROM t", 2, (0, 99))
+    read(db, "SELECT min(s), max(s) FROM t", 2, ("00" + LONG, "99" + LONG))
+    assert both(db, "SELECT min(v), max(v), count(v) FROM t").scan.parts_read < 5
+    db.sql("DELETE FROM t WHERE id < 8 OR id = 99")
+    read(db, "SELECT min(id), max(id), count(*) FROM t", 2, (8, 98, 82))
+    db.sql("DELETE FROM t WHERE id < 97")
+    read(db, "SELECT min(id), max(s) FROM t", 2, (97, "98" + LONG))
+    db.sql("DELETE FROM t")
+    told(db, "SELECT min(id), max(s), count(*) FROM t", (None, None, 0))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_the_best_rows_of_a_large_part_are_found_by_its_pages(
+    db: tidegate.Database, descending: bool
+) -> None:
+    db.set("audit", 0.0)  # it reads what is left out
+    db.sql("CREATE TABLE t (id int8, v int8, s text)")
+    ids = np.arange(60 * 8192)
+    db.append("t", {"id": ids, "v": ids * 7919 % 1_000_003, "s": np.char.add("row ", ids.astype(str))})
+    sql = f"SELECT * FROM t ORDER BY v {'DESC' if descending else 'ASC'} LIMIT 10"
+    assert both(db, sql).scan.rows_read < 30 * 8192
+    best = [row["id"] for row in db.sql(sql).arrow().to_pylist()]
+    db.sql(f"DELETE FROM t WHERE id IN ({', '.join(map(str, best[:9]))})")
+    found = both(db, sql)
+    assert found.scan.rows_read < 30 * 8192
+    assert found.rows()[0][0] == best[9]
+    extreme = "max" if descending else "min"
+    assert both(db, f"SELECT {extreme}(v), count(*) FROM t").rows() == [
+        (best[9] * 7919 % 1_000_003, len(ids) - 9)
+    ]
+
+
 def test_what_needs_no_reading(db: tidegate.Database) -> None:
     db.sql("CREATE TABLE t (id int8, x float8, s text, b bool, n numeric(6,2))")
     for start in (0, 10, 20):
@@ -332,4 +396,5 @@ def test_audited_parts_are_not_read(db: tidegate.Database) -> None:
         db.append("t", {"id": [i], "s": [f"{i}{LONG}"]})
     found = db.sql("SELECT count(*), min(id), min(s) FROM t")
     assert found.rows() == [(4, 0, f"0{LONG}")]
-    assert (found.scan.parts_read, found.scan.parts_audited) == (1, 3)
+    # The first part is read for min(s) alone: its count and its id are taken from statistics, and audited.
+    assert (found.scan.parts_read, found.scan.parts_audited) == (1, 4)
