@@ -1,4 +1,4 @@
-"""min and max of parts whose bounds may not occur: parts are read in the order of their bounds, until none can win.
+"""min and max of parts whose bounds may not occur: parts are read in the order of their bounds.
 
     read_extremes(request, known, scan)      a state for each aggregate, from the contested parts of a metadata answer
 

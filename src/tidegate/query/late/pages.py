@@ -18,7 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def page_specs(request: ScanRequest, file: PartFile, wanted: frozenset[int]) -> list[Specs | None]:
-    """What each column may be on the pages of a file with statistics; None for columns that are not wanted."""
+    """What each column may be on the pages of a file with statistics; None if it is not wanted."""
     assert file.frame is not None
     columns, count = request.snapshot.schema.columns, len(file.frame)
     lacking = {columns[i].id: np.ones(count, bool) for i in wanted if not file.has(columns[i].id)}
