@@ -136,7 +136,11 @@ def _deletes_without_a_look(patch: pytest.MonkeyPatch) -> None:
 def _takes_the_bitmap_of_another_part(patch: pytest.MonkeyPatch) -> None:
     original = Deletions.bitmaps
     patch.setattr(
-        Deletions, "bitmaps", lambda self, ids, as_of, fetch: original(self, np.roll(ids, 1), as_of, fetch)
+        Deletions,
+        "bitmaps",
+        lambda self, parts, as_of, fetch: original(
+            self, replace(parts, ids=np.roll(parts.ids, 1)), as_of, fetch
+        ),
     )
 
 

@@ -42,7 +42,8 @@ from tidegate.storage.maintain.merge_parts import (
     parts_of,
 )
 from tidegate.storage.maintain.rewrite import Aging, WrittenParts, write_parts
-from tidegate.storage.part.deletions import NEVER, Deletions, unpack_positions
+from tidegate.storage.part.bitmaps import unpack_positions
+from tidegate.storage.part.deletions import NEVER, Deletions, PartRows
 from tidegate.storage.part.merge import Block, concat, sort_block
 from tidegate.storage.part.page_reader import RowRange
 from tidegate.storage.part.part import Part
@@ -151,9 +152,7 @@ class _Settlement:
         empty = [pa.array([], type_.arrow) for type_ in types]
         none = np.zeros(0, np.int64)
         blocks, parts, positions = [Block(empty, none, none)], [none], [none]
-        bitmaps = self.state.parts.deletions.bitmaps(
-            np.array([part.id for part in self.group]), NEVER, machine.objects.get
-        )
+        bitmaps = self.state.parts.deletions.bitmaps(PartRows.of(self.group), NEVER, machine.objects.get)
         for part, packed in zip(self.group, bitmaps, strict=True):
             file, start = machine.files.open(part), 0
             deleted = unpack_positions(packed)
