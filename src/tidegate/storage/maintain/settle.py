@@ -112,7 +112,7 @@ def _retracting(state: State, limit: int) -> np.ndarray:
 
 
 def _looked_up(state: State) -> tuple[int, int]:
-    """The first part whose retractions were not looked up yet, and the earliest time of it and those after it."""
+    """The first part whose retractions are not looked up yet; the earliest time of it and later ones."""
     number, schema = state.options.get(LOOKED_UP, (0, state.schema.id))
     if schema != state.schema.id:  # without a dropped column, rows may be identical that were not
         return 0, 0
