@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import precondition, rule
 
 from tests.unit.storage.deleting import run_change
 from tidegate.errors import LeaseLost, StoreError, TimeError
@@ -136,7 +136,7 @@ class DeletingRules:
 
     @rule(
         handle=handles,
-        change=st.none() | changes | st.just("repair"),
+        change=st.none() | changes | changes | st.just("repair"),
         what=st.sampled_from(["compact", "compact", "compact in tasks", "recluster", "statistics"]),
     )
     def maintain(self: Any, handle: int, change: KeyChange | str | None, what: str) -> None:
@@ -157,12 +157,15 @@ class DeletingRules:
             self.others_work(what, handle)
 
     @rule(back=st.sampled_from([1, 2, 30, 400]))
+    @precondition(lambda self: self.repairs)
     def repair(self: Any, back: int) -> None:
         """Updates and deletions of the last so many milliseconds move back to the time before them."""
         self.move_times_back(back)
 
     def move_times_back(self: Any, back: int) -> None:
         """Repairs, and does the same to the model. The stores of a repair do not lie, and nothing else is on its way."""
+        if not self.repairs:
+            return
         self.faults.arrive_all()
         self.learn()
         shard: Shard = self.truth()
