@@ -275,7 +275,8 @@ QUICK = (
 
 
 DELETIONS: dict[str, Any] = {"often": 0.0, "retracts": False, "repairs": False}
-"""Runs in which all deletions are by position, nothing is repaired, and no store fails: a share of all runs, in which bugs of deletions show soonest."""
+"""Runs in which all deletions are by position, nothing is repaired, and no store fails: a share of all runs, in which bugs of
+deletions show soonest."""
 FAILURES: dict[str, Any] = {"often": 0.4}
 """Runs in which stores fail often."""
 

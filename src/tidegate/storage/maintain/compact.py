@@ -143,7 +143,7 @@ def plan_groups(shard: Shard, state: State, *, full: bool) -> Iterator[PartGroup
 def _plan_groups(
     shard: Shard, state: State, table: pa.Table, alone: np.ndarray, *, full: bool
 ) -> Iterator[PartGroup]:
-    """The groups of some parts in the order of their times; `alone`: those that are worth it by themselves."""
+    """The groups of some parts, given by time; `alone`: those to rewrite even by themselves."""
     sizes, ids = table.column("size").to_numpy(), table.column("id").to_numpy()
     target, fanout = shard.config.part_bytes, shard.config.compact_fanout
     collapsing = pc.and_(table.column("retracts"), pc.less_equal(table.column("first"), state.since))
