@@ -12,7 +12,7 @@
 | `tidegate_query_seconds` | path | how long queries took, a histogram |
 | `tidegate_parts_total`, `tidegate_bytes_total` | what | of queries: `considered` `pruned` `proven` `read` `audited` |
 | `tidegate_pages_skipped_total`, `tidegate_bytes_skipped_total` | | what late materialisation did not read inside of these parts |
-| `tidegate_rows_total` | what | `read` `returned` `appended` |
+| `tidegate_rows_total` | what | `read` `returned` `appended` `deleted`; `settled`: retracted by rows, deleted by position since |
 | `tidegate_appends_total`, `tidegate_appended_parts_total`, `tidegate_appended_bytes_total` | | batches that were committed |
 | `tidegate_ingest_batches_total`, `tidegate_ingest_bytes_total` | | of sources: batches that were committed, bytes that came in |
 | `tidegate_ingest_records_total` | what | of sources, for each collection: `kept` `filtered` `expired` `bad` |
@@ -50,7 +50,7 @@ HELP = {
     "bytes": "The bytes of these parts.",
     "pages_skipped": "Pages inside of parts read that late materialisation did not read.",
     "bytes_skipped": "The bytes of these pages.",
-    "rows": "Rows read, returned, appended and deleted.",
+    "rows": "Rows read, returned, appended, deleted and settled.",
     "appends": "Batches appended.",
     "appended_parts": "Parts of these batches.",
     "appended_bytes": "Bytes of these parts.",

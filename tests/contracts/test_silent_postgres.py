@@ -14,6 +14,7 @@ from typing import Literal
 import pytest
 
 from tests import servers
+from tests.unit.storage.deleting import before_entry, run_change
 from tests.unit.storage.shards import CONFIG, QUICK, SCHEMA, ids, rows
 from tidegate.clock import ManualClock
 from tidegate.errors import IndeterminateError
@@ -21,6 +22,8 @@ from tidegate.storage.blob.protocol import MemoryBlob
 from tidegate.storage.consensus import sql
 from tidegate.storage.consensus.sql import PostgresConsensus
 from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.settle import settle_retractions
+from tidegate.storage.shard.changes import Append, Replace
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.shard import Shard
 
@@ -105,22 +108,42 @@ def test_an_answer_that_never_comes_is_indeterminate(proxy: Swallowing, spoil: S
     log.close()
 
 
+def _arm_before(shard: Shard, proxy: Swallowing, spoil: Spoil) -> None:
+    """The answer to the entry itself is lost, not that to a lease before it."""
+
+    def arm() -> None:
+        proxy.armed = spoil
+
+    before_entry(shard, lambda change: isinstance(change, Append | Replace), arm)
+
+
 @pytest.mark.parametrize("spoil", ["silence", "drop"])
-@pytest.mark.parametrize("what", ["append", "compact"])
+@pytest.mark.parametrize("what", ["append", "compact", "delete", "update", "settle"])
 def test_a_commit_whose_answer_is_lost(proxy: Swallowing, spoil: Spoil, what: str) -> None:
     blob, lake = MemoryBlob(), f"{secrets.token_hex(6)}/"
     log = PostgresConsensus(proxy.url, lake)
     shard = Shard.create(Machine(log, blob, "shard/s1", ManualClock(10_000), QUICK), SCHEMA, config=CONFIG)
     for i in range(3):
         shard.append(rows(i))
-    proxy.armed = spoil
-    if what == "append":
-        shard.append(rows(3))
-    else:
-        compact_shard(shard, full=True)
-        shard.append(rows(3))
+    if what == "settle":
+        shard.append(rows(1), diff=-1)
+    if what != "append":
+        _arm_before(shard, proxy, spoil)
+    match what:
+        case "append":
+            proxy.armed = spoil
+        case "compact":
+            compact_shard(shard, full=True)
+        case "delete":
+            assert run_change(shard, "DELETE FROM t WHERE id = 1") == 1
+        case "update":
+            assert run_change(shard, "UPDATE t SET id = id + 10 WHERE id = 1") == 1
+        case "settle":
+            assert settle_retractions(shard) == 1
+    shard.append(rows(3))
     assert proxy.swallowed
     direct = PostgresConsensus(servers.postgres(), lake)
-    assert ids(Shard(Machine(direct, blob, "shard/s1", ManualClock(10_000)))) == [0, 1, 2, 3]
+    expected = {"delete": [0, 2, 3], "settle": [0, 2, 3], "update": [0, 2, 3, 11]}.get(what, [0, 1, 2, 3])
+    assert ids(Shard(Machine(direct, blob, "shard/s1", ManualClock(10_000)))) == expected
     log.close()
     direct.close()

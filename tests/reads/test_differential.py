@@ -33,7 +33,8 @@ from tests.reads.oracle import Expected, evaluate
 from tests.reads.questions import Asker, Question
 from tidegate.config import Config
 from tidegate.query.result import Result
-from tidegate.storage.part.deletions import NEVER, deletion_mask
+from tidegate.storage.part.bitmaps import deletion_mask
+from tidegate.storage.part.deletions import NEVER, PartRows
 from tidegate.storage.part.encode import decode_part
 from tidegate.storage.shard.parts import PARTS_SCHEMA, parts_from_table
 
@@ -83,7 +84,7 @@ def test_the_model_is_what_the_parts_hold(seed: int) -> None:
         assert data is not None
         columns, hidden = decode_part(part.name, data, schema, [column.id for column in schema.columns])
         pieces.append(columns)
-        (packed,) = state.parts.deletions.bitmaps(np.array([part.id]), NEVER, shard.machine.objects.get)
+        (packed,) = state.parts.deletions.bitmaps(PartRows.of([part]), NEVER, shard.machine.objects.get)
         visible = ~deletion_mask(packed, part.rows)
         diffs.append(-hidden.column("_diff").to_numpy() * visible)
     whole = [pa.concat_arrays(arrays) for arrays in zip(*pieces, strict=True)]

@@ -3,8 +3,9 @@
     DELETE FROM t WHERE k = 2                 rows of the model with this key go, at the time that the log gives it
     UPDATE t SET k = k + 1 WHERE k = 2        they go, and come again with the next key
 
-Between what a statement reads and its entry others compact, sweep, roll up or delete; between what a compaction reads and its entry
-others delete. In half of the runs nothing is retracted by rows with negative diffs: then all deletions are by position.
+Between what a statement reads and its entry others compact, sweep, roll up, delete or repair; between what a compaction reads and
+its entry others delete or repair. A repair moves the times of the model back, those of deletions too. In half of the runs nothing
+is retracted by rows with negative diffs: then all deletions are by position.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import precondition, rule
 
 from tests.unit.storage.deleting import run_change
-from tidegate.errors import LeaseLost, StoreError
+from tidegate.errors import LeaseLost, StoreError, TimeError
 from tidegate.statements.modify import by_position
 from tidegate.storage.maintain import compact, distribute
 from tidegate.storage.maintain.distribute import (
@@ -29,6 +30,7 @@ from tidegate.storage.maintain.distribute import (
     compact_distributed,
     recluster_shard,
 )
+from tidegate.storage.maintain.repair import repair_shard
 from tidegate.storage.maintain.sweep import sweep_shard
 from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.state import Conflict
@@ -86,7 +88,9 @@ class DeletingRules:
     @rule(
         handle=handles,
         change=changes,
-        what=st.sampled_from(["", "", "compact", "compact in tasks", "sweep", "roll up", "change", "append"]),
+        what=st.sampled_from(
+            ["", "", "compact", "compact in tasks", "sweep", "roll up", "change", "append", "repair"]
+        ),
         later=st.sampled_from([0, 400, 1100]),
     )
     def change(self: Any, handle: int, change: KeyChange, what: str, later: int) -> None:
@@ -118,6 +122,8 @@ class DeletingRules:
                     self.submit_change(handle, KeyChange(1, moves=True))
                 case "append":
                     self.submit(handle, [(1, 1.5, "a"), (2, None, "")], 1, None, again=False)
+                case "repair":
+                    self.move_times_back(200)
                 case "recluster" if not self.sorted:
                     return
                 case _:
@@ -130,18 +136,44 @@ class DeletingRules:
 
     @rule(
         handle=handles,
-        change=st.none() | changes,
+        change=st.none() | changes | changes | st.just("repair"),
         what=st.sampled_from(["compact", "compact", "compact in tasks", "recluster", "statistics"]),
     )
-    def maintain(self: Any, handle: int, change: KeyChange | None, what: str) -> None:
-        """Maintenance, perhaps with a DELETE or UPDATE between what it reads and its entry."""
+    def maintain(self: Any, handle: int, change: KeyChange | str | None, what: str) -> None:
+        """Maintenance, perhaps with a DELETE, UPDATE or repair between what it reads and its entry."""
         room: Any = compact if what == "compact" else distribute
         swap, left = room.swap, [change] if change is not None else []
 
         def late(*args: Any, **more: Any) -> Any:
             if left:
-                self.submit_change((handle + 1) % 3, left.pop())
+                other = left.pop()
+                if isinstance(other, KeyChange):
+                    self.submit_change((handle + 1) % 3, other)
+                else:
+                    self.others_work(other, (handle + 1) % 3)
             return swap(*args, **more)
 
         with mock.patch.object(room, "swap", late):
             self.others_work(what, handle)
+
+    @rule(back=st.sampled_from([1, 2, 30, 400]))
+    @precondition(lambda self: self.repairs)
+    def repair(self: Any, back: int) -> None:
+        """Updates and deletions of the last so many milliseconds move back to the time before them."""
+        self.move_times_back(back)
+
+    def move_times_back(self: Any, back: int) -> None:
+        """Repairs, and does the same to the model. The stores of a repair do not lie, and nothing else is on its way."""
+        if not self.repairs:
+            return
+        self.faults.arrive_all()
+        self.learn()
+        shard: Shard = self.truth()
+        upper = shard.machine.fetch().upper
+        to = max(0, upper - 1 - back)
+        try:
+            done = repair_shard(shard, to)
+        except TimeError:  # a clock that jumped: the time is far ahead of the clock of this one
+            return
+        if done.upper < upper:
+            self.model = [(name, min(at, to), diff) for name, at, diff in self.model]

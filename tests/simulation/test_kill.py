@@ -1,8 +1,9 @@
-"""`kill -9` at random moments of append, compact, sweep and rollup, on files and SQLite.
+"""`kill -9` at random moments of append, DELETE, UPDATE, compact, sweep and rollup, on files and SQLite.
 
 Each round starts a worker (`worker.py`) on the folder that the last one left, lets it run for up to half a second, and kills it.
-Afterwards everything it acknowledged is there once, what it was about to append is there as a whole or not at all, and nothing
-else is. At the end, when the grace is over, sweep leaves no object and no temporary file that the state does not know.
+Afterwards everything it acknowledged is there once, what it was about to append, delete or update is done as a whole or not at all,
+no deleted row comes back, and nothing else is there. At the end, when the grace is over, sweep leaves no object and no temporary
+file that the state does not know.
 
 TIDEGATE_KILLS says how many rounds: 8 by default, 200 in `make prove`. A round takes about a second and a half, most of it to start
 Python. TIDEGATE_SEED repeats the moments as well as a machine can.
@@ -91,6 +92,7 @@ def no_orphan_is_left(folder: Path, expected: Counter[int]) -> None:
     sweep_shard(shard)
     state = shard.machine.fetch()
     known = {part.name for part in state.parts.all()} | set(state.segments)
+    known |= state.parts.deletions.objects
     known |= {state.rollup[0]} if state.rollup else set()
     known |= {item.name for item in state.garbage}
     blobs = folder / "blobs"

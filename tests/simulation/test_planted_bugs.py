@@ -136,7 +136,11 @@ def _deletes_without_a_look(patch: pytest.MonkeyPatch) -> None:
 def _takes_the_bitmap_of_another_part(patch: pytest.MonkeyPatch) -> None:
     original = Deletions.bitmaps
     patch.setattr(
-        Deletions, "bitmaps", lambda self, ids, as_of, fetch: original(self, np.roll(ids, 1), as_of, fetch)
+        Deletions,
+        "bitmaps",
+        lambda self, parts, as_of, fetch: original(
+            self, replace(parts, ids=np.roll(parts.ids, 1)), as_of, fetch
+        ),
     )
 
 
@@ -172,6 +176,11 @@ def _deletes_by_one_after_a_rewrite(patch: pytest.MonkeyPatch) -> None:
         return replace(found, columns=[*found.columns[:-2], pa.array(ends), found.columns[-1]])
 
     patch.setattr(rewrite.Aging, "attach", attach)
+
+
+def _repairs_without_deletions(patch: pytest.MonkeyPatch) -> None:
+    """Parts that a repair moves lose what is deleted of them."""
+    patch.setattr(state, "_with_deletions_of", lambda deletions, before, parts, after: parts)
 
 
 def _deletes_what_is_there(parts: Parts, records: pa.Table) -> Parts:
@@ -222,6 +231,11 @@ BUGS: dict[str, tuple[str, Plant]] = {
     ),
     "a deletion is one row off after a rewrite": ("memory", _moves_a_deletion_by_one),
     "a rewrite is one row off when it applies deletions": ("memory", _deletes_by_one_after_a_rewrite),
+    "a repair leaves deletions where they are": (
+        "memory",
+        lambda p: p.setattr(Deletions, "moved_back", lambda self, last: self),
+    ),
+    "a repair loses deletions": ("memory", _repairs_without_deletions),
     "a part may have been replaced when its rows are deleted": (
         "memory",
         _both(
@@ -260,8 +274,9 @@ QUICK = (
 """Those that are found within seconds; others may take some hundred runs."""
 
 
-DELETIONS: dict[str, Any] = {"often": 0.0, "retracts": False}
-"""Runs in which all deletions are by position, and no store fails: a share of all runs, in which bugs of deletions show soonest."""
+DELETIONS: dict[str, Any] = {"often": 0.0, "retracts": False, "repairs": False}
+"""Runs in which all deletions are by position, nothing is repaired, and no store fails: a share of all runs, in which bugs of
+deletions show soonest."""
 FAILURES: dict[str, Any] = {"often": 0.4}
 """Runs in which stores fail often."""
 
@@ -274,8 +289,14 @@ def _runs_for(bug: str) -> dict[str, Any]:
 
 
 def finds(store: str, runs: int, share: dict[str, Any] | None = None) -> str:
-    """How the simulation fails; empty if it does not."""
-    simulation = type("Simulation", (Simulation,), {"store": store, **(share or {})})
+    """How the simulation fails, and in which run; empty if it does not."""
+    count = [0]
+
+    def begin(self: Simulation) -> None:
+        count[0] += 1
+        Simulation.__init__(self)
+
+    simulation = type("Simulation", (Simulation,), {"store": store, "__init__": begin, **(share or {})})
     few = settings(
         max_examples=runs,
         stateful_step_count=40,
@@ -289,7 +310,7 @@ def finds(store: str, runs: int, share: dict[str, Any] | None = None) -> str:
     try:
         run_state_machine_as_test(simulation, settings=few)
     except Exception as error:  # noqa: BLE001  # whatever it is: the bug shows
-        return type(error).__name__
+        return f"{type(error).__name__} in run {count[0]}"
     return ""
 
 

@@ -91,6 +91,7 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
     often: float | None = None
     """How often stores fail, and (below) whether rows are retracted: None: that is drawn."""
     retracts: bool | None = None
+    repairs = True
     held = Bundle("held")
     suspended = Bundle("suspended")
 

@@ -22,7 +22,7 @@ from tidegate.spark.jvm import Jvm
 from tidegate.spark.read import late_scan
 from tidegate.spark.read.deleted_rows import deletion_index
 from tidegate.spark.read.relation import pin
-from tidegate.storage.part import deletions
+from tidegate.storage.part import bitmaps
 from tidegate.storage.shard import shard_options
 from tidegate.storage.shard.changes import Configure
 
@@ -288,7 +288,7 @@ def test_what_is_looked_up(rows: int) -> None:
     for share in (0.0, 0.001, 0.3, 1.0):
         deleted = dice.random(rows) < share
         deleted[-1] = True
-        words = np.frombuffer(deletion_index(deletions.pack_positions(np.flatnonzero(deleted)), rows), ">i4")
+        words = np.frombuffer(deletion_index(bitmaps.pack_positions(np.flatnonzero(deleted)), rows), ">i4")
         position = np.arange(rows)
         found = words[words[position >> 10] // 4 + ((position & 1023) >> 5)] >> (position & 31) & 1
         assert (found.astype(bool) == deleted).all()

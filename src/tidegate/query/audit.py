@@ -31,7 +31,8 @@ pruned by mistake:
 | a bound that occurs | the same value |
 | a bound that cannot win | no value beyond it |
 
-A part with retractions holds changes, not rows, and is not checked there.
+A part with retractions holds changes, not rows, and is not checked there. Counts rest on how many rows are deleted by the records
+of the state: a bitmap that cannot be what its record says is an error that names it (`storage/part/bitmaps.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import AuditError, EvaluationError, StoreError
+from tidegate.errors import AuditError, CorruptError, EvaluationError, StoreError
 from tidegate.expr.domain import Verdict
 from tidegate.expr.model import order, show, to_bools
 from tidegate.plan import Aggregate, Verdicts
@@ -178,6 +179,8 @@ def audit_metadata(request: ScanRequest, answer: MetadataAnswer, scan: ScanMetri
 def _find_mistake(request: ScanRequest, answer: MetadataAnswer, place: int, scan: ScanMetrics) -> str | None:
     """The aggregate or error that contradicts a part's statistics, or ''; None: it cannot be read."""
     assert request.aggregation is not None
+    if not _deletions_are_readable(request, place):
+        return None
     # No verdicts: all conditions are evaluated. No statistics: no pages are skipped.
     part = replace(answer.rest, kept=np.array([place]), verdicts=None, predicate=None, whole=False)
     request = replace(request, config=replace(request.config, stats_filter=False))
@@ -202,6 +205,18 @@ def _find_mistake(request: ScanRequest, answer: MetadataAnswer, place: int, scan
         if not _agrees(aggregate, value, *answer.of_part(i, place)):
             return aggregate.show()
     return ""
+
+
+def _deletions_are_readable(request: ScanRequest, place: int) -> bool:
+    """Reads the bitmap of a part's deleted rows, and raises if it cannot be what was counted."""
+    try:
+        request.snapshot.pick(np.array([place]))
+    except CorruptError:
+        raise
+    except StoreError as error:
+        _log_unreadable(error, place=place)
+        return False
+    return True
 
 
 def _add_rows(reducer: Reducer, state: State, values: pa.Array) -> State:

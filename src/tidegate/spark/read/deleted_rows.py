@@ -32,7 +32,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from tidegate.spark.jvm import Jvm
-from tidegate.storage.part import deletions
+from tidegate.storage.part import bitmaps
 
 POSITION = "_pos"
 """The hidden column of every part that holds the position of the row."""
@@ -49,7 +49,7 @@ def deletion_indexes(packed: Sequence[bytes], rows: Sequence[int]) -> pa.Array:
 
 def deletion_index(packed: bytes, rows: int) -> bytes:
     """Returns the deleted positions of one part; see the top."""
-    positions = deletions.unpack_positions(packed)
+    positions = bitmaps.unpack_positions(packed)
     blocks, place = np.unique(positions >> _SHIFT, return_inverse=True)
     header = (
         -(-rows // (_BLOCK * _WORDS)) * _WORDS

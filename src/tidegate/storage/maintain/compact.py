@@ -125,20 +125,25 @@ class PartGroup:
 def plan_groups(shard: Shard, state: State, *, full: bool) -> Iterator[PartGroup]:
     """The groups to be merged, from metadata alone.
 
-    Parts of which all rows are deleted are merged among themselves: only AS OF an earlier time shows them.
+    Parts of which all rows are deleted are merged among themselves: only AS OF an earlier time shows them. Alone they are rewritten
+    for those of their rows that no time shows any more.
     """
     table = by_time(state)
-    deleted, _ = state.parts.deletions.totals(table.column("id").to_numpy(), NEVER)
-    past = (deleted >= table.column("rows").to_numpy()) & (deleted > 0)
-    if past.any():
-        yield from _plan_groups(shard, state, table.filter(pa.array(past)), deleted[past], full=False)
-        table, deleted = table.filter(pa.array(~past)), deleted[~past]
-    yield from _plan_groups(shard, state, table, deleted, full=full)
+    ids, rows = (table.column(name).to_numpy() for name in ("id", "rows"))
+    deleted, _ = state.parts.deletions.totals(ids, NEVER)
+    past = (deleted >= rows) & (deleted > 0)
+    gone = state.parts.deletions.totals(ids, min(state.since, state.upper - 1))[0] if past.any() else deleted
+    deleted = np.where(past, gone, deleted)
+    alone = (deleted > (0 if full else MIN_DELETED_SHARE) * rows) & (deleted < rows)
+    for some, whole in ((past, False), (~past, full)):
+        if some.any():
+            yield from _plan_groups(shard, state, table.filter(pa.array(some)), alone[some], full=whole)
 
 
 def _plan_groups(
-    shard: Shard, state: State, table: pa.Table, deleted: np.ndarray, *, full: bool
+    shard: Shard, state: State, table: pa.Table, alone: np.ndarray, *, full: bool
 ) -> Iterator[PartGroup]:
+    """The groups of some parts, given by time; `alone`: those to rewrite even by themselves."""
     sizes, ids = table.column("size").to_numpy(), table.column("id").to_numpy()
     target, fanout = shard.config.part_bytes, shard.config.compact_fanout
     collapsing = pc.and_(table.column("retracts"), pc.less_equal(table.column("first"), state.since))
@@ -149,8 +154,7 @@ def _plan_groups(
     else:
         groups = _tiers(sizes, target, fanout)
     rows = table.column("rows").to_numpy()
-    share = 0.0 if full else MIN_DELETED_SHARE
-    alone = np.isin(ids, _mostly_ended(state)) | ((deleted > share * rows) & (deleted < rows))
+    alone = alone | np.isin(ids, _mostly_ended(state))
     for group in groups:
         inside = slice(group.start, group.stop)
         alone[inside] = False

@@ -16,7 +16,7 @@ each went: then a replacement that meets deletions is abandoned, and tried again
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -75,7 +75,7 @@ class Aging:
             return None
         if self._ends[0] != part.id:
             assert self._fetch is not None
-            self._ends = part.id, self._deletions.end_times(part.id, part.rows, self._fetch)
+            self._ends = part.id, self._deletions.end_times(part, self._fetch)
         return self._ends[1]
 
     def __call__(self, block: Block) -> Block:
@@ -220,7 +220,7 @@ def swap(
         shard.check_parts(newest, written.parts)
         shard.check_objects(newest, stored.objects)
         late = newest.parts.deletions.only(ids).between(read.upper, NEVER)
-        moved, left_out = _moved(late, written, shard.machine.objects.get)
+        moved, left_out = _moved(late, written, shard.machine.objects.get, {part.id: part for part in group})
         return Replace(
             tuple(part.id for part in group),
             written.parts,
@@ -233,15 +233,17 @@ def swap(
     return len(written.parts)
 
 
-def _moved(late: Deletions, written: WrittenParts, fetch: Fetch) -> tuple[pa.Table, int]:
+def _moved(
+    late: Deletions, written: WrittenParts, fetch: Fetch, group: Mapping[int, Part]
+) -> tuple[pa.Table, int]:
     """Deletions that others made meanwhile, moved along; and the diffs of those of rows left out."""
     if not late:
         return DELETIONS_SCHEMA.empty_table(), 0
     if any(run is None for run in written.runs):
         raise Conflict("rows were deleted meanwhile, and it is not known where they went")
     tables, total = [DELETIONS_SCHEMA.empty_table()], 0
-    for part, time, positions in late.located(fetch):
-        wanted = positions + (part << ID_SHIFT)
+    for part, time, positions in late.located(fetch, group.__getitem__):
+        wanted = positions + (part.id << ID_SHIFT)
         located = {}
         for place, run in enumerate(written.runs):
             assert run is not None

@@ -17,6 +17,10 @@ that as much is deleted as is no longer retracted.
 | of a row in a part that retracts itself | the row goes along to the new part, and is deleted there |
 | that finds no identical row | stays as it is: `-0.0` for `0.0`, or more retractions than rows |
 
+A retraction that finds nothing would find nothing again, as long as no part that is not later than it is added: what is appended
+is later, so only maintenance and a repair add such parts. The option `LOOKED_UP` remembers how many parts there were, and the next
+settling leaves out the parts whose retractions were looked up among all that matter.
+
 Others may change the shard meanwhile. What they append does not matter. If they replace one of the parts, or delete rows of it, the
 entry is refused, and all is looked up again in the newer state.
 
@@ -27,13 +31,14 @@ are read by pages, column by column (`storage/shard/retractions/locate.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import CorruptError
+from tidegate.errors import CorruptError, StoreError
 from tidegate.storage.maintain.merge_parts import (
     by_time,
     hold_planned_parts,
@@ -42,15 +47,17 @@ from tidegate.storage.maintain.merge_parts import (
     parts_of,
 )
 from tidegate.storage.maintain.rewrite import Aging, WrittenParts, write_parts
-from tidegate.storage.part.deletions import NEVER, Deletions, unpack_positions
+from tidegate.storage.part.bitmaps import unpack_positions
+from tidegate.storage.part.deletions import NEVER, Deletions, PartRows
 from tidegate.storage.part.merge import Block, concat, sort_block
 from tidegate.storage.part.page_reader import RowRange
 from tidegate.storage.part.part import Part
 from tidegate.storage.retry import CONTENTION
-from tidegate.storage.shard.changes import Replace
+from tidegate.storage.shard.changes import Configure, Replace
 from tidegate.storage.shard.leases.lease import Lease
 from tidegate.storage.shard.retractions.locate import LocatedRows, deletions_unchanged, locate
 from tidegate.storage.shard.shard import PartSwept, Shard, sort_order
+from tidegate.storage.shard.shard_options import LOOKED_UP
 from tidegate.storage.shard.state import Conflict, State
 
 ATTEMPTS = 5
@@ -62,25 +69,57 @@ def settle_retractions(shard: Shard) -> int:
     state = shard.machine.fetch()
     if state.monotonic or state.dropped or not len(_retracting(state, state.next_id)):
         return 0
-    count, limit = 0, state.next_id
+    count, limit, complete = 0, state.next_id, True
     with hold_planned_parts(shard) as lease:
         seen = np.zeros(0, np.int64)
         while len(ids := np.setdiff1d(_retracting(lease.state, limit), seen)):
             group = _first_group(shard, lease.state, ids)
             seen = np.union1d(seen, group)
-            count += _settle_group(shard, lease, group)
+            settled = _settle_group(shard, lease, group)
+            count, complete = count + (settled or 0), complete and settled is not None
+    if complete:
+        _remember(shard, [limit, state.schema.id])
+    if count:
+        shard.metrics.add("rows", count, what="settled")
     return count
 
 
+def _remember(shard: Shard, looked_up: list[int]) -> None:
+    """Records that all retractions were looked up, for the next settling; without it that only does more."""
+
+    def propose(state: State) -> Configure | None:
+        known = state.options.get(LOOKED_UP)
+        return None if state.monotonic or known == looked_up else Configure({LOOKED_UP: looked_up})
+
+    with suppress(StoreError, Conflict):
+        shard.machine.update(propose)
+
+
 def _retracting(state: State, limit: int) -> np.ndarray:
-    """The ids below `limit` of the parts with retractions that are not deleted as a whole."""
+    """The ids below `limit` of the parts with retractions to look up, that are not deleted as a whole."""
     found = [np.zeros(0, np.int64)]
-    for table in state.parts.tables(["id", "rows", "retracts"]):
-        chosen = table.filter(pc.and_(table.column("retracts"), pc.less(table.column("id"), limit)))
+    number, since = _looked_up(state)
+    for table in state.parts.tables(["id", "rows", "last", "retracts"]):
+        ahead = pc.or_(
+            pc.greater_equal(table.column("id"), number), pc.greater_equal(table.column("last"), since)
+        )
+        wanted = pc.and_(table.column("retracts"), pc.less(table.column("id"), limit))
+        chosen = table.filter(pc.and_(wanted, ahead))
         ids = chosen.column("id").to_numpy()
         alive = state.parts.deletions.totals(ids, NEVER)[0] < chosen.column("rows").to_numpy()
         found.append(ids[alive])
     return np.concatenate(found)
+
+
+def _looked_up(state: State) -> tuple[int, int]:
+    """The first part whose retractions are not looked up yet; the earliest time of it and later ones."""
+    number, schema = state.options.get(LOOKED_UP, (0, state.schema.id))
+    if schema != state.schema.id:  # without a dropped column, rows may be identical that were not
+        return 0, 0
+    later = (t.filter(pc.greater_equal(t.column("id"), number)) for t in state.parts.tables(["id", "first"]))
+    return number, min(
+        (pc.min(table.column("first")).as_py() for table in later if len(table)), default=NEVER
+    )
 
 
 def _first_group(shard: Shard, state: State, ids: np.ndarray) -> np.ndarray:
@@ -92,8 +131,11 @@ def _first_group(shard: Shard, state: State, ids: np.ndarray) -> np.ndarray:
     return np.array(sorted(part.id for part in parts[:many]), np.int64)
 
 
-def _settle_group(shard: Shard, lease: Lease, ids: np.ndarray) -> int:
-    """Settles the retractions of these parts by one entry; tries again if others were faster."""
+def _settle_group(shard: Shard, lease: Lease, ids: np.ndarray) -> int | None:
+    """Settles the retractions of these parts by one entry; tries again if others were faster.
+
+    None if they always were.
+    """
     for attempt in range(ATTEMPTS):
         lease.state = shard.machine.fetch()
         group = [part for part in parts_of(lease.state, ids) if part.retracts]
@@ -104,7 +146,7 @@ def _settle_group(shard: Shard, lease: Lease, ids: np.ndarray) -> int:
                 return _Settlement(shard, lease, group, written).run()
         except (Conflict, PartSwept):
             CONTENTION.wait(attempt)
-    return 0
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +193,7 @@ class _Settlement:
         empty = [pa.array([], type_.arrow) for type_ in types]
         none = np.zeros(0, np.int64)
         blocks, parts, positions = [Block(empty, none, none)], [none], [none]
-        bitmaps = self.state.parts.deletions.bitmaps(
-            np.array([part.id for part in self.group]), NEVER, machine.objects.get
-        )
+        bitmaps = self.state.parts.deletions.bitmaps(PartRows.of(self.group), NEVER, machine.objects.get)
         for part, packed in zip(self.group, bitmaps, strict=True):
             file, start = machine.files.open(part), 0
             deleted = unpack_positions(packed)

@@ -16,7 +16,7 @@ position and compares no values: a collection that was updated reads like one th
 | `bitmap` | the positions, as a serialized roaring bitmap; NULL if it is in an object of its own |
 | `blob`, `place` | that object, and the number of the bitmap in it: large deletions are not stored in the log |
 
-A position is deleted once: two records of a part have no position in common.
+A position is deleted once: two records of a part have no position in common (`bitmaps.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -35,7 +36,9 @@ from pyroaring import BitMap
 
 from tidegate.cache import LruCache
 from tidegate.errors import CorruptError
-from tidegate.storage.part.checksum import seal, unseal
+from tidegate.storage.part.bitmaps import bitmaps_of_object, damaged_bitmap, pack_positions, read_bitmap
+from tidegate.storage.part.encode import one_chunk
+from tidegate.storage.part.part import Part
 
 DELETIONS_SCHEMA = pa.schema(
     [
@@ -52,6 +55,8 @@ MAX_INLINE_BYTES = 64 << 10
 """Bytes of bitmaps that an entry of the log holds itself; more are an object of their own."""
 MAX_CACHED_BYTES = 64 << 20
 """Bytes of bitmaps of objects that are cached for a shard."""
+MAX_UNIONS = 1024
+"""Parts whose deleted positions are kept together, to check those that are added next."""
 MAX_TABLES = 64
 """Tables that are kept as they were added before they are joined."""
 NEVER = np.iinfo(np.int64).max
@@ -59,28 +64,6 @@ NEVER = np.iinfo(np.int64).max
 
 Fetch: TypeAlias = Callable[[str], bytes]
 """Reads an object."""
-
-
-def pack_positions(positions: np.ndarray) -> bytes:
-    """Positions as a serialized bitmap."""
-    bitmap = BitMap(np.ascontiguousarray(positions, np.uint32))
-    bitmap.run_optimize()
-    packed: bytes = bitmap.serialize()
-    return packed
-
-
-def unpack_positions(packed: bytes) -> np.ndarray:
-    """The positions of a serialized bitmap, rising."""
-    if not packed:
-        return np.zeros(0, np.int64)
-    return np.asarray(BitMap.deserialize(packed).to_array()).astype(np.int64)
-
-
-def deletion_mask(packed: bytes, rows: int) -> np.ndarray:
-    """Which of a part's rows are deleted."""
-    mask = np.zeros(rows, bool)
-    mask[unpack_positions(packed)] = True
-    return mask
 
 
 def deletion_records(located: Mapping[int, tuple[np.ndarray, np.ndarray]], time: int) -> pa.Table:
@@ -167,15 +150,6 @@ def records_from_json(stored: Mapping[str, list[Any]]) -> pa.Table:
     return pa.table({**stored, "bitmap": bitmaps}, schema=DELETIONS_SCHEMA)
 
 
-def bitmaps_to_object(records: pa.Table) -> bytes:
-    """The bitmaps of records as a sealed object."""
-    sink = pa.BufferOutputStream()
-    table = records.select(["bitmap"])
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    return seal(sink.getvalue().to_pybytes())
-
-
 def in_object(records: pa.Table, name: str) -> pa.Table:
     """The records, with their bitmaps in the object `name`, in this order."""
     count = records.num_rows
@@ -184,12 +158,27 @@ def in_object(records: pa.Table, name: str) -> pa.Table:
     return with_column(moved, "place", pa.array(np.arange(count), pa.int32()))
 
 
-def _object_bitmaps(name: str, data: bytes) -> pa.Array:
-    try:
-        table = pa.ipc.open_file(pa.BufferReader(unseal(name, data))).read_all()
-        return table.column("bitmap").combine_chunks()
-    except (pa.ArrowException, OSError):
-        raise CorruptError(f"{name} does not hold deletions") from None
+@dataclass(frozen=True, eq=False)
+class PartRows:
+    """Parts whose deleted rows are read: by these, bitmaps are found and checked."""
+
+    ids: np.ndarray
+    rows: np.ndarray
+    """How many rows each of them has."""
+    names: Callable[[int], object]
+    """The name of each, for errors."""
+
+    @staticmethod
+    def of(parts: Sequence[Part]) -> PartRows:
+        """Of parts as values."""
+        ids, rows = (np.array([getattr(part, name) for part in parts], np.int64) for name in ("id", "rows"))
+        return PartRows(ids, rows, lambda i: parts[i].name)
+
+    @staticmethod
+    def of_table(table: pa.Table) -> PartRows:
+        """Of a table with the columns `id`, `rows` and `name`."""
+        ids, rows = (table.column(name).to_numpy() for name in ("id", "rows"))
+        return PartRows(ids, rows, table.column("name").__getitem__)
 
 
 def _new_cache() -> LruCache[str, pa.Array]:
@@ -203,6 +192,8 @@ class Deletions:
     tables: tuple[pa.Table, ...] = ()
     loaded: LruCache[str, pa.Array] = field(default_factory=_new_cache, repr=False)
     """The bitmaps of objects that were read: shared by all values that are derived from one."""
+    unions: Mapping[int, BitMap] = field(default_factory=dict, repr=False)
+    """Of parts to which records were added lately, the positions of all inline bitmaps; never changed in place."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Deletions, ((self.records,),) if self else ()
@@ -211,11 +202,45 @@ class Deletions:
         return any(table.num_rows for table in self.tables)
 
     def add(self, records: pa.Table) -> Deletions:
-        """With these records."""
+        """With these records, which are not checked."""
         if not records.num_rows:
             return self
         before = self.tables if len(self.tables) < MAX_TABLES else (self.records,)
-        return replace(self, tables=(*before, records))
+        return replace(self, tables=(*before, records), unions={})
+
+    def add_checked(self, records: pa.Table, parts: PartRows) -> Deletions:
+        """With these records; errors are those of `bitmaps.py`. The ids of `parts` must rise."""
+        unions: dict[int, BitMap] = {}
+        ids, counts, bitmaps = (records.column(name).to_pylist() for name in ("part", "rows", "bitmap"))
+        places = np.searchsorted(parts.ids, ids).tolist()
+        rows = parts.rows.tolist()
+        earlier = np.isin(ids, self.parts).tolist() if self else [False] * len(ids)
+        for part, count, packed, i, again in zip(ids, counts, bitmaps, places, earlier, strict=True):
+            if packed is None:
+                continue
+            bitmap = read_bitmap(packed, count, rows[i], partial(_damaged, parts, i, ()))
+            known = unions.get(part, self.unions.get(part))
+            if known is None and again:
+                known = self._inline_union(part)
+            if known is not None and known.intersect(bitmap):
+                raise _damaged(parts, i, (), f"deletes row {(known & bitmap).min()} once more")
+            unions[part] = bitmap if known is None else known | bitmap
+        recent = {**{part: known for part, known in self.unions.items() if part not in unions}, **unions}
+        kept = islice(recent.items(), max(0, len(recent) - MAX_UNIONS), None)
+        return replace(self.add(records), unions=dict(kept))
+
+    def _inline_union(self, part: int) -> BitMap:
+        """The positions of a part in inline bitmaps."""
+        begin, end = self._places(part)
+        inline = self.records.column("bitmap").slice(begin, end - begin).drop_null().to_pylist()
+        return BitMap.union(*map(BitMap.deserialize, inline)) if inline else BitMap()
+
+    def _places(self, part: int) -> tuple[int, int]:
+        """Where the records of a part begin and end."""
+        if not self:
+            return 0, 0
+        begin, end = np.searchsorted(self.parts, (part, part + 1)).tolist()
+        return begin, end
 
     @property
     def rows(self) -> int:
@@ -258,7 +283,10 @@ class Deletions:
     def _filter(self, keep: np.ndarray) -> Deletions:
         if keep.all():
             return self
-        return replace(self, tables=(self.records.filter(pa.array(keep)),) if keep.any() else ())
+        return self._with((self.records.filter(pa.array(keep)),) if keep.any() else ())
+
+    def _with(self, tables: tuple[pa.Table, ...]) -> Deletions:
+        return replace(self, tables=tables, unions={})
 
     def renumber(self, before: np.ndarray, after: np.ndarray) -> Deletions:
         """With other ids for the parts `before`, which must rise; parts that are not among them are left out."""
@@ -266,14 +294,14 @@ class Deletions:
         if not inside:
             return inside
         ids = after[np.searchsorted(before, inside.parts)]
-        return replace(self, tables=(with_column(inside.records, "part", pa.array(ids, pa.int64())),))
+        return self._with((with_column(inside.records, "part", pa.array(ids, pa.int64())),))
 
     def moved_back(self, last: int) -> Deletions:
         """With times after `last` moved to it."""
         if not self:
             return self
         times = np.minimum(self.times, last)
-        return replace(self, tables=(with_column(self.records, "time", pa.array(times, pa.int64())),))
+        return self._with((with_column(self.records, "time", pa.array(times, pa.int64())),))
 
     def totals(self, ids: np.ndarray, as_of: int) -> tuple[np.ndarray, np.ndarray]:
         """How many rows of each of these parts are deleted at a time, and the sum of their diffs."""
@@ -288,45 +316,77 @@ class Deletions:
             np.add.at(total, order[at[there]], self.records.column(name).to_numpy()[past[there]])
         return totals
 
-    def bitmaps(self, ids: np.ndarray, as_of: int, fetch: Fetch) -> list[bytes]:
+    def bitmaps(self, parts: PartRows, as_of: int, fetch: Fetch) -> list[bytes]:
         """The rows of each of these parts that are deleted at a time, as a serialized bitmap; empty: none."""
         if not self:
-            return [b""] * len(ids)
-        begins, ends = (np.searchsorted(self.parts, ids, side).tolist() for side in ("left", "right"))
+            return [b""] * len(parts.ids)
+        begins, ends = (np.searchsorted(self.parts, parts.ids, side).tolist() for side in ("left", "right"))
         packed = []
-        for begin, end in zip(begins, ends, strict=True):
-            found = [self._bitmap(at, fetch) for at in range(begin, end) if self.times[at] <= as_of]
-            packed.append(found[0] if len(found) == 1 else _union(found))
+        for i, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            found = [at for at in range(begin, end) if self.times[at] <= as_of]
+            packed.append(self._joined(found, parts, i, fetch) if found else b"")
         return packed
 
-    def located(self, fetch: Fetch) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Every record as part, time and positions."""
-        for at in range(len(self.parts)):
-            yield int(self.parts[at]), int(self.times[at]), unpack_positions(self._bitmap(at, fetch))
+    def _joined(self, records: Sequence[int], parts: PartRows, i: int, fetch: Fetch) -> bytes:
+        """The bitmap of all of these records, which are of part `i`."""
+        bitmaps = [self._bitmap(at, parts, i, fetch) for at in records]
+        if len(bitmaps) == 1:
+            return bitmaps[0][0]
+        union = BitMap.union(*(bitmap for _, bitmap in bitmaps))
+        if len(union) != sum(len(bitmap) for _, bitmap in bitmaps):
+            raise _damaged(parts, i, self._objects_of(records), "deletes rows more than once")
+        joined: bytes = union.serialize()
+        return joined
 
-    def end_times(self, part: int, rows: int, fetch: Fetch) -> np.ndarray:
+    def located(self, fetch: Fetch, find: Callable[[int], Part]) -> Iterator[tuple[Part, int, np.ndarray]]:
+        """Every record as part, time and positions; `find` returns a part by its id."""
+        for at in range(len(self.parts)):
+            part = find(int(self.parts[at]))
+            yield part, int(self.times[at]), self._positions(at, PartRows.of([part]), fetch)
+
+    def end_times(self, part: Part, fetch: Fetch) -> np.ndarray:
         """When each row of a part is deleted; `NEVER` for those that are not."""
-        ends = np.full(rows, NEVER)
-        begin, end = (
-            (int(np.searchsorted(self.parts, part, side)) for side in ("left", "right")) if self else (0, 0)
-        )
-        for at in range(begin, end):
-            ends[unpack_positions(self._bitmap(at, fetch))] = self.times[at]
+        ends, parts = np.full(part.rows, NEVER), PartRows.of([part])
+        records = range(*self._places(part.id))
+        for at in records:
+            positions = self._positions(at, parts, fetch)
+            if (ends[positions] != NEVER).any():
+                raise _damaged(parts, 0, self._objects_of(records), "deletes rows more than once")
+            ends[positions] = self.times[at]
         return ends
 
-    def _bitmap(self, at: int, fetch: Fetch) -> bytes:
-        inline = self.records.column("bitmap")[at].as_py()
-        if inline is not None:
-            packed: bytes = inline
-            return packed
-        name = self.records.column("blob")[at].as_py()
-        bitmaps = self.loaded.get_or_compute(name, lambda: _object_bitmaps(name, fetch(name)))
-        found: bytes = bitmaps[self.records.column("place")[at].as_py()].as_py()
-        return found
+    def _positions(self, at: int, part: PartRows, fetch: Fetch) -> np.ndarray:
+        return np.asarray(self._bitmap(at, part, 0, fetch)[1].to_array()).astype(np.int64)
+
+    def _bitmap(self, at: int, parts: PartRows, i: int, fetch: Fetch) -> tuple[bytes, BitMap]:
+        """The bitmap of a record of part `i`, serialized and checked."""
+        damaged = partial(self._damaged, at, parts, i)
+        packed: bytes | None = self._inline[at].as_py()
+        if packed is None:
+            name = self.records.column("blob")[at].as_py()
+            bitmaps = self.loaded.get_or_compute(name, lambda: bitmaps_of_object(name, fetch(name)))
+            place = self.records.column("place")[at].as_py()
+            packed = bitmaps[place].as_py() if 0 <= place < len(bitmaps) else None
+            if packed is None:
+                raise damaged(f"is not there at place {place}")
+        return packed, read_bitmap(packed, int(self._counts[at]), int(parts.rows[i]), damaged)
+
+    def _damaged(self, at: int, parts: PartRows, i: int, mistake: str) -> CorruptError:
+        return _damaged(parts, i, self._objects_of((at,)), mistake)
+
+    @cached_property
+    def _inline(self) -> pa.Array:
+        return one_chunk(self.records.column("bitmap"))
+
+    @cached_property
+    def _counts(self) -> np.ndarray:
+        return np.asarray(self.records.column("rows").to_numpy())
+
+    def _objects_of(self, records: Sequence[int]) -> list[str]:
+        """The objects that hold the bitmaps of these records."""
+        names = self.records.column("blob").take(pa.array(records, pa.int64()))
+        return sorted(set(names.drop_null().to_pylist()))
 
 
-def _union(packed: list[bytes]) -> bytes:
-    if not packed:
-        return b""
-    union: bytes = BitMap.union(*map(BitMap.deserialize, packed)).serialize()
-    return union
+def _damaged(parts: PartRows, i: int, objects: Sequence[str], mistake: str) -> CorruptError:
+    return damaged_bitmap(str(parts.names(i)), objects, mistake)

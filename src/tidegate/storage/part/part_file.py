@@ -33,8 +33,8 @@ from tidegate.cache import LruCache
 from tidegate.errors import CorruptError
 from tidegate.expr.model import Kind, Type, types
 from tidegate.storage.blob.retrying import RetryingBlob
+from tidegate.storage.part.bitmaps import unpack_positions
 from tidegate.storage.part.checksum import verify
-from tidegate.storage.part.deletions import unpack_positions
 from tidegate.storage.part.encode import field_ids, from_storage, one_chunk, page_frame, page_rosters
 from tidegate.storage.part.page_reader import (
     BYTE_ARRAY,

@@ -111,8 +111,8 @@ class ChangeFeed(LeasedState):
         deletions, machine = self.state.parts.deletions, self.shard.machine
         begin = self.from_time if self.validity is None else 0
         types = {column.id: column.type for column in self.schema.columns}
-        for id_, time, positions in deletions.between(begin, self.to_time).located(machine.objects.get):
-            (part,) = self.state.parts.find(np.array([id_]))
+        wanted = deletions.between(begin, self.to_time)
+        for part, time, positions in wanted.located(machine.objects.get, self.state.parts.get):
             if part.expires is not None and part.expires < self.from_time:
                 continue
             file = machine.files.open(part)

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from tidegate.cache import LruCache
 from tidegate.errors import CorruptError
-from tidegate.storage.part.deletions import NEVER, Deletions
+from tidegate.storage.part.deletions import NEVER, Deletions, PartRows
 from tidegate.storage.part.part import Part
 from tidegate.storage.stats.frame import Frame, Packed
 
@@ -220,16 +220,21 @@ class Parts:
         )
 
     def delete(self, records: pa.Table) -> Parts:
-        """With these rows of its parts deleted; a missing part, or more rows than it has, is an error."""
-        ids = np.unique(records.column("part").to_numpy())
+        """With these rows of its parts deleted.
+
+        A missing part is an error, more rows than it has, and in inline bitmaps a row that it lacks or that is deleted already.
+        """
+        places = records.column("part").to_numpy()
+        ids = np.unique(places)
         rows = self._row_counts(ids)
         if (rows < 0).any():
             raise LookupError(f"parts {ids[rows < 0][:5].tolist()} are not there")
-        deletions = self.deletions.add(records)
-        beyond = deletions.totals(ids, NEVER)[0] > rows
-        if beyond.any():
-            raise LookupError(f"parts {ids[beyond][:5].tolist()} have fewer rows than are deleted")
-        return replace(self, deletions=deletions)
+        total = self.deletions.totals(ids, NEVER)[0]
+        np.add.at(total, np.searchsorted(ids, places), records.column("rows").to_numpy())
+        if (total > rows).any():
+            raise LookupError(f"parts {ids[total > rows][:5].tolist()} have fewer rows than are deleted")
+        known = PartRows(ids, rows, lambda i: self.get(int(ids[i])).name)
+        return replace(self, deletions=self.deletions.add_checked(records, known))
 
     def holds(self, ids: np.ndarray) -> bool:
         """Whether all of these parts are there; their ids must rise."""
@@ -256,6 +261,11 @@ class Parts:
             at = segment.positions(ids)
             found += parts_from_table(segment.take(at)) if len(at) else []
         return found
+
+    def get(self, id_: int) -> Part:
+        """The part with this id, which must be there."""
+        (part,) = self.find(np.array([id_]))
+        return part
 
     def remove(self, ids: Iterable[int]) -> tuple[Parts, list[Part]]:
         """Without these parts, and the parts that were removed.

@@ -6,6 +6,7 @@
 | `RETENTION_MS` | how long past times can be read, in ms | WITH (RETAIN HISTORY …) |
 | `VALIDITY` | ids of the two hidden columns that bound the life of a row (`validity.py`) | temporal transforms |
 | `HIDDEN` | ids of columns that no reader sees; those of `VALIDITY` are hidden anyway | ENVELOPE UPSERT |
+| `LOOKED_UP` | up to which part, and by which schema, retractions were looked up (`maintain/settle.py`) | settling |
 | `KEEP_STATISTICS` | paths whose statistics are stored at any cost: `[[4, "ts"]]` is `payload.ts` | KEEP STATISTICS |
 """
 
@@ -13,4 +14,5 @@ CLUSTER_BY = "cluster_by"
 RETENTION_MS = "retention_ms"
 VALIDITY = "validity"
 HIDDEN = "hidden"
+LOOKED_UP = "retractions_looked_up"
 KEEP_STATISTICS = "keep_statistics"

@@ -40,7 +40,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.storage.part.deletions import Deletions, deletion_mask, deletion_records, unpack_positions
+from tidegate.storage.part.bitmaps import deletion_mask, unpack_positions
+from tidegate.storage.part.deletions import Deletions, PartRows, deletion_records
 from tidegate.storage.part.encode import ROW_GROUP_ROWS
 from tidegate.storage.part.merge import (
     Block,
@@ -180,7 +181,7 @@ class Snapshot(LeasedState):
         if not deletions:
             return table
         fetch = self.shard.machine.objects.get
-        deleted = deletions.bitmaps(table.column("id").to_numpy(), self.as_of, fetch)
+        deleted = deletions.bitmaps(PartRows.of_table(table), self.as_of, fetch)
         return table.append_column("deleted", pa.array(deleted, pa.binary()))
 
     def _pick_rows(self, kept: np.ndarray | None) -> pa.Table:

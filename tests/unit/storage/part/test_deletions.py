@@ -11,21 +11,20 @@ import pyarrow as pa
 import pytest
 
 from tidegate.errors import CorruptError
+from tidegate.storage.part.bitmaps import bitmaps_to_object, deletion_mask, pack_positions, unpack_positions
 from tidegate.storage.part.checksum import seal
 from tidegate.storage.part.deletions import (
     DELETIONS_SCHEMA,
     MAX_TABLES,
     NEVER,
     Deletions,
-    bitmaps_to_object,
-    deletion_mask,
+    PartRows,
     deletion_records,
     in_object,
-    pack_positions,
     records_from_json,
     records_to_json,
-    unpack_positions,
 )
+from tidegate.storage.part.part import Part
 
 Triples = set[tuple[int, int, int]]
 """(part, position, time)."""
@@ -42,8 +41,32 @@ def records(located: dict[int, list[int]], time: int, diff: int = 1) -> pa.Table
     )
 
 
+def part_of(id_: int, rows: int = 2**32) -> Part:
+    return Part(
+        name=f"part/s/{id_}",
+        rows=rows,
+        size=1,
+        diffs=rows,
+        retracts=False,
+        first=0,
+        last=0,
+        schema=0,
+        digest="",
+        written=0,
+        id=id_,
+    )
+
+
+def some(ids: np.ndarray, rows: int = 2**32) -> PartRows:
+    return PartRows.of([part_of(id_, rows) for id_ in ids.tolist()])
+
+
 def triples(deletions: Deletions, fetch: Callable[[str], bytes] = no_objects) -> Triples:
-    return {(part, at, time) for part, time, places in deletions.located(fetch) for at in places.tolist()}
+    return {
+        (part.id, at, time)
+        for part, time, places in deletions.located(fetch, part_of)
+        for at in places.tolist()
+    }
 
 
 @pytest.mark.parametrize(
@@ -92,10 +115,12 @@ def test_bitmaps_in_an_object_are_those_of_the_records_and_read_once() -> None:
     inline, apart = Deletions().add(table), Deletions().add(in_object(table, "del/s/x"))
     assert (inline.objects, apart.objects) == (frozenset(), {"del/s/x"})
     ids = np.array([1, 2, 7, 8])
-    assert apart.bitmaps(ids, 10, fetch) == inline.bitmaps(ids, 10, no_objects)
-    assert apart.bitmaps(ids, 9, fetch) == [b""] * 4, "a time at which nothing is deleted needs no object"
+    assert apart.bitmaps(some(ids), 10, fetch) == inline.bitmaps(some(ids), 10, no_objects)
+    assert apart.bitmaps(some(ids), 9, fetch) == [b""] * 4, (
+        "a time at which nothing is deleted needs no object"
+    )
     assert triples(apart.only(np.array([2])), fetch) == {(2, 70_000, 10)}
-    assert apart.end_times(1, 6, fetch).tolist() == [10, NEVER, NEVER, NEVER, NEVER, 10]
+    assert apart.end_times(part_of(1, 6), fetch).tolist() == [10, NEVER, NEVER, NEVER, NEVER, 10]
     assert read == ["del/s/x"]
 
 
@@ -107,9 +132,9 @@ def test_a_damaged_object_is_an_error_that_names_it() -> None:
         flipped = bytearray(sealed)
         flipped[place] ^= 1
         with pytest.raises(CorruptError, match="del/s/x is damaged"):
-            deletions.bitmaps(np.array([1]), 10, lambda _, data=bytes(flipped): data)
+            deletions.bitmaps(some(np.array([1])), 10, lambda _, data=bytes(flipped): data)
     with pytest.raises(CorruptError, match="del/s/x does not hold deletions"):
-        deletions.bitmaps(np.array([1]), 10, lambda _: seal(b"something else"))
+        deletions.bitmaps(some(np.array([1])), 10, lambda _: seal(b"something else"))
     assert triples(deletions, lambda _: sealed) == {(1, at, 10) for at in range(100)}, "no error is cached"
 
 
@@ -151,12 +176,12 @@ def test_questions_about_many_parts_are_answered_as_one_by_one(seed: int) -> Non
         want = [sum(1 for part, _, time in model if part == id_ and time <= as_of) for id_ in ids]
         assert rows.tolist() == want
         assert sums.tolist() == [n * diffs.get(id_, 0) for n, id_ in zip(want, ids.tolist(), strict=True)]
-        for id_, packed in zip(ids.tolist(), deletions.bitmaps(ids, as_of, no_objects), strict=True):
+        for id_, packed in zip(ids.tolist(), deletions.bitmaps(some(ids), as_of, no_objects), strict=True):
             assert unpack_positions(packed).tolist() == sorted(
                 at for part, at, time in model if part == id_ and time <= as_of
             )
     for part in (3, 40):
-        ends = deletions.end_times(part, 200, no_objects)
+        ends = deletions.end_times(part_of(part, 200), no_objects)
         assert {(part, at, int(ends[at])) for at in np.flatnonzero(ends != NEVER).tolist()} == {
             one for one in model if one[0] == part
         }
@@ -182,7 +207,7 @@ def test_nothing_is_left_of_nothing() -> None:
     assert not any((none.only(ids), none.without(ids), none.between(0, 9), none.moved_back(3)))
     assert not none.renumber(ids, ids)
     assert [total.tolist() for total in none.totals(ids, 5)] == [[0, 0], [0, 0]]
-    assert none.bitmaps(ids, 5, no_objects) == [b"", b""]
-    assert none.end_times(1, 2, no_objects).tolist() == [NEVER, NEVER]
+    assert none.bitmaps(some(ids), 5, no_objects) == [b"", b""]
+    assert none.end_times(part_of(1, 2), no_objects).tolist() == [NEVER, NEVER]
     one = none.add(records({1: [0]}, 5))
     assert [total.tolist() for total in one.totals(np.zeros(0, np.int64), 5)] == [[], []]

@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.storage.part.deletions import NEVER, deletions_by_part, unpack_positions
+from tidegate.storage.part.bitmaps import unpack_positions
+from tidegate.storage.part.deletions import NEVER, PartRows, deletions_by_part
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.page_reader import RowRange
 from tidegate.storage.part.part import Part
@@ -109,7 +110,7 @@ class _PartScan:
             if wanted is None or file.frame is None
             else wanted.may_be_in(file.frame, columns=PAGE_COLUMNS)
         )
-        (packed,) = state.parts.deletions.bitmaps(np.array([part.id]), NEVER, machine.objects.get)
+        (packed,) = state.parts.deletions.bitmaps(PartRows.of([part]), NEVER, machine.objects.get)
         return _PartScan(file, unpack_positions(packed), pages)
 
     @property
