@@ -78,8 +78,13 @@ class BatchPlanner:
         self._started = True
         return positions
 
-    def tasks(self, batch: SourceBatch, *, as_one: bool = False) -> list[IngestTask]:
-        """Returns the tasks of a batch; pins the old rows they look up until `close` or the next batch."""
+    def tasks(
+        self, batch: SourceBatch, *, as_one: bool = False, by_position: bool = True
+    ) -> list[IngestTask]:
+        """Returns the tasks of a batch; pins the old rows they look up until `close` or the next batch.
+
+        Without `by_position` old rows are retracted by their values, wherever they may be moved meanwhile.
+        """
         stored: dict[str, StoredRowLookup] = {}
         if self.source.envelope == "upsert":
             # This imports all of query/, which other sources do not need.
@@ -88,7 +93,12 @@ class BatchPlanner:
             for output in self.source.outputs:
                 if output.shard in batch.shards or self.source.errors in batch.shards:
                     pinned = self._snapshots.enter_context(open_snapshot(self.shards(output.shard)))
-                    stored[output.shard] = SnapshotRowLookup(pinned, self.place, batch.now)
+                    stored[output.shard] = SnapshotRowLookup(
+                        pinned,
+                        self.place,
+                        batch.now,
+                        by_position=by_position and self.config.delete_by_position,
+                    )
         return plan_tasks(
             self.source, batch, self.shards, self.place, self.config, stored=stored, as_one=as_one
         )
