@@ -9,10 +9,12 @@
 | `postgres` | a PostgreSQL source under constant UPDATEs: reads at the start, each minute, at the end, and after one `compact` |
 
 `upsert` needs no server: its upstream is a list of JSON records with keys, read by the same tasks and commits as a Kafka topic.
-The keys to replace are spread evenly over all parts. `postgres` starts Debian's PostgreSQL. Before it reads, it stops the UPDATEs and
-waits until all of them are ingested, so that it measures the collection and not the competition for the machine.
+The keys to replace are spread evenly over all parts. The old way has one task for each split, as it had before positions were kept.
 
-Times are medians. CPU is that of this process.
+`postgres` starts Debian's PostgreSQL. Before it reads, it stops the UPDATEs and waits until all of them are ingested, so that it
+measures the collection and not the competition for the machine.
+
+Times of reads are medians. CPU is that of this process.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,21 +39,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tidegate
+from bench.retractions.keyed_records import keys_of, upstream_of
 from tests.ingest.envelopes import Case, made
 from tests.ingest.postgres_lab import Database, database
 from tidegate.ingest.batch import BatchPlanner, run_task
 from tidegate.ingest.batch.commit import commit_or_reread
 from tidegate.ingest.definition import ERRORS_COLUMNS, UPSERT_KEY, SourceDefinition
-from tidegate.ingest.protocol import (
-    BatchLimit,
-    IncludedColumn,
-    InputSplit,
-    Lag,
-    ReadRequest,
-    RecordChunk,
-    Upstream,
-    UpstreamPosition,
-)
+from tidegate.ingest.protocol import Upstream
 from tidegate.storage.part import Schema
 from tidegate.storage.shard import shard_options
 
@@ -125,83 +119,6 @@ def parts_of(db: tidegate.Database, name: str) -> str:
 # ---------------------------------------------------------------- ENVELOPE UPSERT
 
 
-@dataclass
-class KeyedRecords(Upstream):
-    """Records with keys, in partitions; each partition is one split."""
-
-    partitions: dict[str, tuple[pa.Array, pa.Array]] = field(default_factory=dict)
-    """Keys and values."""
-
-    def tables(self) -> dict[str, Any]:
-        """None: it has one kind of record."""
-        return {}
-
-    def includes(self, included: IncludedColumn) -> Any:
-        """Nothing is included."""
-        raise NotImplementedError(included.what)
-
-    def start(self) -> UpstreamPosition:
-        """The first record of each partition."""
-        return dict.fromkeys(self.partitions, 0)
-
-    def latest(self, after: UpstreamPosition, limit: BatchLimit) -> UpstreamPosition:  # noqa: ARG002  # one batch
-        """All records."""
-        return {name: len(keys) for name, (keys, _) in self.partitions.items()}
-
-    def splits(self, after: UpstreamPosition, upto: UpstreamPosition) -> list[InputSplit]:
-        """One for each partition."""
-        return [InputSplit(name, after[name], upto[name]) for name in upto]
-
-    def read(
-        self, split: InputSplit, wanted: Sequence[ReadRequest], included: Sequence[IncludedColumn]
-    ) -> Iterator[tuple[int, RecordChunk]]:
-        """Chunks of 10,000 records."""
-        assert not included
-        keys, values = self.partitions[split.key]
-        for begin in range(split.start, split.end, 10_000):
-            count = min(10_000, split.end - begin)
-            some = values.slice(begin, count)
-            for number, one in enumerate(wanted):
-                yield (
-                    number,
-                    RecordChunk(
-                        one.decode.records(some),
-                        [],
-                        lambda i, begin=begin: {"offset": begin + i},
-                        keys=keys.slice(begin, count),
-                    ),
-                )
-
-    def acknowledge(self, upto: UpstreamPosition) -> None:
-        """Nothing is discarded."""
-
-    def lag(self, at: UpstreamPosition) -> Lag:  # noqa: ARG002  # is not asked
-        """Not known."""
-        return Lag()
-
-    def drop(self) -> None:
-        """Nothing to drop."""
-
-
-def keys_of(ids: np.ndarray) -> pa.Array:
-    """Keys in the order of the ids."""
-    digits = pc.utf8_lpad(pa.array(ids).cast(pa.string()), 12, "0")
-    return digits.cast(pa.binary())
-
-
-def upstream_of(ids: np.ndarray, splits: int) -> KeyedRecords:
-    """A record for each id, with another amount than before, partitioned by id."""
-    found = {}
-    for number in range(splits):
-        mine = ids[number::splits]
-        texts = [
-            f'{{"id": {i}, "amount": {i % 1000 + 1}, "name": "name {i % 977}"}}'.encode()
-            for i in mine.tolist()
-        ]
-        found[str(number)] = keys_of(mine), pa.array(texts, pa.binary())
-    return KeyedRecords(found)
-
-
 def fill(folder: Path, case: Case, rows: int) -> None:
     """Creates the collection `t` of an UPSERT source with these rows, in parts by key."""
     options = {**case.shape.options, shard_options.CLUSTER_BY: [case.shape.options[UPSERT_KEY]]}
@@ -223,14 +140,14 @@ def source_of(db: tidegate.Database, case: Case, upstream: Upstream) -> SourceDe
     )
 
 
-def ingest_all(db: tidegate.Database, source: SourceDefinition) -> None:
+def ingest_all(db: tidegate.Database, source: SourceDefinition, *, in_turn: bool) -> None:
     """Reads and commits all batches, in this process."""
     context = db.context
     planner = BatchPlanner(
         source, context.shard, context.root.place, db.context.config, context.clock, once=True
     )
     try:
-        while (tasks := planner.next_tasks()) is not None:
+        while (tasks := planner.next_tasks(in_turn=in_turn)) is not None:
             commit_or_reread(source, planner, [run_task(task) for task in tasks], run_task)
     finally:
         planner.close()
@@ -239,6 +156,7 @@ def ingest_all(db: tidegate.Database, source: SourceDefinition) -> None:
 def bench_upsert(given: argparse.Namespace, folder: Path) -> None:
     """Measures UPSERT with positions and with retractions, and the reads afterwards."""
     case = made("upsert", UPSERT_SQL)
+    _warm_up(folder / "warm", case)
     fill(folder / "base", case, given.rows)
     ids = np.arange(0, given.rows, max(1, round(1 / given.share)))
     upstream = upstream_of(ids, given.splits)
@@ -253,7 +171,10 @@ def bench_upsert(given: argparse.Namespace, folder: Path) -> None:
             delete_by_position=by_position, retraction_lookup_bytes=64 << 20 if by_position else 0
         )
         with tidegate.open(copy, config=config) as db:
-            spent = measured(lambda db=db: ingest_all(db, source_of(db, case, upstream)))
+            source = source_of(db, case, upstream)
+            spent = measured(
+                lambda db=db, source=source, way=by_position: ingest_all(db, source, in_turn=way)
+            )
             lines.append(_line(f"UPSERT {way}", spent, db, base, given.repeats))
             compacted = measured(lambda db=db: db.compact("t"))
             lines.append(_line(f"… after `compact`, {way}", compacted, db, base, given.repeats))
@@ -262,6 +183,14 @@ def bench_upsert(given: argparse.Namespace, folder: Path) -> None:
         f"\n{given.rows:,} rows, {len(ids):,} keys replaced ({given.share:.2%}), {given.splits} splits; ms wall / CPU\n"
     )
     show_table(["", "statement", *UPSERT_QUESTIONS, "parts / retracting / rows deleted"], lines)
+
+
+def _warm_up(folder: Path, case: Case) -> None:
+    """Imports and connects what the first batch of a process does."""
+    fill(folder, case, 1000)
+    with tidegate.open(folder) as db:
+        ingest_all(db, source_of(db, case, upstream_of(np.arange(100), 1)), in_turn=True)
+        db.compact("t")
 
 
 def _line(name: str, spent: Spent, db: tidegate.Database, base: dict[str, Spent], repeats: int) -> list[str]:

@@ -13,6 +13,7 @@ keep it running.
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from functools import cache
 
@@ -34,6 +35,9 @@ from tidegate.ingest.envelopes.output import StoredRowLookup
 from tidegate.ingest.protocol import BatchLimit, UpstreamPosition
 from tidegate.storage import Location
 from tidegate.storage.shard import open_snapshot
+
+MAX_JOINED_RECORDS = 1_000_000
+"""Records of a batch whose splits are read as one: the last record of each key is in memory."""
 
 
 class BatchPlanner:
@@ -58,15 +62,21 @@ class BatchPlanner:
         self._started = False
         self._snapshots = ExitStack()
 
-    def next_tasks(self) -> list[IngestTask] | None:
-        """Returns the tasks of the next batch, or None if there is nothing to do now."""
+    def next_tasks(self, *, in_turn: bool = False) -> list[IngestTask] | None:
+        """Returns the tasks of the next batch, or None if there is nothing to do now.
+
+        If tasks run `in_turn`, those of a small batch of ENVELOPE UPSERT are one: each would read the keys of the stored rows anew.
+        """
         positions = self._begin()
         self.close()
         self._acknowledge(positions)
         if self._target is not None and have_reached(positions, self._target):
             return None
         batch = next_batch(self.source, positions, self.config, self.clock.now())
-        return None if batch is None else self.tasks(batch)
+        if batch is None:
+            return None
+        as_one = in_turn and self.source.envelope == "upsert" and _count_records(batch) <= MAX_JOINED_RECORDS
+        return self.tasks(batch, as_one=as_one)
 
     def _begin(self) -> Positions:
         """Returns the positions; the first call initializes them and, with `once`, sets the target."""
@@ -113,3 +123,11 @@ class BatchPlanner:
         if at != self._acknowledged:
             self.source.upstream.acknowledge(at)
             self._acknowledged = at
+
+
+def _count_records(batch: SourceBatch) -> float:
+    """The number of records of a batch whose positions are offsets; infinite if they are not."""
+    ends = [(batch.after.get(key, 0), end) for key, end in batch.upto.items()]
+    if not all(isinstance(value, int) for pair in ends for value in pair):
+        return math.inf
+    return float(sum(end - begin for begin, end in ends))

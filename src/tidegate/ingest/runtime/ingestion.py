@@ -315,7 +315,7 @@ class LocalRunner:
         )
         try:
             while ingestion.should_continue():
-                tasks = planner.next_tasks()
+                tasks = planner.next_tasks(in_turn=True)
                 if tasks is None:
                     if ingestion.once:
                         return
