@@ -57,7 +57,7 @@ class Config:
     ] = 64 << 20
     delete_by_position: Annotated[
         bool,
-        "DELETE and UPDATE record which rows of which parts they delete; off: they append retractions of these rows",
+        "DELETE, UPDATE and sources record which rows of which parts they delete; off: they append retractions of these rows",
         SettingScope.SESSION,
     ] = True
     history_ms: Annotated[

@@ -31,7 +31,11 @@ from tidegate.plan.temporal import decompose
 from tidegate.sql.bind import query as bind
 from tidegate.sql.bind.catalog import DictCatalog, Relation
 from tidegate.storage.location import parse_location
+from tidegate.storage.part.deletions import Deletions
 from tidegate.storage.part.merge import Block
+from tidegate.storage.part.page_reader import RowRange
+from tidegate.storage.shard.retractions.at_append import BatchUpdates
+from tidegate.storage.shard.retractions.located import LocatedDeletions
 from tidegate.storage.shard.snapshot import open_snapshot
 
 NOW = 1_700_000_000_000
@@ -123,6 +127,8 @@ class Filled:
     failures: list[FailedRecord] = field(default_factory=list)
     counts: RecordCounts = field(default_factory=RecordCounts)
     read: int = 0
+    by_position: bool = True
+    """Whether old rows are deleted at their positions."""
 
     def __post_init__(self) -> None:
         self.world.clock.set(NOW)
@@ -131,7 +137,7 @@ class Filled:
     def split(self, chunks: Iterable[Sequence[Record]], now: int = NOW) -> list[EnvelopeOutput]:
         """One batch of one split."""
         with open_snapshot(self.shard) as found:
-            stored = SnapshotRowLookup(found, parse_location("memory://"), now)
+            stored = SnapshotRowLookup(found, parse_location("memory://"), now, by_position=self.by_position)
             step = envelope.envelope_step(self.of.source, self.of.output, now, stored)
             gave = []
             for records in chunks:
@@ -155,7 +161,23 @@ class Filled:
                 parts += self.shard.write(
                     state, schema, Block(one.columns, np.full(len(one), state.upper), diffs)
                 )
-        self.shard.commit(parts, at=None, token=secrets.token_hex(8))
+        located = LocatedDeletions.join(one.deletions for one in gave if one.deletions is not None)
+        updates = BatchUpdates(Block([], np.zeros(0), np.zeros(0)), located)
+        self.shard.commit_batch(parts, updates, at=None, token=secrets.token_hex(8))
+
+    def changes(self, gave: EnvelopeOutput, column: int) -> list[tuple[int, Any]]:
+        """The diffs of what was made, with the values of one column; of deleted rows as they are stored."""
+        diffs = [1] * len(gave) if gave.diffs is None else gave.diffs.tolist()
+        made = list(zip(diffs, gave.columns[column].to_pylist(), strict=True))
+        if gave.deletions is not None:
+            machine = self.shard.machine
+            state = machine.fetch()
+            schema = state.schema.columns[column]
+            for part, _, positions in Deletions((gave.deletions.records,)).located(machine.objects.get):
+                file = machine.files.open(state.parts.find(np.array([part]))[0])
+                (values,) = file.read([schema.id], [schema.type], RowRange(0, 0, file.groups[0]))
+                made += [(-1, value) for value in values.take(pa.array(positions)).to_pylist()]
+        return sorted(made)
 
     def rows(self, hidden: int = 0) -> list[tuple[Any, ...]]:
         """What the shard holds, without its last `hidden` columns."""

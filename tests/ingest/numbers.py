@@ -48,6 +48,12 @@ class Numbers(Upstream):
     step: int = 10
     first: int = 0
     asked: list[tuple[str, Any]] = field(default_factory=list)
+    retracting: bool = False
+    """Whether a record may have `"diff": -1`."""
+
+    @property
+    def retracts(self) -> bool:
+        return self.retracting
 
     def tables(self) -> dict[str, RecordFormat]:
         return {}
@@ -80,14 +86,27 @@ class Numbers(Upstream):
         self.asked.append(("read", (split.key, split.start, split.end, len(wanted))))
         some = self.partitions[split.key][split.start : split.end]
         offsets = pa.array(np.arange(split.start, split.end))
-        keys = pa.array([json.loads(one).get("key", "").encode() for one in some], pa.binary())
+        read = [json.loads(one) for one in some]
+        keys = pa.array([one.get("key", "").encode() for one in read], pa.binary())
+        gone = np.array([one.get("gone", False) for one in read], bool)
+        diffs = np.array([one.get("diff", 1) for one in read], np.int64)
 
         def position(record: int) -> UpstreamPosition:
             return {"partition": split.key, "offset": split.start + record}
 
         for number, one in enumerate(wanted):
             decoded = one.decode.records(pa.array(some, pa.binary()))
-            yield number, RecordChunk(decoded, [offsets for _ in included], position, keys=keys)
+            yield (
+                number,
+                RecordChunk(
+                    decoded,
+                    [offsets for _ in included],
+                    position,
+                    keys=keys,
+                    gone=gone if gone.any() else None,
+                    diffs=diffs if self.retracting else None,
+                ),
+            )
 
     def acknowledge(self, upto: UpstreamPosition) -> None:
         self.asked.append(("acknowledge", dict(upto)))
@@ -153,6 +172,14 @@ def upserting(folder: Path, partitions: dict[str, list[bytes]]) -> Lab:
     plan = MapFilterProject.identity([JSONB]).map(_N).project([1])
     columns: Columns = (("n", INT8), ("key", BYTEA))
     return _made(folder, partitions, {"last": (plan, columns)}, (), {UPSERT_KEY: 1}, {"envelope": "upsert"})
+
+
+def retracting(folder: Path, partitions: dict[str, list[bytes]]) -> Lab:
+    """A source whose records are rows or retract some, as those of PostgreSQL: n."""
+    plan = MapFilterProject.identity([JSONB]).map(_N).project([1])
+    made = _made(folder, partitions, {"rows": (plan, (("n", INT8),))}, (), {}, {})
+    made.upstream.retracting = True
+    return made
 
 
 def _made(

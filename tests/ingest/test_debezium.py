@@ -212,3 +212,6 @@ def test_files_of_changes_end_to_end(tmp_path: Path) -> None:
             found = db.sql("SELECT id, city FROM people ORDER BY id").rows()
             assert found == ([(1, "Ulm"), (2, None)] if number == 0 else [(1, "Jena")])
         assert "truncated" in db.sql("SELECT message FROM people_errors").rows()[0][0]
+        state = db.context.shard(db.context.catalog.find("people").shard).machine.fetch()
+        assert state.monotonic, "no retraction is a row"
+        assert state.parts.deletions.rows == 2

@@ -82,6 +82,37 @@ def test_a_source_of_two_tables(db: Database, lake: tidegate.Database) -> None:
     assert db.rows(slots) == []
 
 
+@pytest.mark.parametrize("part_bytes", [10_000, 128 << 20])
+def test_updates_leave_no_retractions_that_are_rows(
+    db: Database, lake: tidegate.Database, part_bytes: int
+) -> None:
+    """Also if the new rows are parts that a task wrote, and a row changes twice in one batch."""
+    lake.set("part_bytes", part_bytes)
+    db.run(
+        "CREATE TABLE accounts (id int8 PRIMARY KEY, balance int8, note text)",
+        "ALTER TABLE accounts REPLICA IDENTITY FULL",
+        "CREATE PUBLICATION p FOR TABLE accounts",
+        "INSERT INTO accounts SELECT i, 0, md5(i::text) FROM generate_series(1, 5000) i",
+    )
+    lake.sql(
+        "CREATE SOURCE s FROM POSTGRES CONNECTION pg (PUBLICATION 'p') FOR TABLES (accounts TRANSFORM USING "
+        "(SELECT id, balance, note FROM accounts))"
+    )
+    ingest(lake, "s")
+    for turn in range(4):
+        db.run(
+            f"UPDATE accounts SET balance = balance + 1 WHERE id % 5 = {turn}",
+            f"UPDATE accounts SET note = note || 'x' WHERE id % 7 = {turn}",
+            f"DELETE FROM accounts WHERE id % 50 = {turn}",
+        )
+        ingest(lake, "s")
+        wanted = Counter(db.rows("SELECT id, balance, note FROM accounts"))
+        assert rows(lake, "SELECT * FROM accounts") == wanted
+        state = lake.context.shard(lake.context.catalog.find("accounts").shard).machine.fetch()
+        assert state.monotonic
+        assert state.parts.deletions.rows > 0
+
+
 def test_rows_that_expire_and_rows_that_are_bad(db: Database, lake: tidegate.Database) -> None:
     """A temporal transform over rows that change; a bad row is in the errors once, and its end takes nothing back."""
     db.run(

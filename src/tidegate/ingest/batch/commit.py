@@ -15,23 +15,33 @@ applied once.
 
 **ENVELOPE UPSERT** keeps the last record of each key. If two splits of a batch hold the same key, neither task knows which record
 is last: `KeyOverlapError` is raised, and the batch is read again as one split. A topic partitioned by key never needs this.
+
+The entry also deletes the stored rows that the batch replaces, at the positions at which tasks found them. If others have moved or
+deleted rows of the same parts since (`RowsMoved`), the entry is not made, and the batch is read again, with the rows where they are
+now. After `MAX_LOOKUPS` times their retractions are written instead, which others cannot disturb:
+
+    committed = commit_or_reread(source, planner, results, run_alone)
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from tidegate.errors import TidegateError
+from tidegate.ingest.batch.planning import BatchPlanner
 from tidegate.ingest.batch.position import OpenShard, SourceBatch
-from tidegate.ingest.batch.task import TaskResult
+from tidegate.ingest.batch.task import IngestTask, TaskResult
 from tidegate.ingest.definition import SourceDefinition
 from tidegate.ingest.envelopes.output import RecordCounts, sum_counts
-from tidegate.storage.shard import AppendOptions, BuiltParts, Shard, State, commit_built_parts
+from tidegate.storage.shard import AppendOptions, BuiltParts, Shard, State, commit_built_parts, retractions
+
+MAX_LOOKUPS = 3
+"""How often the rows that a batch replaces are looked up with their positions."""
 
 
 class KeyOverlapError(TidegateError):
@@ -73,6 +83,28 @@ def commit_batch(
         output.name: counts[output.shard] for output in source.outputs if output.shard in batch.shards
     }
     return CommittedBatch(batch, committed, parts, at)
+
+
+def commit_or_reread(
+    source: SourceDefinition,
+    planner: BatchPlanner,
+    results: Sequence[TaskResult],
+    run_alone: Callable[[IngestTask], TaskResult],
+) -> CommittedBatch:
+    """Commits a batch; reads it again, as one task, if splits share keys or stored rows were moved."""
+    lookups = 1
+    while True:
+        try:
+            return commit_batch(source, planner.shards, results)
+        except (KeyOverlapError, retractions.RowsMoved) as error:
+            lookups += isinstance(error, retractions.RowsMoved)
+        batch = _only_batch(results)
+        planner.close()
+        (task,) = planner.tasks(batch, as_one=True, by_position=lookups <= MAX_LOOKUPS)
+        try:
+            results = [run_alone(task)]
+        finally:
+            planner.close()
 
 
 def _only_batch(results: Sequence[TaskResult]) -> SourceBatch:

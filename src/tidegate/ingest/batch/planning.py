@@ -13,6 +13,7 @@ keep it running.
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from functools import cache
 
@@ -34,6 +35,9 @@ from tidegate.ingest.envelopes.output import StoredRowLookup
 from tidegate.ingest.protocol import BatchLimit, UpstreamPosition
 from tidegate.storage import Location
 from tidegate.storage.shard import open_snapshot
+
+MAX_JOINED_RECORDS = 1_000_000
+"""Records of a batch whose splits are read as one: the last record of each key is in memory."""
 
 
 class BatchPlanner:
@@ -58,15 +62,21 @@ class BatchPlanner:
         self._started = False
         self._snapshots = ExitStack()
 
-    def next_tasks(self) -> list[IngestTask] | None:
-        """Returns the tasks of the next batch, or None if there is nothing to do now."""
+    def next_tasks(self, *, in_turn: bool = False) -> list[IngestTask] | None:
+        """Returns the tasks of the next batch, or None if there is nothing to do now.
+
+        If tasks run `in_turn`, those of a small batch of ENVELOPE UPSERT are one: each would read the keys of the stored rows anew.
+        """
         positions = self._begin()
         self.close()
         self._acknowledge(positions)
         if self._target is not None and have_reached(positions, self._target):
             return None
         batch = next_batch(self.source, positions, self.config, self.clock.now())
-        return None if batch is None else self.tasks(batch)
+        if batch is None:
+            return None
+        as_one = in_turn and self.source.envelope == "upsert" and _count_records(batch) <= MAX_JOINED_RECORDS
+        return self.tasks(batch, as_one=as_one)
 
     def _begin(self) -> Positions:
         """Returns the positions; the first call initializes them and, with `once`, sets the target."""
@@ -78,8 +88,13 @@ class BatchPlanner:
         self._started = True
         return positions
 
-    def tasks(self, batch: SourceBatch, *, as_one: bool = False) -> list[IngestTask]:
-        """Returns the tasks of a batch; pins the old rows they look up until `close` or the next batch."""
+    def tasks(
+        self, batch: SourceBatch, *, as_one: bool = False, by_position: bool = True
+    ) -> list[IngestTask]:
+        """Returns the tasks of a batch; pins the old rows they look up until `close` or the next batch.
+
+        Without `by_position` old rows are retracted by their values, wherever they may be moved meanwhile.
+        """
         stored: dict[str, StoredRowLookup] = {}
         if self.source.envelope == "upsert":
             # This imports all of query/, which other sources do not need.
@@ -88,7 +103,12 @@ class BatchPlanner:
             for output in self.source.outputs:
                 if output.shard in batch.shards or self.source.errors in batch.shards:
                     pinned = self._snapshots.enter_context(open_snapshot(self.shards(output.shard)))
-                    stored[output.shard] = SnapshotRowLookup(pinned, self.place, batch.now)
+                    stored[output.shard] = SnapshotRowLookup(
+                        pinned,
+                        self.place,
+                        batch.now,
+                        by_position=by_position and self.config.delete_by_position,
+                    )
         return plan_tasks(
             self.source, batch, self.shards, self.place, self.config, stored=stored, as_one=as_one
         )
@@ -103,3 +123,11 @@ class BatchPlanner:
         if at != self._acknowledged:
             self.source.upstream.acknowledge(at)
             self._acknowledged = at
+
+
+def _count_records(batch: SourceBatch) -> float:
+    """The number of records of a batch whose positions are offsets; infinite if they are not."""
+    ends = [(batch.after.get(key, 0), end) for key, end in batch.upto.items()]
+    if not all(isinstance(value, int) for pair in ends for value in pair):
+        return math.inf
+    return float(sum(end - begin for begin, end in ends))

@@ -11,7 +11,8 @@ process, one after another.
 
 Rows go from the upstream's chunks into the columns of their collection without a copy in between, and are written when they fill a
 part. A small number of rows travels inside the result, so that a thousand small splits are not a thousand files
-(`storage/shard/part_builder.py`).
+(`storage/shard/part_builder.py`). So do retractions, and the positions of stored rows that ENVELOPE UPSERT replaces: the driver
+deletes these rows in the entry that adds the new ones.
 
 A task may run any number of times: parts have random names, and only those in the result that the driver receives are committed.
 `sweep` deletes the parts of other attempts.
@@ -42,7 +43,14 @@ from tidegate.ingest.formats.limits import apply_limits
 from tidegate.ingest.protocol import InputSplit, ReadRequest
 from tidegate.storage import Location
 from tidegate.storage.part import Schema, conform
-from tidegate.storage.shard import BuiltParts, PartBuilder, State, open_in_task, sort_order
+from tidegate.storage.shard import (
+    BuiltParts,
+    PartBuilder,
+    State,
+    open_in_task,
+    retractions,
+    sort_order,
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class IngestTask:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """The parts that a task has written, and the counts of its records."""
+    """The parts that a task has written, the rows that it replaces, and the counts of its records."""
 
     number: int
     task_count: int
@@ -152,12 +160,15 @@ class _TaskWriter:
         ]
         self.counts = {output.shard: RecordCounts() for output in outputs}
         self.keys: dict[str, np.ndarray] = {}
+        self.deletions: dict[str, retractions.LocatedDeletions] = {}
 
     def write(self, output: SourceOutput, rows: EnvelopeOutput) -> None:
         """Adds the output of an envelope step to the parts and counts."""
         self.counts[output.shard] = self.counts[output.shard].plus(rows.counts)
         if rows.keys is not None:
             self.keys[output.shard] = rows.keys
+        if rows.deletions is not None:
+            self.deletions[output.shard] = rows.deletions
         target = self.targets.get(output.shard)
         if target is not None and len(rows):
             target.put(conform_columns(target.schema, rows.columns), rows.diffs)
@@ -168,10 +179,14 @@ class _TaskWriter:
     def finish(self) -> TaskResult:
         """Writes the remaining rows and returns the result."""
         task = self.task
+        gathered = {
+            name: replace(target.finish(task.number), deletions=self.deletions.get(name))
+            for name, target in self.targets.items()
+        }
         return TaskResult(
             task.number,
             task.task_count,
-            {name: target.finish(task.number) for name, target in self.targets.items()},
+            gathered,
             {name: target.schema.id for name, target in self.targets.items()},
             self.counts,
             self.keys,
@@ -184,7 +199,12 @@ def _part_builder(task: IngestTask, state: State) -> PartBuilder:
     retracts = state.shard != task.source.errors and task.source.retracts
     order = sort_order(state, schema, retracts=retracts)
     return PartBuilder(
-        open_in_task(task.place, task.config, state), state, schema, order, max(task.now, state.upper)
+        open_in_task(task.place, task.config, state),
+        state,
+        schema,
+        order,
+        max(task.now, state.upper),
+        retractions_apart=task.config.delete_by_position and task.config.retraction_lookup_bytes > 0,
     )
 
 

@@ -21,6 +21,7 @@ from tidegate.ingest.definition import SourceDefinition
 from tidegate.ingest.envelopes.bad_records import FailedRecord, encode_context
 from tidegate.ingest.protocol import Decoder, IncludedColumn, RecordChunk, RecordError
 from tidegate.storage.part import Block
+from tidegate.storage.shard import retractions
 
 INGESTION_TIMESTAMP = "ingestion timestamp"
 """The name in INCLUDE of the time at which a batch begins; upstreams do not provide it."""
@@ -65,6 +66,8 @@ class EnvelopeOutput:
     keys: np.ndarray | None = None
     """UPSERT, from `finish`: the sorted hashes of the keys in the split. Two splits of one batch with a common hash hold records of
     the same key, and must be read as one split to determine which record is last."""
+    deletions: retractions.LocatedDeletions | None = None
+    """UPSERT, from `finish`: the stored rows that are replaced or deleted, if their positions are known."""
 
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else 0
@@ -87,11 +90,35 @@ class EnvelopeStep(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class StoredRows:
+    """Rows that a shard holds, and where."""
+
+    rows: Block
+    """All columns; the diff says how often each row is stored."""
+    parts: np.ndarray | None = None
+    """The id of the part that holds each row; None: rows are not known by their positions."""
+    positions: np.ndarray | None = None
+    """The position of each row in its part."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, mask: np.ndarray) -> StoredRows:
+        """The rows that a mask selects."""
+        parts, positions = (None if at is None else at[mask] for at in (self.parts, self.positions))
+        return StoredRows(self.rows.take(mask), parts, positions)
+
+
 class StoredRowLookup(Protocol):
     """Looks up the rows that a shard held when the batch began, by the raw key of UPSERT."""
 
-    def rows(self, keys: pa.Array) -> Block:
-        """Returns the rows of these keys (distinct, not NULL): all columns, and how often each row is stored."""
+    def rows(self, keys: pa.Array) -> StoredRows:
+        """Returns the rows of these keys (distinct, not NULL)."""
+        ...
+
+    def deletions(self, rows: StoredRows) -> retractions.LocatedDeletions:
+        """Returns the deletions of rows that were looked up with their positions."""
         ...
 
 

@@ -6,7 +6,9 @@ and no other state is needed. The result of a split is determined after all of i
     records          k1 = a    k2 = b    k1 = c    k3 = (none)        in the order of the upstream
     last             k1 = c    k2 = b    k3 = (none)
     stored           (b, k2)   (d, k3)                                looked up by key: k1, k2, k3
-    output           +(c, k1)  -(d, k3)                               (b, k2) is stored already: nothing changes
+    output           +(c, k1)  (d, k3) is deleted                     (b, k2) is stored already: nothing changes
+
+A stored row is deleted at its position in its part. Where positions are not known, its retraction is written: -(d, k3).
 
 | the last record of a key | its row |
 |---|---|
@@ -21,8 +23,11 @@ Every record that fails is reported, even if a later record replaces it. Records
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.errors import SourceError
 from tidegate.expr.model import outcome
@@ -39,12 +44,13 @@ from tidegate.ingest.envelopes.output import (
     PlanInput,
     RecordCounts,
     StoredRowLookup,
+    StoredRows,
     empty_output,
     failed_records,
 )
 from tidegate.ingest.protocol import RecordChunk
 from tidegate.plan.run import SafePlan
-from tidegate.storage.part import Block, concat, consolidate
+from tidegate.storage.part import Block, concat, consolidate, exact_keys
 from tidegate.storage.shard import validity
 
 _KEY = pa.binary()
@@ -108,22 +114,41 @@ class UpsertStep:
         self._last_records.append(_LastRecords(distinct, has_row, take_rows(columns, rows[has_row])))
 
     def finish(self) -> EnvelopeOutput:
-        """Returns the changes: retractions of the old rows of the keys, and the new rows."""
+        """Returns the changes: the new rows, and deletions or retractions of the old rows of the keys."""
         if not self._last_records:
             return empty_output(self._types, RecordCounts(filtered=self._undecided))
         keys, fresh = _merge_last(self._last_records)
         self._last_records = []
-        old = self._stored.rows(keys)
-        every = concat([Block(old.columns, np.zeros(len(old), np.int64), -old.diffs), fresh])
-        expired = 0
+        old, count = self._stored.rows(keys), len(fresh)
         if has_bounds(self._output):
-            alive = validity.still_valid(every.columns[-2], self._now)
-            expired = int((~alive[len(old) :]).sum())
-            every = every.take(alive)
-        changes, kept = consolidate(every, by_time=False), len(fresh) - expired
+            fresh = fresh.take(validity.still_valid(fresh.columns[-2], self._now))
+            old = old.take(validity.still_valid(old.rows.columns[-2], self._now))
+        kept, expired = len(fresh), count - len(fresh)
+        counts = RecordCounts(kept=kept, filtered=self._undecided - count, expired=expired)
+        hashes = np.sort(hash_keys(keys))
+        if old.parts is not None:
+            gone, new = _differences(old, fresh)
+            deletions = self._stored.deletions(gone) if len(gone) else None
+            return EnvelopeOutput(new.columns, None, [], counts, hashes, deletions)
+        changes = consolidate(concat([replace(old.rows, diffs=-old.rows.diffs), fresh]), by_time=False)
         diffs = None if (changes.diffs == 1).all() else changes.diffs
-        counts = RecordCounts(kept=kept, filtered=self._undecided - kept - expired, expired=expired)
-        return EnvelopeOutput(changes.columns, diffs, [], counts, np.sort(hash_keys(keys)))
+        return EnvelopeOutput(changes.columns, diffs, [], counts, hashes)
+
+
+def _differences(old: StoredRows, fresh: Block) -> tuple[StoredRows, Block]:
+    """The stored rows to delete, and the rows to add: one that is stored exactly once, and fresh, stays."""
+    stored = exact_keys(old.rows.columns, len(old))
+    wanted = exact_keys(fresh.columns, len(fresh))
+    single = np.flatnonzero(old.rows.diffs == 1)
+    coded = stored.take(pa.array(single)).dictionary_encode()
+    # A key has one row. If a row is stored at several positions nevertheless, one of them is left.
+    _, first = np.unique(coded.indices.to_numpy(), return_index=True)
+    same = pc.is_in(coded.dictionary, value_set=wanted).to_numpy(zero_copy_only=False)
+    gone = np.ones(len(old), bool)
+    gone[single[first[same]]] = False
+    left = stored.take(pa.array(np.flatnonzero(~gone)))
+    known = pc.is_in(wanted, value_set=left).to_numpy(zero_copy_only=False)
+    return old.take(gone), fresh.take(~known)
 
 
 class _LastRecords:

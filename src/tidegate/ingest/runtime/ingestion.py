@@ -39,7 +39,7 @@ from tidegate.errors import (
     StoreError,
     TidegateError,
 )
-from tidegate.ingest.batch.commit import CommittedBatch, KeyOverlapError, commit_batch, count_bad_records
+from tidegate.ingest.batch.commit import CommittedBatch, commit_or_reread, count_bad_records
 from tidegate.ingest.batch.planning import BatchPlanner
 from tidegate.ingest.batch.position import committed_position, read_positions
 from tidegate.ingest.batch.task import IngestTask, TaskResult, run_task
@@ -164,21 +164,11 @@ class Ingestion:
         run_alone: Callable[[IngestTask], TaskResult],
     ) -> None:
         """Commits the results of all tasks of a batch; `run_alone` runs a task that reads all splits."""
-        shards = planner.shards
-        try:
-            committed = commit_batch(source, shards, results)
-        except KeyOverlapError:
-            batch = next(result.batch for result in results if result.batch is not None)
-            (task,) = planner.tasks(batch, as_one=True)
-            try:
-                committed = commit_batch(source, shards, [run_alone(task)])
-            finally:
-                planner.close()
-        self._count(source, committed)
+        self._count(source, commit_or_reread(source, planner, results, run_alone))
         if time.monotonic() - self._expired >= EXPIRE_S:
             self._expired = time.monotonic()
             for output in source.outputs:
-                expire_parts(shards(output.shard))
+                expire_parts(planner.shards(output.shard))
         self._check_errors(source)
 
     # ------------------------------------------------------------ the thread
@@ -325,7 +315,7 @@ class LocalRunner:
         )
         try:
             while ingestion.should_continue():
-                tasks = planner.next_tasks()
+                tasks = planner.next_tasks(in_turn=True)
                 if tasks is None:
                     if ingestion.once:
                         return

@@ -99,6 +99,23 @@ def deletions_by_part(
     return pa.concat_tables(tables).combine_chunks()
 
 
+def merge_records(tables: Sequence[pa.Table]) -> pa.Table:
+    """Records of one time, at most one for each part, by rising id; their bitmaps must be inline."""
+    several = Deletions(tuple(tables)).records
+    parts = several.column("part").to_numpy()
+    starts = np.flatnonzero(np.concatenate([[True], parts[1:] != parts[:-1]])[: len(parts)])
+    if len(starts) == len(parts):
+        return several
+    packed = several.column("bitmap").to_pylist()
+    ends = [*starts[1:].tolist(), len(parts)]
+    merged = several.take(pa.array(starts))
+    for name in ("rows", "diffs"):
+        sums = np.add.reduceat(several.column(name).to_numpy(), starts)
+        merged = with_column(merged, name, pa.array(sums, pa.int64()))
+    bitmaps = [_union(packed[begin:end]) for begin, end in zip(starts.tolist(), ends, strict=True)]
+    return with_column(merged, "bitmap", pa.array(bitmaps, pa.binary()))
+
+
 def records_of_all_rows(
     parts: Sequence[int], rows: Sequence[int], diffs: Sequence[int], deleted: Sequence[bytes]
 ) -> pa.Table:

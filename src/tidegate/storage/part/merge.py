@@ -5,6 +5,7 @@
     merge(runs, prefix)         windows of the updates of all runs, such that rows that are equal in the first columns of the
                                 order are in the same window; memory holds one block of each run
     consolidate(block)          merges identical rows and adds their diffs; rows with a sum of zero disappear
+    cancel_out(added, retracted) both without the rows that they have in common
     consolidate_rows(block)     the rows that exist; an error if one exists a negative number of times
 
 How a window is found: each run holds a sorted block, and no row that a run has not shown yet comes before the last row that it has
@@ -106,6 +107,18 @@ def consolidate(block: Block, *, by_time: bool) -> Block:
         return block.take(block.diffs != 0) if (block.diffs == 0).any() else block
     alive = sums != 0
     return replace(block.take(first[alive]), diffs=sums[alive])
+
+
+def cancel_out(added: Block, retracted: Block) -> tuple[Block, Block]:
+    """Both blocks without the identical rows that they have in common, each as often as both have it."""
+    if not len(added) or not len(retracted):
+        return added, retracted
+    wanted = exact_keys(retracted.columns, len(retracted))
+    both = pc.is_in(exact_keys(added.columns, len(added)), value_set=wanted).to_numpy(zero_copy_only=False)
+    if not both.any():
+        return added, retracted
+    left = consolidate(concat([added.take(both), retracted]), by_time=False)
+    return concat([added.take(~both), left.take(left.diffs > 0)]), left.take(left.diffs < 0)
 
 
 def _groups(keys: pa.Array, diffs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

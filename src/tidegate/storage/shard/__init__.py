@@ -21,7 +21,7 @@
 | `shard_options` | names of the options of a shard |
 """
 
-from tidegate.storage.shard import changes, shard_options, validity
+from tidegate.storage.shard import changes, retractions, shard_options, validity
 from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.commit import (
     AlreadyCommitted,
@@ -60,6 +60,7 @@ __all__ = [
     "open_snapshot",
     "release_shared_lease",
     "resolve_now",
+    "retractions",
     "shard_options",
     "sort_order",
     "validity",

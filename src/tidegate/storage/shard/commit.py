@@ -24,6 +24,7 @@ import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,13 +34,14 @@ import pyarrow.compute as pc
 from tidegate.errors import ConflictError, CorruptError, StoreError, TidegateError, TimeError
 from tidegate.storage.part.checksum import digest
 from tidegate.storage.part.deletions import records_of_all_rows
-from tidegate.storage.part.merge import Block, concat, consolidate
+from tidegate.storage.part.merge import Block, cancel_out, concat, consolidate
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.retry import CONTENTION
 from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.part_builder import BuiltParts, block_bytes, unpack_block
-from tidegate.storage.shard.retractions.at_append import BatchUpdates, RowsMoved, as_deletions
+from tidegate.storage.shard.retractions.at_append import BatchUpdates, as_deletions
+from tidegate.storage.shard.retractions.located import LocatedDeletions, RowsMoved
 from tidegate.storage.shard.shard import INFLATION, Appended, PartSwept, Shard
 from tidegate.storage.shard.snapshot import Snapshot, open_snapshot
 from tidegate.storage.shard.state import State
@@ -84,14 +86,19 @@ def commit_built_parts(shard: Shard, gathered: Sequence[BuiltParts], batch: Appe
     if batch.token in state.tokens:
         return
     schema = state.schema_version(batch.schema)
-    few = [unpack_block(one.inline, state.upper) for one in gathered if one.inline]
+    fresh = _Fresh(
+        schema,
+        [unpack_block(one.inline, state.upper) for one in gathered if one.inline],
+        [unpack_block(one.retractions, state.upper) for one in gathered if one.retractions],
+        LocatedDeletions.join(one.deletions for one in gathered if one.deletions is not None),
+    )
     with shard.writing() as parts, shard.writing() as own:
         parts += [part for one in gathered for part in one.parts]
         try:
             if batch.overwrite:
-                done = _overwritten(shard, parts, own, _Fresh(schema, few), batch)
+                done = _overwritten(shard, parts, own, fresh, batch)
             else:
-                done = _appended(shard, parts, own, _Fresh(schema, few), batch)
+                done = _appended(shard, parts, own, fresh, batch)
         except AlreadyCommitted:
             # The parts of tasks stay: if this is the second attempt of a commit, they are in the collection.
             shard.discard(own)
@@ -103,17 +110,21 @@ def commit_built_parts(shard: Shard, gathered: Sequence[BuiltParts], batch: Appe
 def _appended(
     shard: Shard, parts: list[Part], own: list[Part], fresh: _Fresh, batch: AppendOptions
 ) -> Appended:
-    """Appends `parts` and the fresh rows, whose retractions become deletions if that is cheap."""
+    """Appends `parts` and the fresh rows, and deletes what tasks located.
+
+    Otherwise retractions become deletions if that is cheap.
+    """
     state = shard.machine.fetch()
-    if fresh.schema.id == state.schema.id and any((block.diffs < 0).any() for block in fresh.blocks):
-        updates = as_deletions(shard.machine, shard.config, state, concat(fresh.blocks))
-        try:
-            for block in blocks_of_part_size(shard, [updates.rows]):
-                own += shard.write(state, fresh.schema, block)
-            return commit_parts(shard, parts, own, batch, updates)
-        except RowsMoved:
-            shard.discard(own)
-            own.clear()
+    blocks, updates = fresh.updates(shard, state)
+    try:
+        for block in blocks_of_part_size(shard, blocks):
+            own += shard.write(state, fresh.schema, block)
+        return commit_parts(shard, parts, own, batch, updates)
+    except RowsMoved:
+        if fresh.located is not None:
+            raise
+        shard.discard(own)
+        own.clear()
     for block in blocks_of_part_size(shard, fresh.blocks):
         own += shard.write(state, fresh.schema, block)
     return commit_parts(shard, parts, own, batch)
@@ -191,12 +202,34 @@ def blocks_of_part_size(shard: Shard, blocks: Iterable[Block]) -> Iterator[Block
 # ---------------------------------------------------------------------------------------------- overwriting
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Fresh:
-    """The new rows that are not in parts."""
+    """The new rows that are not in parts, and the stored rows that tasks located."""
 
     schema: Schema
-    blocks: list[Block]
+    rows: list[Block]
+    retractions: list[Block]
+    located: LocatedDeletions | None
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The new rows and retractions, without those that cancel out."""
+        every = [*self.rows, *self.retractions]
+        if not any((block.diffs < 0).any() for block in every):
+            return every
+        block = concat(every)
+        retracts = block.diffs < 0
+        return list(cancel_out(block.take(~retracts), block.take(retracts)))
+
+    def updates(self, shard: Shard, state: State) -> tuple[list[Block], BatchUpdates | None]:
+        """The rows to store, and what to delete; only if there are retractions, in one block."""
+        if self.located is not None:
+            return self.blocks, BatchUpdates(_nothing(self.schema), self.located)
+        retracts = any((block.diffs < 0).any() for block in self.blocks)
+        if not retracts or self.schema.id != state.schema.id:
+            return self.blocks, None
+        updates = as_deletions(shard.machine, shard.config, state, concat(self.blocks))
+        return [updates.rows], updates
 
 
 def _overwritten(
@@ -267,7 +300,7 @@ def _exchanged(
             return ([(found.schema, updates.rows)] if len(updates.rows) else []), updates
     added = ((fresh.schema, block) for block in blocks_of_part_size(shard, fresh.blocks))
     if not pc.any(found.table(["retracts"]).column("retracts"), min_count=0).as_py():
-        return added, BatchUpdates(_nothing(found.schema), _all_rows(found), state)
+        return added, BatchUpdates(_nothing(found.schema), LocatedDeletions.of(state, _all_rows(found)))
     negated = ((found.schema, block) for block in blocks_of_part_size(shard, _negated(found)))
     return itertools.chain(negated, added), None
 

@@ -18,6 +18,10 @@ the partition, because tasks do not know how many there are:
 | 99,999 | 335 bytes |
 
 So the driver holds at most 32 MiB × (1 + ln(n / 64)) for n partitions: 121 MiB for 1,000.
+
+**Retractions are sent apart**, if `retractions_apart` is set: the committer looks their rows up, and deletes these where they are
+(`retractions/at_append.py`). A retraction and an identical row of the same task cancel out. More of them than the committer looks
+up, or than may be sent, are stored with the other rows.
 """
 
 from __future__ import annotations
@@ -34,15 +38,19 @@ from tidegate.storage.consensus.protocol import MemoryConsensus
 from tidegate.storage.location import Location
 from tidegate.storage.part.conform import conform, conform_diffs
 from tidegate.storage.part.encode import one_chunk
-from tidegate.storage.part.merge import Block, concat, sort_block
+from tidegate.storage.part.merge import Block, cancel_out, concat, sort_block
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.retractions.at_append import MAX_ROWS
+from tidegate.storage.shard.retractions.located import LocatedDeletions
 from tidegate.storage.shard.shard import INFLATION, Shard
 from tidegate.storage.shard.state import State
 
 INLINE = 512 << 10
 INLINE_ALL = 32 << 20
+INLINE_RETRACTIONS = 8 << 20
+"""Bytes of retractions that a task may send: they are worth more than a file less."""
 _DIFF = "_diff"
 
 
@@ -53,6 +61,10 @@ class BuiltParts:
     parts: tuple[Part, ...]
     inline: bytes
     """Rows that are not in a part, as an Arrow stream; empty if there are none."""
+    retractions: bytes = b""
+    """Retractions whose rows are to be looked up, in the same form."""
+    deletions: LocatedDeletions | None = None
+    """Stored rows that the task has located, to be deleted."""
 
 
 @dataclass(eq=False)
@@ -65,8 +77,11 @@ class PartBuilder:
     order: tuple[int, ...]
     time: int
     diff_column: str | None = None
+    retractions_apart: bool = False
+    """Whether rows that are `put` with a negative diff are sent, to be looked up by the committer."""
 
     def __post_init__(self) -> None:
+        self._retractions: list[Block] = []
         self._raw: list[pa.RecordBatch] = []
         self._blocks: list[Block] = []
         self._size = 0
@@ -85,27 +100,66 @@ class PartBuilder:
         rows = len(columns[0])
         if rows:
             ones = np.ones(rows, np.int64) if diffs is None else diffs.astype(np.int64)
-            block = Block(list(columns), np.full(rows, self.time, np.int64), ones)
+            self._add(Block(list(columns), np.full(rows, self.time, np.int64), ones))
+
+    def _add(self, block: Block) -> None:
+        """Adds updates to those that become parts, and to the retractions."""
+        retracts = block.diffs < 0
+        if self.retractions_apart and retracts.any():
+            self._retractions.append(block.take(retracts))
+            block = block.take(~retracts)
+        if len(block):
             self._blocks.append(block)
             self._count(block_bytes(block))
+        if sum(map(len, self._retractions)) > MAX_ROWS:
+            self._cancel_out()
+            # Half, so that what is collected is compared again only after as many more.
+            if sum(map(len, self._retractions)) > MAX_ROWS // 2:
+                self.retractions_apart = False
+                self._keep_retractions()
 
     def finish(self, partition: int) -> BuiltParts:
         """Stores or packs the remaining rows of the task with this partition number."""
+        self._cancel_out()
+        retractions = self._pack_retractions(min(INLINE_RETRACTIONS, INLINE_ALL // (partition + 1)))
         if not self._raw and not self._blocks:
-            return BuiltParts(tuple(self._parts), b"")
+            return BuiltParts(tuple(self._parts), b"", retractions)
         allowed = min(INLINE, INLINE_ALL // (partition + 1))
         is_small, block = self._size <= 16 * allowed, self._block()
         inline = pack_block(self.schema, block) if is_small else b""
         if not inline or len(inline) > allowed:
             self._store(block)
             inline = b""
-        return BuiltParts(tuple(self._parts), inline)
+        return BuiltParts(tuple(self._parts), inline, retractions)
+
+    def _pack_retractions(self, allowed: int) -> bytes:
+        """The retractions as bytes; too many are added to the other rows instead."""
+        packed = pack_block(self.schema, concat(self._retractions)) if self._retractions else b""
+        if len(packed) <= allowed:
+            return packed
+        self._keep_retractions()
+        return b""
+
+    def _keep_retractions(self) -> None:
+        """Adds the retractions to the rows that become parts."""
+        self._blocks += self._retractions
+        self._size += sum(map(block_bytes, self._retractions))
+        self._retractions = []
+
+    def _cancel_out(self) -> None:
+        """Removes collected rows that are retracted, together with their retractions."""
+        if self._retractions and self._blocks:
+            added, left = cancel_out(concat(self._blocks), concat(self._retractions))
+            self._blocks, self._retractions = ([block] if len(block) else [] for block in (added, left))
+            self._size = block_bytes(added)
 
     def _count(self, size: int) -> None:
         """Adds to the collected size, and stores a part when it is full."""
         self._size += size
         if self._size >= INFLATION * self.shard.config.part_bytes:
-            self._store(self._block())
+            self._cancel_out()
+            if self._raw or self._blocks:
+                self._store(self._block())
 
     def _block(self) -> Block:
         """The collected rows, as columns of the collection."""

@@ -46,7 +46,8 @@ from tidegate.storage.part.schema import Schema, is_narrow
 from tidegate.storage.shard import shard_options
 from tidegate.storage.shard.changes import Append, Create
 from tidegate.storage.shard.machine import Machine
-from tidegate.storage.shard.retractions.at_append import BatchUpdates, RowsMoved, as_deletions
+from tidegate.storage.shard.retractions.at_append import BatchUpdates, as_deletions
+from tidegate.storage.shard.retractions.located import RowsMoved
 from tidegate.storage.shard.state import FIRST_FORMAT, Conflict, State, unreferenced
 from tidegate.storage.shard.statistics import Describe, describe_nothing, statistics_collector
 from tidegate.storage.shard.time_check import check_time, check_upper, unit_of
@@ -169,14 +170,15 @@ class Shard:
         **options: Any,
     ) -> Appended:
         """As `commit`, with the deletions of a batch; `RowsMoved` if they no longer fit."""
-        if batch is None or batch.read is None:
+        if batch is None or batch.deletions is None:
             return self.commit(parts, check=check, **options)
+        located = batch.deletions
 
         def check_both(newest: State) -> None:
             check(newest)
-            batch.check(newest)
+            located.check(newest)
 
-        stored = self.store_deletions(batch.read, batch.deletions)
+        stored = self.store_deletions(self.machine.cached_state(), located.records)
         try:
             return self.commit(parts, check=check_both, deletions=stored, **options)
         except (RowsMoved, PartSwept):

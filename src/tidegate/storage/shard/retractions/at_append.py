@@ -1,7 +1,7 @@
 """Retractions of a batch to be appended become deletions, if their rows are found cheaply.
 
     batch = as_deletions(machine, config, state, block)       what to store of the block, and what to delete instead
-    shard.commit(parts of batch.rows, …, deletions=…, check=batch.check)
+    shard.commit_batch(parts of batch.rows, batch, …)
 
     +d -b -x      b is at position 1 of part 1, x is nowhere
     rows          +d -x
@@ -15,17 +15,16 @@ parts that hold them before the entry is made.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from tidegate.config import Config
 from tidegate.errors import TidegateError
-from tidegate.storage.part.deletions import DELETIONS_SCHEMA
 from tidegate.storage.part.merge import Block, concat
 from tidegate.storage.shard.machine import Machine
-from tidegate.storage.shard.retractions.locate import LookupLimit, deletions_unchanged, locate
+from tidegate.storage.shard.retractions.locate import LookupLimit, locate
+from tidegate.storage.shard.retractions.located import LocatedDeletions
 from tidegate.storage.shard.state import State
 
 MAX_ROWS = 100_000
@@ -36,26 +35,14 @@ MAX_PARTS = 64
 logger = logging.getLogger(__name__)
 
 
-class RowsMoved(TidegateError):  # noqa: N818  # reads as what it is; never leaves this room
-    """The parts with the rows to delete were replaced, or other rows of them deleted."""
-
-
 @dataclass(frozen=True, eq=False)
 class BatchUpdates:
     """What a batch changes."""
 
     rows: Block
     """The updates to store."""
-    deletions: pa.Table = field(default_factory=DELETIONS_SCHEMA.empty_table)
-    """The rows to delete; their time is set when they are committed."""
-    read: State | None = None
-    """The state that these were found in."""
-
-    def check(self, state: State) -> None:
-        """Raises `RowsMoved` if the rows to delete may be elsewhere by now, or deleted already."""
-        ids = np.unique(self.deletions.column("part").to_numpy())
-        if self.read is not None and not deletions_unchanged(self.read, state, ids):
-            raise RowsMoved("the rows to be deleted were moved meanwhile")
+    deletions: LocatedDeletions | None = None
+    """The rows to delete."""
 
 
 def as_deletions(machine: Machine, config: Config, state: State, block: Block) -> BatchUpdates:
@@ -76,4 +63,5 @@ def as_deletions(machine: Machine, config: Config, state: State, block: Block) -
     if located is None or not located.deletions.num_rows:
         return BatchUpdates(block)
     pending = replace(rows, diffs=located.left).take(located.left < 0)
-    return BatchUpdates(concat([block.take(~retracts), pending, located.rest]), located.deletions, state)
+    rest = concat([block.take(~retracts), pending, located.rest])
+    return BatchUpdates(rest, LocatedDeletions.of(state, located.deletions))
