@@ -112,7 +112,10 @@ def merge_records(tables: Sequence[pa.Table]) -> pa.Table:
     for name in ("rows", "diffs"):
         sums = np.add.reduceat(several.column(name).to_numpy(), starts)
         merged = with_column(merged, name, pa.array(sums, pa.int64()))
-    bitmaps = [_union(packed[begin:end]) for begin, end in zip(starts.tolist(), ends, strict=True)]
+    bitmaps = [
+        BitMap.union(*map(BitMap.deserialize, packed[begin:end])).serialize()
+        for begin, end in zip(starts.tolist(), ends, strict=True)
+    ]
     return with_column(merged, "bitmap", pa.array(bitmaps, pa.binary()))
 
 
