@@ -192,14 +192,27 @@ def test_positions_are_right_where_spark_skips_pages_and_splits_files(
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
 
-@pytest.mark.parametrize(
-    "setting", ["spark.sql.parquet.enableVectorizedReader", "spark.sql.codegen.wholeStage"]
-)
-def test_without_batches_or_generated_code(setting: str, db: tidegate.Database, spark: SparkSession) -> None:
+ROWS = {
+    "spark.sql.parquet.enableVectorizedReader": "false",
+    "spark.sql.codegen.maxFields": "2",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Settings by which Spark reads rows instead of batches."""
+
+
+@pytest.mark.parametrize("setting", ROWS)
+def test_files_carry_only_a_number_where_spark_reads_rows(
+    setting: str, db: tidegate.Database, spark: SparkSession
+) -> None:
+    """Spark would copy the positions of all rows of a part with each of them."""
     after = change(db, fill(db))
-    spark.conf.set(setting, "false")
+    assert "getInt(0)" not in plan_text(db.table("t", spark))
+    spark.conf.set(setting, ROWS[setting])
     try:
         check(db, spark, by_table, after, None)
+        text = plan_text(db.table("t", spark))
+        assert "Batched: false" in text
+        assert "getInt(0)" in text  # the number
     finally:
         spark.conf.unset(setting)
 
@@ -207,12 +220,18 @@ def test_without_batches_or_generated_code(setting: str, db: tidegate.Database, 
 def test_files_that_are_handed_over_one_by_one(
     db: tidegate.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Java serialises a file in another way than we know."""
+    """Where Java serialises files and bytes in another way than we know."""
     after = change(db, fill(db))
     jvm = Jvm.of(spark)
-    assert jvm._directory_template is not None
-    monkeypatch.setitem(vars(jvm), "_directory_template", None)
+    for template in ("_directory_template", "_bytes_template"):
+        assert getattr(jvm, template) is not None
+        monkeypatch.setitem(vars(jvm), template, None)
     check(db, spark, by_table, after, None)
+    spark.conf.set("spark.sql.codegen.maxFields", "2")
+    try:
+        check(db, spark, by_table, after, None)
+    finally:
+        spark.conf.unset("spark.sql.codegen.maxFields")
 
 
 # ---------------------------------------------------------------------------------------------- mixed with the rest
