@@ -113,11 +113,11 @@ class Jvm:
     def reads_batches(self, spark: SparkSession, schema: StructType) -> bool:
         """Whether Spark's Parquet reader returns all these columns in batches, and not row by row."""
         session: Any = spark._jsparkSession
-        columns = self.from_json(schema.json())
-        wide = self.jvm.org.apache.spark.sql.execution.WholeStageCodegenExec.isTooManyFields
-        return bool(self.parquet().supportBatch(session, columns)) and not wide(
-            session.sessionState().conf(), columns
-        )
+        settings, columns = session.sessionState().conf(), self.from_json(schema.json())
+        is_wide = self.jvm.org.apache.spark.sql.execution.WholeStageCodegenExec.isTooManyFields
+        if not settings.wholeStageEnabled() or is_wide(settings, columns):
+            return False
+        return bool(self.parquet().supportBatch(session, columns))
 
     def array_data(self, values: pa.Array) -> Any:
         """Returns values of bytes as the ArrayData of a Spark array."""
