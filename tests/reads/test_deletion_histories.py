@@ -1,8 +1,9 @@
 """Random histories with deletions by position: every question at every time, against a list of updates in Python.
 
-Rows come once or twice, are deleted, updated and (in some histories) retracted by rows with negative diffs; parts are compacted,
-re-clustered and swept, `since` moves, rollups are made every few entries, and the database is opened again as another process
-would. A question is asked as it is, or with some of the optimisations off; `audit` is 1, so that what statistics leave out is read.
+Rows come once or twice, are deleted, updated and (in some histories) retracted by rows with negative diffs, which are looked up at
+once or settled later; parts are compacted, re-clustered and swept, `since` moves, rollups are made every few entries, and the
+database is opened again as another process would. A question is asked as it is, or with some of the optimisations off; `audit` is
+1, so that what statistics leave out is read.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import random
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,8 @@ class Life:
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
-        self.db = Database.open(self.place, clock=self.clock, config=CONFIG)
+        self.config = replace(CONFIG, retraction_lookup_bytes=self.dice.choice([0, 1 << 20]))
+        self.db = Database.open(self.place, clock=self.clock, config=self.config)
         cluster = " CLUSTER BY (v)" if self.dice.random() < 0.4 else ""
         self.db.sql(f"CREATE TABLE t (id int8 NOT NULL, v int8, s text){cluster}")
 
@@ -144,7 +146,7 @@ class Life:
                 self.db.recluster("t", by=[self.dice.choice(["v", "id", "s"])])
             case 4:
                 self.db.close()
-                self.db = Database.open(self.place, clock=self.clock, config=CONFIG)
+                self.db = Database.open(self.place, clock=self.clock, config=self.config)
             case _:
                 keep = self.dice.choice([0, 300, 2_000])
                 shard.machine.update(lambda _: Configure({"retention_ms": keep}))

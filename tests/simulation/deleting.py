@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import rule
 
 from tests.unit.storage.deleting import run_change
 from tidegate.errors import LeaseLost, StoreError
@@ -53,6 +54,11 @@ class KeyChange:
 
 
 changes = st.builds(KeyChange, keys, st.booleans())
+IN_TASKS: dict[str, Callable[..., Any]] = {
+    "compact in tasks": partial(compact_distributed, full=True),
+    "recluster": recluster_shard,
+    "statistics": backfill_shard_statistics,
+}
 
 
 class DeletingRules:
@@ -77,27 +83,21 @@ class DeletingRules:
                 self.model.append((name, at, -count))
                 self.record([(row[0] + 1, *row[1:])] * count if change.moves else [], 1, at)
 
-    @rule(handle=handles, change=changes)
-    def change(self: Any, handle: int, change: KeyChange) -> None:
-        """DELETE or UPDATE."""
-        self.submit_change(handle, change)
-
     @rule(
         handle=handles,
         change=changes,
-        what=st.sampled_from(["compact", "compact in tasks", "sweep", "roll up", "change", "append"]),
+        what=st.sampled_from(["", "", "compact", "compact in tasks", "sweep", "roll up", "change", "append"]),
         later=st.sampled_from([0, 400, 1100]),
     )
-    def change_while_others_work(self: Any, handle: int, change: KeyChange, what: str, later: int) -> None:
-        """DELETE or UPDATE, with others between what it reads and its entry."""
-        find, left = by_position._find, [what]
+    def change(self: Any, handle: int, change: KeyChange, what: str, later: int) -> None:
+        """DELETE or UPDATE, perhaps with others between what it reads and its entry."""
+        find, left = by_position._find, [what] if what else []
 
         def found(*args: Any) -> Any:
             result = find(*args)
             if left:
-                left.pop()
                 self.clock.advance(later)
-                self.others_work(what, (handle + 1) % 3)
+                self.others_work(left.pop(), (handle + 1) % 3)
             return result
 
         with mock.patch.object(by_position, "_find", found):
@@ -105,30 +105,38 @@ class DeletingRules:
 
     def others_work(self: Any, what: str, handle: int) -> None:
         """Another process does something."""
+        shard: Shard = self.shards[handle]
         try:
             match what:
                 case "compact":
-                    compact.compact_shard(self.shards[handle], full=True)
-                case "compact in tasks":
-                    self.in_tasks(compact_distributed, handle, full=True)
+                    compact.compact_shard(shard, full=True)
                 case "sweep":
-                    sweep_shard(self.shards[handle])
+                    sweep_shard(shard)
                 case "roll up":
-                    self.shards[handle].machine.roll(self.shards[handle].machine.fetch())
+                    shard.machine.roll(shard.machine.fetch())
                 case "change":
                     self.submit_change(handle, KeyChange(1, moves=True))
-                case _:
+                case "append":
                     self.submit(handle, [(1, 1.5, "a"), (2, None, "")], 1, None, again=False)
+                case "recluster" if not self.sorted:
+                    return
+                case _:
+                    # The stores of tasks do not lie.
+                    IN_TASKS[what](LocalTaskRunner(), shard, SimpleNamespace(blob=lambda: self.blob))
+        except LeaseLost:
+            raise
         except (StoreError, Conflict):
             return
 
-    @rule(handle=handles, change=changes, tasks=st.booleans(), full=st.booleans())
-    def compact_while_others_delete(
-        self: Any, handle: int, change: KeyChange, tasks: bool, full: bool
-    ) -> None:
-        """A compaction, with a DELETE or UPDATE between what it reads and its entry."""
-        room: Any = distribute if tasks else compact
-        swap, left = room.swap, [change]
+    @rule(
+        handle=handles,
+        change=st.none() | changes,
+        what=st.sampled_from(["compact", "compact", "compact in tasks", "recluster", "statistics"]),
+    )
+    def maintain(self: Any, handle: int, change: KeyChange | None, what: str) -> None:
+        """Maintenance, perhaps with a DELETE or UPDATE between what it reads and its entry."""
+        room: Any = compact if what == "compact" else distribute
+        swap, left = room.swap, [change] if change is not None else []
 
         def late(*args: Any, **more: Any) -> Any:
             if left:
@@ -136,25 +144,4 @@ class DeletingRules:
             return swap(*args, **more)
 
         with mock.patch.object(room, "swap", late):
-            self.others_work("compact in tasks" if tasks else "compact", handle)
-
-    def in_tasks(self: Any, work: Callable[..., Any], handle: int, **more: Any) -> None:
-        """Maintenance in tasks; these have stores that do not lie."""
-        shard: Shard = self.shards[handle]
-        work(LocalTaskRunner(), shard, SimpleNamespace(blob=lambda: self.blob), **more)
-
-    @rule(
-        handle=handles,
-        work=st.sampled_from([compact_distributed, recluster_shard, backfill_shard_statistics]),
-    )
-    @precondition(lambda self: hasattr(self, "model"))
-    def maintain_in_tasks(self: Any, handle: int, work: Callable[..., Any]) -> None:
-        """What is done by tasks."""
-        if work is recluster_shard and not self.sorted:
-            return
-        try:
-            self.in_tasks(work, handle)
-        except LeaseLost:
-            raise
-        except (StoreError, Conflict):
-            return
+            self.others_work(what, handle)

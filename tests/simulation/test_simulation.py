@@ -88,6 +88,9 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
     """See the module's docstring."""
 
     store = "memory"
+    often: float | None = None
+    """How often stores fail, and (below) whether rows are retracted: None: that is drawn."""
+    retracts: bool | None = None
     held = Bundle("held")
     suspended = Bundle("suspended")
 
@@ -97,9 +100,14 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
         sorted_=st.booleans(),
         retracting=st.booleans(),
         inline=st.sampled_from([10, MAX_INLINE_BYTES]),
+        lookup=st.sampled_from([0, 1 << 20]),
     )
-    def start(self, seed: int, often: float, sorted_: bool, retracting: bool, inline: int) -> None:
-        self.sorted, self.retracting = sorted_, retracting
+    def start(
+        self, seed: int, often: float, sorted_: bool, retracting: bool, inline: int, lookup: int
+    ) -> None:
+        often = often if self.often is None else self.often
+        self.sorted, self.retracting = sorted_, retracting if self.retracts is None else self.retracts
+        self.config = replace(CONFIG, retraction_lookup_bytes=lookup)  # 0: retractions stay rows
         writer.MAX_INLINE_BYTES = inline  # so that bitmaps are objects of their own in half of the runs
         rollup.FANOUT = 2  # so that segments are merged within a few rollups
         machine.TRUNCATION_LAG = 3  # so that logs are truncated within a few steps
@@ -126,7 +134,7 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
         inner = LogConsensus(blob) if isinstance(self.log, LogConsensus) else self.log
         log = FaultyConsensus(inner, self.faults)
         retries = HASTY if handle == 2 else PATIENT
-        return Shard(Machine(log, blob, KEY, self.clocks[handle], retries), CONFIG)
+        return Shard(Machine(log, blob, KEY, self.clocks[handle], retries), self.config)
 
     def truth(self, config: Config = CONFIG) -> Shard:
         """A process that starts now, over stores that do not fail."""
@@ -333,7 +341,10 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
         shard = self.truth()
         state = shard.machine.fetch()
         last = max(state.upper - 1, state.since)
-        for as_of in {state.since, (state.since + last) // 2, last} if state.upper else ():
+        self.learn()
+        newest = max((at for _, at, _ in self.model), default=last)
+        before = max(state.since, newest - 1)  # just before the last change: what it deleted is still there
+        for as_of in {state.since, (state.since + last) // 2, before, last} if state.upper else ():
             if as_of < state.upper:
                 for way in (shard, self.truth(MERGING)):
                     with open_snapshot(way, as_of) as found:

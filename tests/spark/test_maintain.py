@@ -54,7 +54,7 @@ def test_groups_are_merged_as_they_are_here(spark: SparkSession, tmp_path: Path)
 
 def test_a_shard_with_retractions_is_cut_by_key(spark: SparkSession, tmp_path: Path) -> None:
     """While it is compacted, others read it as of times that they hold; a snapshot from before outlives it."""
-    with opened(tmp_path, part_bytes=80_000) as db:
+    with opened(tmp_path, part_bytes=80_000, retraction_lookup_bytes=0) as db:
         events(db, "t", 8, 10_000)
         gone = db.sql("SELECT * FROM t WHERE id < 400000").arrow()
         db.append("t", gone, at=50_000, diff=-1)

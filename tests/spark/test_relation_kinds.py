@@ -89,6 +89,7 @@ def test_only_parts_that_a_retraction_may_meet_are_added_up(
             {"day": [dt.date(2024, 1, day + 1)] * 5, "id": [*range(5)], "note": ["x", None] * 2 + ["y"]},
         )
     gone = {"day": [dt.date(2024, 1, 7)] * 2, "id": [0, 1], "note": ["x", None]}
+    db.set("retraction_lookup_bytes", 0)  # retractions stay rows
     db.append("days", gone, diff=-1)
     relation = pin(db.context, "days")
     assert np.flatnonzero(retraction_candidates(relation.index.snapshot)).tolist() == [6, 20]

@@ -73,12 +73,15 @@ def test_append_overwrite_token_and_diffs(db: Database, spark: SparkSession, tmp
     write(some(spark, 105, 120), path, "overwrite")
     assert rows(db) == expected(105, 120)
     assert rows(db, as_of=1000) == expected(0, 100), "what was there can be read as of before"
-    gone, come = 100, 10  # 5..104 go and 110..119 come; 105..109 stay, and are not written
+    gone, come = (
+        100 + 5,
+        10,
+    )  # 0..104 are deleted where they are, 110..119 come; 105..109 stay, and are not written
     assert db.sql("SELECT count(*) FROM t").rows() == [(15,)]
     last = db.status().collections["t"]
     write(some(spark, 105, 120), path, "overwrite")
     assert db.status().collections["t"].rows == last.rows, "the same rows again: nothing is written"
-    assert last.rows == 110 + 5 + gone + come
+    assert (last.rows, last.deleted) == (110 + come, gone)
 
     ahead = SystemClock().now() + 300_000
     write(spark.range(0).selectExpr("id", "'' AS name"), path, at=ahead)

@@ -7,7 +7,7 @@ the end every time shows what it must, changes add up, and the work of the slow 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -33,6 +33,7 @@ from tidegate.storage.maintain.distribute import (
     recluster_shard,
 )
 from tidegate.storage.maintain.repair import repair_shard
+from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.shard import shard as writer
 from tidegate.storage.shard.changes import AddStatistics, Append, Change, Repair, Replace
 from tidegate.storage.shard.leases.lease import release_shared_lease
@@ -47,6 +48,7 @@ KNOBS: dict[str, Any] = {
     "max_ahead_ms": 0,
     "lease_ms": 100_000,
     "sweep_grace_ms": 100_000,
+    "retraction_lookup_bytes": 0,  # retractions stay rows, until they are settled
 }
 TO = 10_055
 """Where a repair moves later times."""
@@ -72,7 +74,11 @@ class Actor:
 
 
 def rewrites(entry: Change) -> bool:
-    return isinstance(entry, Replace) and not entry.expired
+    return isinstance(entry, Replace) and not entry.expired and not settles(entry)
+
+
+def settles(entry: Change) -> bool:
+    return isinstance(entry, Replace) and (entry.retracted != 0 or entry.settled.num_rows > 0)
 
 
 def drops(entry: Change) -> bool:
@@ -92,6 +98,12 @@ def changes(*made: RowChange) -> Actor:
         lambda entry: isinstance(entry, Append),
         lambda race, shard: [race.history.change(shard, one) for one in made],
     )
+
+
+def retract(race: Race, shard: Shard) -> None:
+    """Retracts a row that is looked up, and deleted where it is found; it is one that no other deletes."""
+    looking = replace(shard, config=replace(shard.config, retraction_lookup_bytes=1 << 20))
+    race.history.append(looking, [(4, 3, "r4")], diff=-1)
 
 
 def compacts(full: bool) -> Actor:
@@ -118,6 +130,8 @@ ACTORS: dict[str, Actor] = {
     "DELETE of a part": changes(DELETE_LOW),
     "DELETE twice": changes(DELETE_HIGH, DELETE_ODD),
     "UPDATE of ids": changes(MOVE_LOW),
+    "retraction": Actor(lambda entry: isinstance(entry, Append), retract),
+    "settling": Actor(settles, lambda _, shard: settle_retractions(shard)),
     "compaction": compacts(full=False),
     "full compaction": compacts(full=True),
     "compaction in tasks": in_tasks(compact_distributed, rewrites, full=False),
@@ -127,8 +141,12 @@ ACTORS: dict[str, Actor] = {
     "expiry": Actor(drops, lambda _, shard: advance_since_and_expire(shard)),
     "repair": Actor(repairs, repair),
 }
-DELETING = [name for name in ACTORS if name.startswith(("DELETE", "UPDATE"))]
+DELETING = [name for name in ACTORS if name.startswith(("DELETE", "UPDATE", "retraction"))]
 PAIRS = [(slow, fast) for slow in ACTORS for fast in ACTORS if slow in DELETING or fast in DELETING] + [
+    ("settling", "settling"),
+    ("settling", "full compaction"),
+    ("settling", "repair"),
+    ("settling", "statistics"),
     ("compaction", "full compaction"),
     ("full compaction", "compaction in tasks"),
     ("compaction in tasks", "full compaction"),
@@ -153,13 +171,14 @@ def begun(*, clustered: bool, retracting: bool) -> Race:
         history.append(
             shard, [(j, (j * 7) % 5, f"r{j}") for j in range(4 * i, 4 * i + 4)], at=10_000 + 10 * i
         )
-    history.append(shard, [(2, None, "twice"), (9, 1, "twice")], diff=2, at=10_045)
+    history.append(shard, [(2, None, "twice"), (9, 1, "twice"), (4, 3, "r4")], diff=2, at=10_045)
     race.world.clock.set(10_050)
     history.change(shard, RowChange("DELETE FROM t WHERE id BETWEEN 12 AND 15", lambda row: row[0] > 11))
     race.world.clock.set(10_060)
     history.change(shard, RowChange("DELETE FROM t WHERE id IN (0, 5, 6)", lambda row: row[0] in (0, 5, 6)))
     if retracting:
         history.append(shard, [(3, (3 * 7) % 5, "r3")], diff=-1)
+        assert not shard.machine.fetch().monotonic
     race.world.clock.set(10_100)
     release_shared_lease(shard)  # so that `since` can move
     return race
@@ -173,7 +192,8 @@ CASES = [
     (*pair, shape)
     for pair in PAIRS
     for shape in SHAPES
-    if shape == "clustered" or "recluster" not in pair  # else there is nothing to cluster by
+    if (shape == "clustered" or "recluster" not in pair)  # else there is nothing to cluster by
+    and (shape == "retracting" or "settling" not in pair)  # else there is nothing to settle
 ]
 
 

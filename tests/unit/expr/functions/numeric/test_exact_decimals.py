@@ -233,10 +233,6 @@ def test_lists_of_constants_that_no_numeric_holds_together() -> None:
         (f"{nines}, 0.5", [Decimal("0.5")]),
         (f"{nines}, 0.123456789012346", []),
         (f"{nines}, '0.1234567890123456'", [Decimal("0.1234567890123456")]),
-        (f"{nines}, 2, {nines}.0", [Decimal(2)]),
+        (f"{nines}, 2, {nines}.0", [Decimal(2)]),  # a zero behind the point is no digit of the value
     ):
-        if list_.endswith(".0"):
-            with pytest.raises(tidegate.TidegateError, match="at most 38 digits"):
-                db.sql(f"SELECT x FROM t WHERE x IN ({list_})").rows()
-            continue
         assert [x for (x,) in db.sql(f"SELECT x FROM t WHERE x IN ({list_})").rows()] == wanted
