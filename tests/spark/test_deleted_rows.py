@@ -20,6 +20,7 @@ from tidegate.plan import MapFilterProject
 from tidegate.spark.engine.scans import FORCED_READER, Reader
 from tidegate.spark.jvm import Jvm
 from tidegate.spark.read import late_scan
+from tidegate.spark.read.branches import branches
 from tidegate.spark.read.deleted_rows import deletion_index
 from tidegate.spark.read.relation import pin
 from tidegate.storage.part import deletions
@@ -192,14 +193,27 @@ def test_positions_are_right_where_spark_skips_pages_and_splits_files(
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
 
-@pytest.mark.parametrize(
-    "setting", ["spark.sql.parquet.enableVectorizedReader", "spark.sql.codegen.wholeStage"]
-)
-def test_without_batches_or_generated_code(setting: str, db: tidegate.Database, spark: SparkSession) -> None:
+ROWS = {
+    "spark.sql.parquet.enableVectorizedReader": "false",
+    "spark.sql.codegen.maxFields": "2",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Settings by which Spark reads rows instead of batches."""
+
+
+@pytest.mark.parametrize("setting", ROWS)
+def test_files_carry_only_a_number_where_spark_reads_rows(
+    setting: str, db: tidegate.Database, spark: SparkSession
+) -> None:
+    """Spark would copy the positions of all rows of a part with each of them."""
     after = change(db, fill(db))
-    spark.conf.set(setting, "false")
+    assert "getInt(0)" not in plan_text(db.table("t", spark))
+    spark.conf.set(setting, ROWS[setting])
     try:
         check(db, spark, by_table, after, None)
+        text = plan_text(db.table("t", spark))
+        assert "Batched: false" in text
+        assert "getInt(0)" in text  # the number
     finally:
         spark.conf.unset(setting)
 
@@ -207,12 +221,18 @@ def test_without_batches_or_generated_code(setting: str, db: tidegate.Database, 
 def test_files_that_are_handed_over_one_by_one(
     db: tidegate.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Java serialises a file in another way than we know."""
+    """Where Java serialises files and bytes in another way than we know."""
     after = change(db, fill(db))
     jvm = Jvm.of(spark)
-    assert jvm._directory_template is not None
-    monkeypatch.setitem(vars(jvm), "_directory_template", None)
+    for template in ("_directory_template", "_bytes_template"):
+        assert getattr(jvm, template) is not None
+        monkeypatch.setitem(vars(jvm), template, None)
     check(db, spark, by_table, after, None)
+    spark.conf.set("spark.sql.codegen.maxFields", "2")
+    try:
+        check(db, spark, by_table, after, None)
+    finally:
+        spark.conf.unset("spark.sql.codegen.maxFields")
 
 
 # ---------------------------------------------------------------------------------------------- mixed with the rest
@@ -226,6 +246,7 @@ def same(db: tidegate.Database, spark: SparkSession, name: str, as_of: int | Non
 
 
 def test_with_repeated_rows_and_pending_retractions(db: tidegate.Database, spark: SparkSession) -> None:
+    db.set("retraction_lookup_bytes", 0)  # retractions stay rows
     rows, dice, there = every_type(db), random.Random(11), list[int]()
     times = []
     for step in range(1, 6):
@@ -243,6 +264,10 @@ def test_with_repeated_rows_and_pending_retractions(db: tidegate.Database, spark
     assert state.parts.deletions
     gone = dice.sample(there, 3)
     db.append("every", rows.take(gone), at=state.upper + 10, diff=-1)
+    kinds = {
+        branch.label for branch in branches(pin(db.context, "every").index.snapshot, case_sensitive=False)
+    }
+    assert {" consolidated", " deleted consolidated"} <= kinds
     assert same(db, spark, "every").count() == len(there) - 3
     for at in times:
         same(db, spark, "every", at)

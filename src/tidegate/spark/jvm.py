@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from tidegate.errors import UnsupportedError
 from tidegate.spark.java_template import ArrayTemplate, Gaps, number_bytes, with_length
@@ -108,6 +109,30 @@ class Jvm:
             return self._read(self._status_template.fill(_file_gaps(uris, sizes)))
         each = zip(uris.to_pylist(), sizes.tolist(), strict=True)
         return self._array(self.status, [self.file_status(*file) for file in each])
+
+    def reads_batches(self, spark: SparkSession, schema: StructType) -> bool:
+        """Whether Spark's Parquet reader returns all these columns in batches, and not row by row."""
+        session: Any = spark._jsparkSession
+        settings, columns = session.sessionState().conf(), self.from_json(schema.json())
+        is_wide = self.jvm.org.apache.spark.sql.execution.WholeStageCodegenExec.isTooManyFields
+        if not settings.wholeStageEnabled() or is_wide(settings, columns):
+            return False
+        return bool(self.parquet().supportBatch(session, columns))
+
+    def array_data(self, values: pa.Array) -> Any:
+        """Returns values of bytes as the ArrayData of a Spark array."""
+        if len(values) and self._bytes_template is not None:
+            array = self._read(self._bytes_template.fill([with_length(values, ">i4")]))
+        else:
+            array = self._array(self.jvm.java.lang.Object, values.to_pylist())
+        return self.jvm.org.apache.spark.sql.catalyst.util.GenericArrayData(array)
+
+    @cached_property
+    def _bytes_template(self) -> ArrayTemplate | None:
+        def serialise(gaps: Gaps) -> bytes:
+            return self._serialise(self._array(self.jvm.java.lang.Object, [value[4:] for (value,) in gaps]))
+
+        return _learn(serialise, [file[2:] for file in SAMPLES], [file[2:] for file in OTHERS])
 
     @cached_property
     def _status_template(self) -> ArrayTemplate | None:

@@ -1,7 +1,7 @@
 """Deleted rows in Spark: each file carries its deleted positions, and a condition skips them.
 
-    values = deletion_indexes(packed, rows)            for each part, its deleted positions as bytes that can be looked up in
-    rows.where(is_not_deleted(jvm, "_deleted"))        compiled into the loop that reads the rows
+    values = deletion_indexes(packed, rows)      for each part, its deleted positions as bytes that can be looked up in
+    skip_deleted(jvm, rows, "_deleted")          a condition that is compiled into the loop that reads the rows
 
 Spark's vectorised reader reads the files as they are. The bytes of a part are the value of a partition column: one constant for all
 rows of a file, which travels with the tasks that read this file and with no others. Parts that a filter prunes send nothing.
@@ -19,6 +19,11 @@ So a part needs 4 bytes for 1,024 rows, and 128 more if any of them is deleted: 
 
 The condition consists of Catalyst nodes that call `ByteBuffer.getInt` on the bytes. Whole-stage code generation writes them as
 plain Java calls. They check their bounds: a position that the part does not have makes the query fail.
+
+**Rows instead of batches.** Spark's reader returns rows if there are many columns (`spark.sql.codegen.maxFields`) or a setting says
+so, and then copies all values into each row, 5 KB for a part of 40,000 rows. So where a relation cannot be read in batches, files
+carry only their number. The bytes of all parts are a constant of the condition, an array in which the number is looked up; every
+task gets all of them, also those of pruned parts.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from tidegate.spark.java_template import number_bytes
 from tidegate.spark.jvm import Jvm
 from tidegate.storage.part import deletions
 
@@ -51,9 +57,8 @@ def deletion_index(packed: bytes, rows: int) -> bytes:
     """Returns the deleted positions of one part; see the top."""
     positions = deletions.unpack_positions(packed)
     blocks, place = np.unique(positions >> _SHIFT, return_inverse=True)
-    header = (
-        -(-rows // (_BLOCK * _WORDS)) * _WORDS
-    )  # full blocks, so that the bits begin at a multiple of 128 bytes
+    # As many numbers as fill blocks, so that the bits begin at a multiple of 128 bytes.
+    header = -(-rows // (_BLOCK * _WORDS)) * _WORDS
     where = np.full(header, header * 4, np.uint32)
     where[blocks] = (header + (np.arange(len(blocks)) + 1) * _WORDS) * 4
     bits = np.zeros((len(blocks) + 1) * _BLOCK, bool)
@@ -75,17 +80,22 @@ def partition_schema(name: str) -> StructType:
     return StructType([StructField(name, BinaryType(), nullable=False)])
 
 
-def skip_deleted(jvm: Jvm, rows: DataFrame, name: str) -> DataFrame:
-    """Returns the rows that are not deleted; `name` is the partition column."""
-    return rows.where(is_not_deleted(jvm, name))
+def part_numbers(positions: np.ndarray) -> pa.Array:
+    """Returns the number of each of these parts, as files carry it if they cannot carry more."""
+    return number_bytes(positions.astype(">i4"))
 
 
-def is_not_deleted(jvm: Jvm, name: str) -> Column:
-    """Returns the condition. It refers to columns by name, so it is built once."""
-    if name not in jvm.row_filters:
-        utils = jvm.jvm.org.apache.spark.sql.classic.ExpressionUtils
+def skip_deleted(jvm: Jvm, rows: DataFrame, name: str, indexes: pa.Array | None = None) -> DataFrame:
+    """Returns the rows that are not deleted; `name` is the partition column.
+
+    It holds the deleted positions of a part, or else, if `indexes` is given, the number of the part there.
+    """
+    utils = jvm.jvm.org.apache.spark.sql.classic.ExpressionUtils
+    if indexes is not None:
+        return rows.where(Column(utils.column(_Nodes(jvm, name, indexes).condition())))
+    if name not in jvm.row_filters:  # it refers to columns by name, so it is built once
         jvm.row_filters[name] = utils.column(_Nodes(jvm, name).condition())
-    return Column(jvm.row_filters[name])
+    return rows.where(Column(jvm.row_filters[name]))
 
 
 class _Nodes:
@@ -95,7 +105,7 @@ class _Nodes:
     text would look up functions there. None of them depends on ANSI mode.
     """
 
-    def __init__(self, jvm: Jvm, name: str) -> None:
+    def __init__(self, jvm: Jvm, name: str, indexes: pa.Array | None = None) -> None:
         self.jvm = jvm
         self.nodes = jvm.jvm.org.apache.spark.sql.catalyst.expressions
         self.class_of = jvm.jvm.java.lang.Class.forName
@@ -104,6 +114,11 @@ class _Nodes:
         self.buffer = types.ObjectType(self.class_of("java.nio.ByteBuffer"))
         attribute = jvm.jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
         self.bytes = attribute(jvm.to_seq([name]))
+        if indexes is not None:
+            constant = self.nodes.Literal(
+                jvm.array_data(indexes), types.ArrayType(jvm.from_json('"binary"'), False)
+            )
+            self.bytes = self.nodes.GetArrayItem(constant, self._number_at(self._number(0)), False)
         self.position = self._static(
             "java.lang.Math", self.int, "toIntExact", attribute(jvm.to_seq([POSITION]))
         )

@@ -145,21 +145,26 @@ class SnapshotRelation:
         fields = [StructField(name, spark_type(type_)) for _, name, type_ in read]
         schema = StructType([*fields, *(StructField(name, LongType()) for name in hidden)])
         by_name = {name: (i, type_) for i, name, type_ in read}
-        consolidates, partitions = branch.diffs is Diffs.CONSOLIDATED, None
-        deleted = deleted_rows.partition_name(schema.fieldNames())
-        if branch.has_deleted_rows:
-            partitions = jvm.from_json(deleted_rows.partition_schema(deleted).json())
         files = PartIndex(
             jvm,
             self.index,
             branch.positions,
             by_name,
             branch.label,
-            consolidates=consolidates,
-            partitions=partitions,
+            consolidates=branch.diffs is Diffs.CONSOLIDATED,
         )
-        rows = self._read(jvm, spark, files, schema)
-        return deleted_rows.skip_deleted(jvm, rows, deleted) if branch.has_deleted_rows else rows
+        if branch.has_deleted_rows:
+            return self._not_deleted(jvm, spark, files, schema)
+        return self._read(jvm, spark, files, schema)
+
+    def _not_deleted(self, jvm: Jvm, spark: SparkSession, files: PartIndex, schema: StructType) -> DataFrame:
+        """Returns the rows in some files that are not deleted."""
+        name = deleted_rows.partition_name(schema.fieldNames())
+        partitions = deleted_rows.partition_schema(name)
+        files.partitions = jvm.from_json(partitions.json())
+        files.numbered = not jvm.reads_batches(spark, StructType([*schema.fields, *partitions.fields]))
+        indexes = self.index.deletion_indexes(files.positions) if files.numbered else None
+        return deleted_rows.skip_deleted(jvm, self._read(jvm, spark, files, schema), name, indexes)
 
     def _read(self, jvm: Jvm, spark: SparkSession, files: PartIndex, schema: StructType) -> DataFrame:
         """Returns the rows that Spark's reader finds in some files."""
