@@ -19,9 +19,10 @@ from tidegate.config import Config
 from tidegate.plan import MapFilterProject
 from tidegate.spark.engine.scans import FORCED_READER, Reader
 from tidegate.spark.jvm import Jvm
-from tidegate.spark.read import late_scan
-from tidegate.spark.read.branches import branches
-from tidegate.spark.read.deleted_rows import deletion_index
+from tidegate.spark.read import branches as branches_module
+from tidegate.spark.read import deleted_rows, late_scan
+from tidegate.spark.read.branches import MAX_JOINED_ROWS, branches
+from tidegate.spark.read.deleted_rows import deletion_indexes
 from tidegate.spark.read.relation import pin
 from tidegate.storage.part import deletions
 from tidegate.storage.shard import shard_options
@@ -137,8 +138,10 @@ def test_each_way_gives_the_rows_that_are_left(way: str, db: tidegate.Database, 
 
 
 def test_only_parts_with_deleted_rows_are_read_in_another_way(
-    db: tidegate.Database, spark: SparkSession
+    db: tidegate.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If the others have many rows."""
+    monkeypatch.setattr(branches_module, "MAX_JOINED_ROWS", 0)
     rows = fill(db)
     untouched = db.table("t", spark)
     assert parts_read(untouched.where("id >= 0")) == [PARTS]
@@ -245,7 +248,11 @@ def same(db: tidegate.Database, spark: SparkSession, name: str, as_of: int | Non
     return df
 
 
-def test_with_repeated_rows_and_pending_retractions(db: tidegate.Database, spark: SparkSession) -> None:
+@pytest.mark.parametrize("joined", [0, MAX_JOINED_ROWS])
+def test_with_repeated_rows_and_pending_retractions(
+    joined: int, db: tidegate.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches_module, "MAX_JOINED_ROWS", joined)
     db.set("retraction_lookup_bytes", 0)  # retractions stay rows
     rows, dice, there = every_type(db), random.Random(11), list[int]()
     times = []
@@ -267,7 +274,7 @@ def test_with_repeated_rows_and_pending_retractions(db: tidegate.Database, spark
     kinds = {
         branch.label for branch in branches(pin(db.context, "every").index.snapshot, case_sensitive=False)
     }
-    assert {" consolidated", " deleted consolidated"} <= kinds
+    assert {" deleted consolidated", *([] if joined else [" consolidated"])} <= kinds
     assert same(db, spark, "every").count() == len(there) - 3
     for at in times:
         same(db, spark, "every", at)
@@ -306,15 +313,21 @@ def test_parts_of_older_schemas(db: tidegate.Database, spark: SparkSession) -> N
     same(db, spark, "t")
 
 
-@pytest.mark.parametrize("rows", [1, 31, 1023, 1024, 1025, 32 * 1024, 32 * 1024 + 1, 100_000])
-def test_what_is_looked_up(rows: int) -> None:
-    """Python looks up as the condition does: in every block, the first row, the last and those at edges of words."""
-    dice = np.random.default_rng(rows)
-    for share in (0.0, 0.001, 0.3, 1.0):
-        deleted = dice.random(rows) < share
-        deleted[-1] = True
-        words = np.frombuffer(deletion_index(deletions.pack_positions(np.flatnonzero(deleted)), rows), ">i4")
-        position = np.arange(rows)
-        found = words[words[position >> 10] // 4 + ((position & 1023) >> 5)] >> (position & 31) & 1
-        assert (found.astype(bool) == deleted).all()
-    assert len(words) * 4 <= rows / 8 * 1.05 + 384
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 1.0])
+@pytest.mark.parametrize("most", [1, 100_000, 1 << 30])
+def test_what_is_looked_up(share: float, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks up as the condition does, in parts with rows at the edges of words and blocks, however many at a time."""
+    monkeypatch.setattr(deleted_rows, "_MAX_EXPANDED_ROWS", most)
+    dice, rows = np.random.default_rng(7), [1, 31, 1023, 1024, 1025, 2, 32 * 1024, 32 * 1024 + 1, 100_000]
+    masks = [dice.random(count) < share for count in rows]
+    for mask in masks[:-1]:
+        mask[-1] = True
+    found = deletion_indexes(
+        [deletions.pack_positions(np.flatnonzero(m)) if m.any() else b"" for m in masks], rows
+    )
+    assert deletion_indexes([], []).to_pylist() == []
+    for mask, count, value in zip(masks, rows, found.to_pylist(), strict=True):
+        words, position = np.frombuffer(value, ">i4"), np.arange(count)
+        bits = words[words[position >> 10] // 4 + ((position & 1023) >> 5)] >> (position & 31) & 1
+        assert (bits.astype(bool) == mask).all()
+        assert len(value) <= count / 8 * 1.05 + 384

@@ -45,6 +45,9 @@ class Jvm:
         self.path, self.status = jvm.org.apache.hadoop.fs.Path, jvm.org.apache.hadoop.fs.FileStatus
         self.directory, self.relation = sources.PartitionDirectory, sources.HadoopFsRelation
         self.parquet = sources.parquet.ParquetFileFormat
+        self.logical_relation = scala_object(sources, "LogicalRelation").apply
+        logical = jvm.org.apache.spark.sql.catalyst.plans.logical
+        self.filter, self.project = logical.Filter, logical.Project
         self.empty_row = jvm.org.apache.spark.sql.catalyst.InternalRow.empty()
         self.no_partitions = jvm.org.apache.spark.sql.types.StructType()
         self.from_json = jvm.org.apache.spark.sql.types.DataType.fromJson
@@ -65,6 +68,7 @@ class Jvm:
         self.explained_plan: tuple[tuple[int, int, int], dict[str, list[tuple[str, Any]]]] | None = None
         """The filters of the plan that Spark rendered last (`explain_filters.py`)."""
         self.active = jvm.org.apache.spark.sql.classic.SparkSession.active
+        self.dataset = scala_object(jvm.org.apache.spark.sql.classic, "Dataset").ofRows
         self.row_filters: dict[str, Any] = {}
         """Conditions on deleted rows, by the column with the positions (`read/deleted_rows.py`)."""
 
@@ -109,6 +113,14 @@ class Jvm:
             return self._read(self._status_template.fill(_file_gaps(uris, sizes)))
         each = zip(uris.to_pylist(), sizes.tolist(), strict=True)
         return self._array(self.status, [self.file_status(*file) for file in each])
+
+    def visible_rows(self, relation: Any, condition: Any, hidden: int) -> Any:
+        """Returns the plan of the rows of a relation that pass a condition, without the last so many columns.
+
+        Spark analyses it as a whole. DataFrames that are derived from each other are analysed one after the other, 5 ms each.
+        """
+        rows = self.logical_relation(relation, False)
+        return self.project(rows.output().dropRight(hidden), self.filter(condition, rows))
 
     def reads_batches(self, spark: SparkSession, schema: StructType) -> bool:
         """Whether Spark's Parquet reader returns all these columns in batches, and not row by row."""
