@@ -25,7 +25,7 @@ from tidegate.spark.read.branches import MAX_JOINED_ROWS, branches
 from tidegate.spark.read.deleted_rows import deletion_indexes
 from tidegate.spark.read.relation import pin
 from tidegate.storage.part import deletions
-from tidegate.storage.shard import shard_options
+from tidegate.storage.shard import shard, shard_options
 from tidegate.storage.shard.changes import Configure
 
 Rows = Mapping[int, tuple[int, int, str]]
@@ -159,6 +159,32 @@ def test_only_parts_with_deleted_rows_are_read_in_another_way(
     assert untouched.count() == len(rows)  # pinned before
 
 
+def test_few_rows_without_deletions_are_read_in_the_same_scan(
+    db: tidegate.Database, spark: SparkSession
+) -> None:
+    """A second scan costs more than the condition on their rows."""
+    rows = fill(db)
+    db.sql(f"DELETE FROM t WHERE id IN (3, 5, {EACH})")
+    df = db.table("t", spark)
+    assert plan_text(df).count("Location: ") == 1
+    assert f"tidegate:/t deleted {PARTS} of {PARTS} parts" in plan_text(df)
+    assert "Union" not in plan_text(df)
+    assert sorted(row.id for row in df.collect()) == sorted(rows.keys() - {3, 5, EACH})
+    assert parts_read(df.where(f"id >= {(PARTS - 1) * EACH}")) == [1]  # of which no row is deleted
+
+
+def test_parts_of_which_all_rows_are_deleted_are_not_read(db: tidegate.Database, spark: SparkSession) -> None:
+    rows = fill(db)
+    db.sql(f"DELETE FROM t WHERE id < {2 * EACH}")
+    df = db.table("t", spark)
+    assert parts_read(df) == [PARTS - 2]
+    assert df.count() == len(rows) - 2 * EACH
+    assert db.table("t", spark, LAST).count() == len(rows)
+    db.sql("DELETE FROM t")
+    nothing = db.table("t", spark)
+    assert (nothing.count(), nothing.columns) == (0, ["id", "g", "note"])
+
+
 def test_filters_prune_parts_with_deleted_rows(db: tidegate.Database, spark: SparkSession) -> None:
     rows = fill(db)
     db.sql("DELETE FROM t WHERE id % 7 = 3")  # of every part
@@ -238,6 +264,52 @@ def test_files_that_are_handed_over_one_by_one(
         spark.conf.unset("spark.sql.codegen.maxFields")
 
 
+@pytest.mark.parametrize("columns", [95, 105])
+def test_wide_tables(columns: int, db: tidegate.Database, spark: SparkSession) -> None:
+    """Spark reads up to 100 columns in batches. Queries of fewer columns of a wider table are read in batches too."""
+    names = [f"c{i}" for i in range(columns)]
+    db.sql(f"CREATE TABLE w ({', '.join(f'{name} int8' for name in names)})")
+    for part in range(3):
+        db.append("w", {name: [100 * part + i + k for k in range(50)] for i, name in enumerate(names)})
+    upper = db.context.collection("w").machine.fetch().upper - 1
+    db.sql("DELETE FROM w WHERE c0 % 3 = 1")
+    left = [first for part in range(3) for first in range(100 * part, 100 * part + 50) if first % 3 != 1]
+    df = db.table("w", spark)
+    assert f"Batched: {'true' if columns < 100 else 'false'}" in plan_text(df)
+    assert sorted(map(tuple, df.collect())) == [tuple(range(c, c + columns)) for c in left]
+    few = df.select("c0", "c7").where("c7 > 110")
+    assert "Batched: true" in plan_text(few)
+    assert sorted(map(tuple, few.collect())) == [(c, c + 7) for c in left if c > 103]
+    assert (df.count(), db.table("w", spark, upper).count()) == (len(left), 150)
+
+
+def test_nested_columns(db: tidegate.Database, spark: SparkSession) -> None:
+    """Of records and lists, read whole and in part."""
+    db.sql("CREATE TABLE nested (id int8, s row(a int8, b int8[]))")
+    fields = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.int64()))])
+    values = [None if i % 10 == 9 else {"a": i, "b": list(range(i % 4))} for i in range(300)]
+    db.append("nested", pa.table({"id": pa.array(range(300)), "s": pa.array(values, fields)}))
+    db.sql("DELETE FROM nested WHERE id % 3 = 1")
+    df = db.table("nested", spark)
+    expected = [values[i] for i in range(300) if i % 3 != 1]
+    found = [row.s and row.s.asDict() for row in df.orderBy("id").collect()]
+    assert found == expected
+    inner = [row[0] for row in df.orderBy("id").selectExpr("s.a").collect()]
+    assert inner == [value and value["a"] for value in expected]
+
+
+def test_positions_in_objects_of_their_own(
+    db: tidegate.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As large deletions are stored; at each time those of that time."""
+    monkeypatch.setattr(shard, "MAX_INLINE_BYTES", 0)
+    before = fill(db)
+    after = change(db, before)
+    assert db.context.collection("t").machine.fetch().parts.deletions.objects
+    check(db, spark, by_table, after, None)
+    check(db, spark, by_table, before, LAST)
+
+
 # ---------------------------------------------------------------------------------------------- mixed with the rest
 
 
@@ -289,8 +361,7 @@ def test_with_rows_that_end_by_themselves(db: tidegate.Database, spark: SparkSes
     db.append("v", {"id": [1, 2, 3], "lower": [0, 0, 0], "upper": [15, 9_000_000_000_000, None]}, at=10)
     db.append("v", {"id": [4, 5], "lower": [0, 0], "upper": [100, None]}, at=20)
     db.sql("DELETE FROM v WHERE id = 3")
-    shard = db.context.table("v")
-    shard.machine.update(lambda _: Configure({shard_options.VALIDITY: [1, 2]}))
+    db.context.table("v").machine.update(lambda _: Configure({shard_options.VALIDITY: [1, 2]}))
     same(db, spark, "v", 10)
     same(db, spark, "v", 20)
     assert sorted(row.id for row in db.table("v", spark, 20).collect()) == [2, 3, 4, 5]

@@ -68,6 +68,7 @@ class Jvm:
         self.explained_plan: tuple[tuple[int, int, int], dict[str, list[tuple[str, Any]]]] | None = None
         """The filters of the plan that Spark rendered last (`explain_filters.py`)."""
         self.active = jvm.org.apache.spark.sql.classic.SparkSession.active
+        self.is_wide = jvm.org.apache.spark.sql.execution.WholeStageCodegenExec.isTooManyFields
         self.dataset = scala_object(jvm.org.apache.spark.sql.classic, "Dataset").ofRows
         self.row_filters: dict[str, Any] = {}
         """Conditions on deleted rows, by the column with the positions (`read/deleted_rows.py`)."""
@@ -126,8 +127,7 @@ class Jvm:
         """Whether Spark's Parquet reader returns all these columns in batches, and not row by row."""
         session: Any = spark._jsparkSession
         settings, columns = session.sessionState().conf(), self.from_json(schema.json())
-        is_wide = self.jvm.org.apache.spark.sql.execution.WholeStageCodegenExec.isTooManyFields
-        if not settings.wholeStageEnabled() or is_wide(settings, columns):
+        if not settings.wholeStageEnabled() or self.is_wide(settings, columns):
             return False
         return bool(self.parquet().supportBatch(session, columns))
 

@@ -37,7 +37,6 @@ from tidegate.spark.read.retraction_candidates import retraction_candidates
 from tidegate.storage.part import HIDDEN_COLUMNS, Schema, SchemaColumn
 from tidegate.storage.shard import Snapshot
 
-
 MAX_JOINED_ROWS = 4_000_000
 """Rows of parts without deleted rows that are read together with parts that have some, however few those are."""
 

@@ -61,7 +61,7 @@ def deletion_indexes(packed: Sequence[bytes], rows: Sequence[int] | np.ndarray) 
 
 
 def _indexes(packed: Sequence[bytes], rows: np.ndarray) -> pa.Array:
-    """Returns the indexes of some parts, which are computed together: one after the other takes 20 μs each."""
+    """Returns the indexes of some parts, computed together: one by one they take 20 μs each."""
     positions = [deletions.unpack_positions(bitmap) for bitmap in packed]
     part = np.repeat(np.arange(len(rows)), [len(some) for some in positions])
     position = np.concatenate(positions)

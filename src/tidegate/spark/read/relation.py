@@ -172,9 +172,7 @@ class SnapshotRelation:
     def _read(self, jvm: Jvm, spark: SparkSession, files: PartIndex, schema: StructType) -> DataFrame:
         """Returns the rows that Spark's reader finds in some files."""
         session: Any = spark._jsparkSession
-        return DataFrame(
-            session.baseRelationToDataFrame(self._relation(jvm, session, files, schema)), spark
-        )
+        return DataFrame(session.baseRelationToDataFrame(self._relation(jvm, session, files, schema)), spark)
 
     def _relation(self, jvm: Jvm, session: Any, files: PartIndex, schema: StructType) -> Any:
         options = jvm.map()
