@@ -14,7 +14,7 @@ Most collections have only the first branch, and the second after a DELETE or an
 
 Each branch is a scan, and a scan takes Spark some 30 ms to plan and a task of its own to run, also if it reads nothing. The
 condition on deleted rows takes some nanoseconds a row. So a branch of parts without deleted rows is joined to the one with deleted
-rows if it has few rows: up to `MAX_JOINED_ROWS`, or as many as the other. 100 million rows of which one is deleted are two branches.
+rows if it has few rows: up to `MAX_JOINED_ROWS`, or as many as the other. 100 million rows, one of them deleted, are two branches.
 
 A column is identified by its id. Parts written with a schema in which the column had another name are read by that name; if
 another column had its name then, it is NULL; if none had, Spark finds no such column and gives NULL too. So parts are grouped by
