@@ -274,9 +274,13 @@ QUICK = (
 """Those that are found within seconds; others may take some hundred runs."""
 
 
-DELETIONS: dict[str, Any] = {"often": 0.0, "retracts": False, "repairs": False}
-"""Runs in which all deletions are by position, nothing is repaired, and no store fails: a share of all runs, in which bugs of
-deletions show soonest."""
+_OTHER_RULES = ("clock_jumps", "write_and_sleep", "wake_up", "roll_up", "restart", "sweep")
+_SNAPSHOTS = ("snapshot", "read_again", "close_snapshot")
+DELETIONS: dict[str, Any] = {
+    "often": 0.0, "retracts": False, "repairs": False, **dict.fromkeys((*_OTHER_RULES, *_SNAPSHOTS)),
+}  # fmt: skip
+"""Runs of appends, changes, compactions and reads alone: all deletions are by position, nothing is repaired, and no store fails.
+They are a share of all runs, in which bugs of deletions show soonest."""
 FAILURES: dict[str, Any] = {"often": 0.4}
 """Runs in which stores fail often."""
 

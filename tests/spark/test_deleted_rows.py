@@ -19,11 +19,13 @@ from tidegate.config import Config
 from tidegate.plan import MapFilterProject
 from tidegate.spark.engine.scans import FORCED_READER, Reader
 from tidegate.spark.jvm import Jvm
-from tidegate.spark.read import late_scan
-from tidegate.spark.read.deleted_rows import deletion_index
+from tidegate.spark.read import branches as branches_module
+from tidegate.spark.read import deleted_rows, late_scan
+from tidegate.spark.read.branches import MAX_JOINED_ROWS, branches
+from tidegate.spark.read.deleted_rows import deletion_indexes
 from tidegate.spark.read.relation import pin
 from tidegate.storage.part import bitmaps
-from tidegate.storage.shard import shard_options
+from tidegate.storage.shard import shard, shard_options
 from tidegate.storage.shard.changes import Configure
 
 Rows = Mapping[int, tuple[int, int, str]]
@@ -136,8 +138,10 @@ def test_each_way_gives_the_rows_that_are_left(way: str, db: tidegate.Database, 
 
 
 def test_only_parts_with_deleted_rows_are_read_in_another_way(
-    db: tidegate.Database, spark: SparkSession
+    db: tidegate.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If the others have many rows."""
+    monkeypatch.setattr(branches_module, "MAX_JOINED_ROWS", 0)
     rows = fill(db)
     untouched = db.table("t", spark)
     assert parts_read(untouched.where("id >= 0")) == [PARTS]
@@ -153,6 +157,29 @@ def test_only_parts_with_deleted_rows_are_read_in_another_way(
     assert df.columns == ["id", "g", "note"]
     assert df.count() == len(rows) - 3  # from the files' footers, but for the two
     assert untouched.count() == len(rows)  # pinned before
+
+
+def test_few_rows_without_deletions_are_read_in_the_same_scan(
+    db: tidegate.Database, spark: SparkSession
+) -> None:
+    """A second scan costs more than the condition on their rows."""
+    rows = fill(db)
+    db.sql(f"DELETE FROM t WHERE id IN (3, 5, {EACH})")
+    df = db.table("t", spark)
+    assert plan_text(df).count("Location: ") == 1
+    assert f"tidegate:/t deleted {PARTS} of {PARTS} parts" in plan_text(df)
+    assert sorted(row.id for row in df.collect()) == sorted(rows.keys() - {3, 5, EACH})
+    assert parts_read(df.where(f"id >= {(PARTS - 1) * EACH}")) == [1]  # of which no row is deleted
+
+
+def test_parts_of_which_all_rows_are_deleted_are_not_read(db: tidegate.Database, spark: SparkSession) -> None:
+    rows = fill(db)
+    db.sql(f"DELETE FROM t WHERE id < {2 * EACH}")
+    assert parts_read(db.table("t", spark)) == [PARTS - 2]
+    assert db.table("t", spark).count() == len(rows) - 2 * EACH
+    assert db.table("t", spark, LAST).count() == len(rows)
+    db.sql("DELETE FROM t")
+    assert db.table("t", spark).toArrow().shape == (0, 3)
 
 
 def test_filters_prune_parts_with_deleted_rows(db: tidegate.Database, spark: SparkSession) -> None:
@@ -192,14 +219,27 @@ def test_positions_are_right_where_spark_skips_pages_and_splits_files(
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
 
-@pytest.mark.parametrize(
-    "setting", ["spark.sql.parquet.enableVectorizedReader", "spark.sql.codegen.wholeStage"]
-)
-def test_without_batches_or_generated_code(setting: str, db: tidegate.Database, spark: SparkSession) -> None:
+ROWS = {
+    "spark.sql.parquet.enableVectorizedReader": "false",
+    "spark.sql.codegen.maxFields": "2",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Settings by which Spark reads rows instead of batches."""
+
+
+@pytest.mark.parametrize("setting", ROWS)
+def test_files_carry_only_a_number_where_spark_reads_rows(
+    setting: str, db: tidegate.Database, spark: SparkSession
+) -> None:
+    """Spark would copy the positions of all rows of a part with each of them."""
     after = change(db, fill(db))
-    spark.conf.set(setting, "false")
+    assert "getInt(0)" not in plan_text(db.table("t", spark))
+    spark.conf.set(setting, ROWS[setting])
     try:
         check(db, spark, by_table, after, None)
+        text = plan_text(db.table("t", spark))
+        assert "Batched: false" in text
+        assert "getInt(0)" in text  # the number
     finally:
         spark.conf.unset(setting)
 
@@ -207,12 +247,63 @@ def test_without_batches_or_generated_code(setting: str, db: tidegate.Database, 
 def test_files_that_are_handed_over_one_by_one(
     db: tidegate.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Java serialises a file in another way than we know."""
+    """Where Java serialises files and bytes in another way than we know."""
     after = change(db, fill(db))
     jvm = Jvm.of(spark)
-    assert jvm._directory_template is not None
-    monkeypatch.setitem(vars(jvm), "_directory_template", None)
+    for template in ("_directory_template", "_bytes_template"):
+        assert getattr(jvm, template) is not None
+        monkeypatch.setitem(vars(jvm), template, None)
     check(db, spark, by_table, after, None)
+    spark.conf.set("spark.sql.codegen.maxFields", "2")
+    try:
+        check(db, spark, by_table, after, None)
+    finally:
+        spark.conf.unset("spark.sql.codegen.maxFields")
+
+
+@pytest.mark.parametrize("columns", [95, 105])
+def test_wide_tables(columns: int, db: tidegate.Database, spark: SparkSession) -> None:
+    """Spark reads up to 100 columns in batches. Queries of fewer columns of a wider table are read in batches too."""
+    names = [f"c{i}" for i in range(columns)]
+    db.sql(f"CREATE TABLE w ({', '.join(f'{name} int8' for name in names)})")
+    for part in range(3):
+        db.append("w", {name: [100 * part + i + k for k in range(50)] for i, name in enumerate(names)})
+    upper = db.context.collection("w").machine.fetch().upper - 1
+    db.sql("DELETE FROM w WHERE c0 % 3 = 1")
+    left = [first for part in range(3) for first in range(100 * part, 100 * part + 50) if first % 3 != 1]
+    df = db.table("w", spark)
+    assert f"Batched: {'true' if columns < 100 else 'false'}" in plan_text(df)
+    assert sorted(map(tuple, df.collect())) == [tuple(range(c, c + columns)) for c in left]
+    few = df.select("c0", "c7").where("c7 > 110")
+    assert "Batched: true" in plan_text(few)
+    assert sorted(map(tuple, few.collect())) == [(c, c + 7) for c in left if c > 103]
+    assert (df.count(), db.table("w", spark, upper).count()) == (len(left), 150)
+
+
+def test_nested_columns(db: tidegate.Database, spark: SparkSession) -> None:
+    """Of records and lists, read whole and in part."""
+    db.sql("CREATE TABLE nested (id int8, s row(a int8, b int8[]))")
+    fields = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.int64()))])
+    values = [None if i % 10 == 9 else {"a": i, "b": list(range(i % 4))} for i in range(300)]
+    db.append("nested", pa.table({"id": pa.array(range(300)), "s": pa.array(values, fields)}))
+    db.sql("DELETE FROM nested WHERE id % 3 = 1")
+    df = db.table("nested", spark)
+    expected = [values[i] for i in range(300) if i % 3 != 1]
+    assert [row.s and row.s.asDict() for row in df.orderBy("id").collect()] == expected
+    assert [row[0] for row in df.orderBy("id").selectExpr("s.a").collect()] == [
+        v and v["a"] for v in expected
+    ]
+
+
+def test_positions_in_objects_of_their_own(
+    db: tidegate.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As large deletions are stored; at each time those of that time."""
+    monkeypatch.setattr(shard, "MAX_INLINE_BYTES", 0)
+    after = change(db, before := fill(db))
+    assert db.context.collection("t").machine.fetch().parts.deletions.objects
+    for as_of, rows in ((None, after), (LAST, before)):
+        check(db, spark, by_table, rows, as_of)
 
 
 # ---------------------------------------------------------------------------------------------- mixed with the rest
@@ -225,7 +316,12 @@ def same(db: tidegate.Database, spark: SparkSession, name: str, as_of: int | Non
     return df
 
 
-def test_with_repeated_rows_and_pending_retractions(db: tidegate.Database, spark: SparkSession) -> None:
+@pytest.mark.parametrize("joined", [0, MAX_JOINED_ROWS])
+def test_with_repeated_rows_and_pending_retractions(
+    joined: int, db: tidegate.Database, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches_module, "MAX_JOINED_ROWS", joined)
+    db.set("retraction_lookup_bytes", 0)  # retractions stay rows
     rows, dice, there = every_type(db), random.Random(11), list[int]()
     times = []
     for step in range(1, 6):
@@ -243,6 +339,10 @@ def test_with_repeated_rows_and_pending_retractions(db: tidegate.Database, spark
     assert state.parts.deletions
     gone = dice.sample(there, 3)
     db.append("every", rows.take(gone), at=state.upper + 10, diff=-1)
+    kinds = {
+        branch.label for branch in branches(pin(db.context, "every").index.snapshot, case_sensitive=False)
+    }
+    assert {" deleted consolidated", *([] if joined else [" consolidated"])} <= kinds
     assert same(db, spark, "every").count() == len(there) - 3
     for at in times:
         same(db, spark, "every", at)
@@ -257,8 +357,7 @@ def test_with_rows_that_end_by_themselves(db: tidegate.Database, spark: SparkSes
     db.append("v", {"id": [1, 2, 3], "lower": [0, 0, 0], "upper": [15, 9_000_000_000_000, None]}, at=10)
     db.append("v", {"id": [4, 5], "lower": [0, 0], "upper": [100, None]}, at=20)
     db.sql("DELETE FROM v WHERE id = 3")
-    shard = db.context.table("v")
-    shard.machine.update(lambda _: Configure({shard_options.VALIDITY: [1, 2]}))
+    db.context.table("v").machine.update(lambda _: Configure({shard_options.VALIDITY: [1, 2]}))
     same(db, spark, "v", 10)
     same(db, spark, "v", 20)
     assert sorted(row.id for row in db.table("v", spark, 20).collect()) == [2, 3, 4, 5]
@@ -281,15 +380,21 @@ def test_parts_of_older_schemas(db: tidegate.Database, spark: SparkSession) -> N
     same(db, spark, "t")
 
 
-@pytest.mark.parametrize("rows", [1, 31, 1023, 1024, 1025, 32 * 1024, 32 * 1024 + 1, 100_000])
-def test_what_is_looked_up(rows: int) -> None:
-    """Python looks up as the condition does: in every block, the first row, the last and those at edges of words."""
-    dice = np.random.default_rng(rows)
-    for share in (0.0, 0.001, 0.3, 1.0):
-        deleted = dice.random(rows) < share
-        deleted[-1] = True
-        words = np.frombuffer(deletion_index(bitmaps.pack_positions(np.flatnonzero(deleted)), rows), ">i4")
-        position = np.arange(rows)
-        found = words[words[position >> 10] // 4 + ((position & 1023) >> 5)] >> (position & 31) & 1
-        assert (found.astype(bool) == deleted).all()
-    assert len(words) * 4 <= rows / 8 * 1.05 + 384
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 1.0])
+@pytest.mark.parametrize("most", [1, 100_000, 1 << 30])
+def test_what_is_looked_up(share: float, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks up as the condition does, in parts with rows at the edges of words and blocks, however many at a time."""
+    monkeypatch.setattr(deleted_rows, "_MAX_EXPANDED_ROWS", most)
+    dice, rows = np.random.default_rng(7), [1, 31, 1023, 1024, 1025, 2, 32 * 1024, 32 * 1024 + 1, 100_000]
+    masks = [dice.random(count) < share for count in rows]
+    for mask in masks[:-1]:
+        mask[-1] = True
+    found = deletion_indexes(
+        [bitmaps.pack_positions(np.flatnonzero(m)) if m.any() else b"" for m in masks], rows
+    )
+    assert deletion_indexes([], []).to_pylist() == []
+    for mask, count, value in zip(masks, rows, found.to_pylist(), strict=True):
+        words, position = np.frombuffer(value, ">i4"), np.arange(count)
+        bits = words[words[position >> 10] // 4 + ((position & 1023) >> 5)] >> (position & 31) & 1
+        assert (bits.astype(bool) == mask).all()
+        assert len(value) <= count / 8 * 1.05 + 384

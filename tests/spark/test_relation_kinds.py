@@ -25,7 +25,8 @@ from tidegate.storage.shard.changes import Configure
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[tidegate.Database]:
-    with tidegate.open(tmp_path / "lake", config=Config(audit=1.0)) as made:
+    # Retractions stay rows.
+    with tidegate.open(tmp_path / "lake", config=Config(audit=1.0, retraction_lookup_bytes=0)) as made:
         yield made
 
 

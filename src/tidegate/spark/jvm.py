@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from tidegate.errors import UnsupportedError
 from tidegate.spark.java_template import ArrayTemplate, Gaps, number_bytes, with_length
@@ -44,6 +45,9 @@ class Jvm:
         self.path, self.status = jvm.org.apache.hadoop.fs.Path, jvm.org.apache.hadoop.fs.FileStatus
         self.directory, self.relation = sources.PartitionDirectory, sources.HadoopFsRelation
         self.parquet = sources.parquet.ParquetFileFormat
+        self.logical_relation = scala_object(sources, "LogicalRelation").apply
+        logical = jvm.org.apache.spark.sql.catalyst.plans.logical
+        self.filter, self.project = logical.Filter, logical.Project
         self.empty_row = jvm.org.apache.spark.sql.catalyst.InternalRow.empty()
         self.no_partitions = jvm.org.apache.spark.sql.types.StructType()
         self.from_json = jvm.org.apache.spark.sql.types.DataType.fromJson
@@ -64,6 +68,8 @@ class Jvm:
         self.explained_plan: tuple[tuple[int, int, int], dict[str, list[tuple[str, Any]]]] | None = None
         """The filters of the plan that Spark rendered last (`explain_filters.py`)."""
         self.active = jvm.org.apache.spark.sql.classic.SparkSession.active
+        self.is_wide = jvm.org.apache.spark.sql.execution.WholeStageCodegenExec.isTooManyFields
+        self.dataset = scala_object(jvm.org.apache.spark.sql.classic, "Dataset").ofRows
         self.row_filters: dict[str, Any] = {}
         """Conditions on deleted rows, by the column with the positions (`read/deleted_rows.py`)."""
 
@@ -108,6 +114,37 @@ class Jvm:
             return self._read(self._status_template.fill(_file_gaps(uris, sizes)))
         each = zip(uris.to_pylist(), sizes.tolist(), strict=True)
         return self._array(self.status, [self.file_status(*file) for file in each])
+
+    def visible_rows(self, relation: Any, condition: Any, hidden: int) -> Any:
+        """Returns the plan of the rows of a relation that pass a condition, without the last so many columns.
+
+        Spark analyses it as a whole. DataFrames that are derived from each other are analysed one after the other, 5 ms each.
+        """
+        rows = self.logical_relation(relation, False)
+        return self.project(rows.output().dropRight(hidden), self.filter(condition, rows))
+
+    def reads_batches(self, spark: SparkSession, schema: StructType) -> bool:
+        """Whether Spark's Parquet reader returns all these columns in batches, and not row by row."""
+        session: Any = spark._jsparkSession
+        settings, columns = session.sessionState().conf(), self.from_json(schema.json())
+        if not settings.wholeStageEnabled() or self.is_wide(settings, columns):
+            return False
+        return bool(self.parquet().supportBatch(session, columns))
+
+    def array_data(self, values: pa.Array) -> Any:
+        """Returns values of bytes as the ArrayData of a Spark array."""
+        if len(values) and self._bytes_template is not None:
+            array = self._read(self._bytes_template.fill([with_length(values, ">i4")]))
+        else:
+            array = self._array(self.jvm.java.lang.Object, values.to_pylist())
+        return self.jvm.org.apache.spark.sql.catalyst.util.GenericArrayData(array)
+
+    @cached_property
+    def _bytes_template(self) -> ArrayTemplate | None:
+        def serialise(gaps: Gaps) -> bytes:
+            return self._serialise(self._array(self.jvm.java.lang.Object, [value[4:] for (value,) in gaps]))
+
+        return _learn(serialise, [file[2:] for file in SAMPLES], [file[2:] for file in OTHERS])
 
     @cached_property
     def _status_template(self) -> ArrayTemplate | None:

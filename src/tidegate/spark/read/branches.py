@@ -3,12 +3,18 @@
 | parts | branch |
 |---|---|
 | every diff is 1, all rows visible | the files as they are: no filter, no hidden column is read |
+| all rows are deleted | none |
 | some rows are deleted | the files with their deleted positions, which a condition skips (`deleted_rows.py`) |
+| they are few, and others like them have deleted rows | with those, as parts of which no row is deleted: see below |
 | some diff is greater | each row as often as `_diff` says |
 | some times are after `as_of` | `_time <= as_of` |
 | they retract, or may hold a retracted row (`retraction_candidates.py`) | equal rows are consolidated (`consolidate.py`) |
 
 Most collections have only the first branch, and the second after a DELETE or an UPDATE. Several of the others may apply at once.
+
+Each branch is a scan, and a scan takes Spark some 30 ms to plan and a task of its own to run, also if it reads nothing. The
+condition on deleted rows takes some nanoseconds a row. So a branch of parts without deleted rows is joined to the one with deleted
+rows if it has few rows: up to `MAX_JOINED_ROWS`, or as many as the other. 100 million rows, one of them deleted, are two branches.
 
 A column is identified by its id. Parts written with a schema in which the column had another name are read by that name; if
 another column had its name then, it is NULL; if none had, Spark finds no such column and gives NULL too. So parts are grouped by
@@ -30,6 +36,9 @@ from tidegate.expr.model import Type
 from tidegate.spark.read.retraction_candidates import retraction_candidates
 from tidegate.storage.part import HIDDEN_COLUMNS, Schema, SchemaColumn
 from tidegate.storage.shard import Snapshot
+
+MAX_JOINED_ROWS = 4_000_000
+"""Rows of parts without deleted rows that are read together with parts that have some, however few those are."""
 
 
 class Diffs(IntEnum):
@@ -67,7 +76,7 @@ class Branch:
 
 
 def branches(snap: Snapshot, case_sensitive: bool) -> Iterator[Branch]:
-    """Yields the branches of a snapshot; at least one, also if it has no parts."""
+    """Yields the branches of a snapshot; at least one, also if it has no rows."""
     table = snap.table(["rows", "diffs", "retracts", "last", "schema"])
     versions = table.column("schema").to_numpy()
     later = table.column("last").to_numpy() > snap.as_of
@@ -75,26 +84,39 @@ def branches(snap: Snapshot, case_sensitive: bool) -> Iterator[Branch]:
     diffs = np.where(
         retraction_candidates(snap), Diffs.CONSOLIDATED, np.where(repeated, Diffs.REPEATED, Diffs.ONE)
     )
+    rows = table.column("rows").to_numpy()
     totals = snap.deleted()
-    deleted = np.zeros(len(versions), bool) if totals is None else totals[0] > 0
+    deleted = np.zeros(len(rows), np.int64) if totals is None else totals[0]
     by_version = _file_columns(snap, np.unique(versions).tolist(), case_sensitive)
     layouts = list(dict.fromkeys(by_version.values()))
     of_version = np.zeros(max(by_version) + 1, np.int64)
     of_version[list(by_version)] = [layouts.index(layout) for layout in by_version.values()]
     layout_of = of_version[versions]
-    is_empty = not len(versions)
-    for (number, layout), is_later, is_deleted, kind in product(
-        enumerate(layouts), (False, True), (False, True), Diffs
-    ):
-        like = (later == is_later) & (deleted == is_deleted) & (diffs == kind)
-        positions = np.flatnonzero((layout_of == number) & like)
-        if len(positions) or is_empty:
+    left = deleted < rows
+    if not left.any():
+        yield Branch(np.zeros(0, np.int64), layouts[0], False, False, Diffs.ONE, "")
+        return
+    for (number, layout), is_later, kind in product(enumerate(layouts), (False, True), Diffs):
+        alike = np.flatnonzero((layout_of == number) & (later == is_later) & (diffs == kind) & left)
+        for positions, is_deleted in _by_deletions(alike, deleted[alike], rows[alike]):
             version = f" version {number}" if len(layouts) > 1 else ""
             label = version + " partly" * is_later + " deleted" * is_deleted
             label += "" if kind is Diffs.ONE else f" {kind.name.lower()}"
             yield Branch(positions, layout, is_later, is_deleted, kind, label)
-        if is_empty:
-            return
+
+
+def _by_deletions(
+    positions: np.ndarray, deleted: np.ndarray, rows: np.ndarray
+) -> Iterator[tuple[np.ndarray, bool]]:
+    """Yields parts, and whether they are read as parts with deleted rows; see the top."""
+    touched = deleted > 0
+    untouched_rows = int(rows[~touched].sum())
+    if touched.any() and untouched_rows <= max(MAX_JOINED_ROWS, int(rows[touched].sum())):
+        yield positions, True
+        return
+    for is_deleted in (False, True):
+        if (touched == is_deleted).any():
+            yield positions[touched == is_deleted], is_deleted
 
 
 def _file_columns(snap: Snapshot, versions: list[int], case_sensitive: bool) -> dict[int, FileColumns]:

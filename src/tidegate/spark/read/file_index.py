@@ -30,10 +30,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tidegate.cache import LruCache
 from tidegate.expr.model import Expr, Type
 from tidegate.spark.jvm import Jvm, java_interface
+from tidegate.spark.read.deleted_rows import part_numbers
 from tidegate.spark.read.explain_filters import explained_filters
 from tidegate.spark.read.hadoop_paths import scan_uri, uri_of
 from tidegate.spark.read.snapshot_index import PartSelection, SnapshotIndex
@@ -58,14 +60,14 @@ class PartIndex:
         branch: str,
         *,
         consolidates: bool = False,
-        partitions: Any = None,
     ) -> None:
-        """`positions` are those of the parts in the snapshot; `columns` maps names to position and type.
-
-        `partitions` is the schema of the column that holds the deleted positions of each file (`deleted_rows.py`), if any are.
-        """
+        """`positions` are those of the parts in the snapshot; `columns` maps names to position and type."""
         self.jvm, self.index, self.positions, self.columns = jvm, index, positions, columns
-        self.branch, self.consolidates, self.partitions = branch, consolidates, partitions
+        self.branch, self.consolidates = branch, consolidates
+        self.partitions: Any = None
+        """The schema of the column that holds the deleted positions of each file (`deleted_rows.py`), if any are."""
+        self.numbered = False
+        """Whether that column holds the place of the part in `positions` instead."""
         self._counts = LruCache[str, str](MAX_CACHED_COUNTS)
         self._roots: dict[str, Any] = {}
 
@@ -76,8 +78,8 @@ class PartIndex:
         selection = self.select(filters)
         self.index.record(self.positions, selection)
         uris = self.index.uris(selection.positions, scan_uri(self.index.lake.root.place))
-        deleted = None if self.partitions is None else self.index.deletion_indexes(selection.positions)
-        return self.jvm.partition_directories(uris, self.index.sizes[selection.positions], deleted)
+        values = self._partition_values(selection.positions)
+        return self.jvm.partition_directories(uris, self.index.sizes[selection.positions], values)
 
     def rootPaths(self) -> Any:  # noqa: N802  # Scala's name
         """Returns what EXPLAIN shows as Location."""
@@ -137,6 +139,14 @@ class PartIndex:
     def select(self, filters: Any) -> PartSelection:
         """Returns the parts that may hold rows that pass these filters."""
         return self.index.select(self.positions, self._conditions(filters), consolidates=self.consolidates)
+
+    def _partition_values(self, positions: np.ndarray) -> pa.Array | None:
+        """Returns what the files of these parts carry (`deleted_rows.py`)."""
+        if self.partitions is None:
+            return None
+        if self.numbered:
+            return part_numbers(np.searchsorted(self.positions, positions))
+        return self.index.deletion_indexes(positions)
 
     def _conditions(self, filters: Any) -> list[Expr]:
         conditions = (self._condition(filters.apply(i)) for i in range(filters.length()))

@@ -132,7 +132,7 @@ class SnapshotRelation:
             case _:
                 return (
                     rows
-                    if same_names and not branch.has_later_rows and not branch.has_deleted_rows
+                    if same_names and not branch.has_later_rows
                     else _rename(rows, branch.columns, columns)
                 )
 
@@ -141,33 +141,44 @@ class SnapshotRelation:
         columns = self.index.snapshot.schema.columns
         read = [(i, name, columns[i].type) for i, name in enumerate(branch.columns.names) if name is not None]
         hidden = ["_time"] * branch.has_later_rows + ["_diff"] * (branch.diffs is not Diffs.ONE)
-        hidden += [deleted_rows.POSITION] * branch.has_deleted_rows
+        hidden += [deleted_rows.POSITION] * branch.has_deleted_rows  # the last one
         fields = [StructField(name, spark_type(type_)) for _, name, type_ in read]
         schema = StructType([*fields, *(StructField(name, LongType()) for name in hidden)])
         by_name = {name: (i, type_) for i, name, type_ in read}
-        consolidates, partitions = branch.diffs is Diffs.CONSOLIDATED, None
-        deleted = deleted_rows.partition_name(schema.fieldNames())
-        if branch.has_deleted_rows:
-            partitions = jvm.from_json(deleted_rows.partition_schema(deleted).json())
         files = PartIndex(
             jvm,
             self.index,
             branch.positions,
             by_name,
             branch.label,
-            consolidates=consolidates,
-            partitions=partitions,
+            consolidates=branch.diffs is Diffs.CONSOLIDATED,
         )
-        rows = self._read(jvm, spark, files, schema)
-        return deleted_rows.skip_deleted(jvm, rows, deleted) if branch.has_deleted_rows else rows
+        if branch.has_deleted_rows:
+            return self._not_deleted(jvm, spark, files, schema)
+        return self._read(jvm, spark, files, schema)
+
+    def _not_deleted(self, jvm: Jvm, spark: SparkSession, files: PartIndex, schema: StructType) -> DataFrame:
+        """Returns the rows in some files that are not deleted, without the column of positions."""
+        name = deleted_rows.partition_name(schema.fieldNames())
+        partitions = deleted_rows.partition_schema(name)
+        files.partitions = jvm.from_json(partitions.json())
+        files.numbered = not jvm.reads_batches(spark, StructType([*schema.fields, *partitions.fields]))
+        indexes = self.index.deletion_indexes(files.positions) if files.numbered else None
+        condition = deleted_rows.is_not_deleted(jvm, name, indexes)
+        session: Any = spark._jsparkSession
+        plan = jvm.visible_rows(self._relation(jvm, session, files, schema), condition, hidden=2)
+        return DataFrame(jvm.dataset(session, plan), spark)
 
     def _read(self, jvm: Jvm, spark: SparkSession, files: PartIndex, schema: StructType) -> DataFrame:
         """Returns the rows that Spark's reader finds in some files."""
+        session: Any = spark._jsparkSession
+        return DataFrame(session.baseRelationToDataFrame(self._relation(jvm, session, files, schema)), spark)
+
+    def _relation(self, jvm: Jvm, session: Any, files: PartIndex, schema: StructType) -> Any:
         options = jvm.map()
         for key, value in {**OPTIONS, **hadoop_settings(self.index.lake.root.place)}.items():
             options.put(key, value)
-        session: Any = spark._jsparkSession
-        relation = jvm.relation(
+        return jvm.relation(
             files,
             files.partitionSchema(),
             jvm.from_json(schema.json()),
@@ -176,7 +187,6 @@ class SnapshotRelation:
             jvm.to_map(options),
             session,
         )
-        return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 
 def _rename(

@@ -77,8 +77,8 @@ class SnapshotIndex:
 
     def deletion_indexes(self, positions: np.ndarray) -> pa.Array:
         """Returns the deleted rows of these parts, as Spark looks them up (`deleted_rows.py`)."""
-        parts = self.snapshot.rows_of(positions, statistics=False)
-        return deletion_indexes(parts.column("deleted").to_pylist(), parts.column("rows").to_pylist())
+        rows = self.snapshot.table(["rows"]).column("rows").to_numpy()[positions]
+        return deletion_indexes(self.snapshot.deleted_bitmaps(positions), rows)
 
     def select(
         self, positions: np.ndarray, conditions: Sequence[Expr], *, consolidates: bool
