@@ -22,7 +22,7 @@ from tidegate.errors import ConflictError
 from tidegate.ingest.batch.commit import MAX_LOOKUPS, commit_batch, commit_or_reread
 from tidegate.ingest.batch.task import IngestTask, TaskResult, run_task
 from tidegate.storage.maintain.compact import compact_shard
-from tidegate.storage.part.deletions import deletions_by_part
+from tidegate.storage.part.deletion_records import deletions_by_part
 from tidegate.storage.part.page_reader import RowRange
 from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.retractions.at_append import BatchUpdates

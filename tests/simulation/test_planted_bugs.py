@@ -23,7 +23,8 @@ from tidegate.errors import IndeterminateError, StoreError
 from tidegate.storage.consensus.object_log import LogConsensus
 from tidegate.storage.consensus.protocol import next_number
 from tidegate.storage.maintain import compact, rewrite, sweep
-from tidegate.storage.part.deletions import DELETIONS_SCHEMA, NEVER, Deletions
+from tidegate.storage.part.deletion_records import DELETIONS_SCHEMA
+from tidegate.storage.part.deletions import NEVER, Deletions
 from tidegate.storage.part.part import Part
 from tidegate.storage.shard import shard as writer
 from tidegate.storage.shard import state

@@ -31,7 +31,7 @@ from tidegate.query.late import Taken
 from tidegate.query.paths import local
 from tidegate.query.prune import prune
 from tidegate.storage import Location
-from tidegate.storage.part import Block, concat, deletions
+from tidegate.storage.part import Block, concat, deletion_records
 from tidegate.storage.shard import Snapshot, State, offline_snapshot, open_in_task, retractions
 
 KEYS_PER_LOOKUP = 100_000
@@ -95,7 +95,7 @@ class SnapshotRowLookup:
         assert rows.parts is not None
         assert rows.positions is not None
         times = np.zeros(len(rows), np.int64)
-        records = deletions.deletions_by_part(rows.parts, times, rows.positions, rows.rows.diffs)
+        records = deletion_records.deletions_by_part(rows.parts, times, rows.positions, rows.rows.diffs)
         return retractions.LocatedDeletions.of(self.snapshot.state, records)
 
     def _request(self, keys: pa.Array) -> ScanRequest:

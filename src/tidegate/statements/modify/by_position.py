@@ -21,7 +21,7 @@ from tidegate.query.prune import PruneResult
 from tidegate.sql.parse import statement
 from tidegate.statements.modify.change import BoundModification, checked_size, new_rows
 from tidegate.statements.modify.concurrency import Attempts, Moved, changes_since, check_unchanged
-from tidegate.storage.part import Block, concat, deletions, exact_keys
+from tidegate.storage.part import Block, concat, deletion_records, exact_keys
 from tidegate.storage.shard import PartSwept, State
 
 
@@ -40,7 +40,7 @@ class _Modification:
         for part, pieces in self.deleted.items():
             positions, diffs = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
             located[part] = positions, diffs
-        return deletions.deletion_records(located, 0)
+        return deletion_records.deletion_records(located, 0)
 
 
 def modify_by_position(

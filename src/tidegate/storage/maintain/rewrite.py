@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptError
-from tidegate.storage.part.deletions import DELETIONS_SCHEMA, NEVER, Deletions, Fetch, deletion_records
+from tidegate.storage.part.deletion_records import DELETIONS_SCHEMA, deletion_records
+from tidegate.storage.part.deletions import NEVER, Deletions, Fetch
 from tidegate.storage.part.merge import Block, concat
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema

@@ -16,11 +16,11 @@ lists the position and checksum of each page, and then only the pages they need.
 | `encode`, `page_table`, `checksum` | the layout of a file, the table of its pages, digests |
 | `part_file`, `page_reader`, `thrift` | reading single pages of a file |
 | `updates` | reading all updates of a file |
-| `deletions`, `bitmaps` | which rows of parts are deleted, and since when |
+| `deletions`, `deletion_records`, `bitmaps` | which rows of parts are deleted, and since when |
 | `merge`, `row_keys` | sorting, merging and consolidating updates |
 """
 
-from tidegate.storage.part import bitmaps, deletions, thrift
+from tidegate.storage.part import bitmaps, deletion_records, thrift
 from tidegate.storage.part.conform import TableLike, can_conform, conform
 from tidegate.storage.part.encode import INTERVAL_STRUCT, from_storage, one_chunk, to_storage
 from tidegate.storage.part.merge import Block, concat, consolidate, consolidate_rows, repeat_rows
@@ -46,7 +46,7 @@ __all__ = [
     "conform",
     "consolidate",
     "consolidate_rows",
-    "deletions",
+    "deletion_records",
     "exact_keys",
     "from_storage",
     "has_ambiguous_equality",

@@ -21,7 +21,6 @@ A position is deleted once: two records of a part have no position in common (`b
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -36,21 +35,11 @@ from pyroaring import BitMap
 
 from tidegate.cache import LruCache
 from tidegate.errors import CorruptError
-from tidegate.storage.part.bitmaps import bitmaps_of_object, damaged_bitmap, pack_positions, read_bitmap
+from tidegate.storage.part.bitmaps import bitmaps_of_object, damaged_bitmap, read_bitmap
+from tidegate.storage.part.deletion_records import sorted_records, with_column
 from tidegate.storage.part.encode import one_chunk
 from tidegate.storage.part.part import Part
 
-DELETIONS_SCHEMA = pa.schema(
-    [
-        ("part", pa.int64()),
-        ("time", pa.int64()),
-        ("rows", pa.int64()),
-        ("diffs", pa.int64()),
-        ("bitmap", pa.binary()),
-        ("blob", pa.string()),
-        ("place", pa.int32()),
-    ]
-)
 MAX_INLINE_BYTES = 64 << 10
 """Bytes of bitmaps that an entry of the log holds itself; more are an object of their own."""
 MAX_CACHED_BYTES = 64 << 20
@@ -64,118 +53,6 @@ NEVER = np.iinfo(np.int64).max
 
 Fetch: TypeAlias = Callable[[str], bytes]
 """Reads an object."""
-
-
-def deletion_records(located: Mapping[int, tuple[np.ndarray, np.ndarray]], time: int) -> pa.Table:
-    """Records of rows that are deleted at one time: for each part their positions, and their diffs."""
-    parts = sorted(located)
-    return pa.table(
-        {
-            "part": pa.array(parts, pa.int64()),
-            "time": pa.array([time] * len(parts), pa.int64()),
-            "rows": pa.array([len(located[part][0]) for part in parts], pa.int64()),
-            "diffs": pa.array([int(located[part][1].sum()) for part in parts], pa.int64()),
-            "bitmap": pa.array([pack_positions(located[part][0]) for part in parts], pa.binary()),
-            "blob": pa.nulls(len(parts), pa.string()),
-            "place": pa.nulls(len(parts), pa.int32()),
-        },
-        schema=DELETIONS_SCHEMA,
-    )
-
-
-def deletions_by_part(
-    parts: np.ndarray, times: np.ndarray, positions: np.ndarray, diffs: np.ndarray
-) -> pa.Table:
-    """Records of rows of several parts, each deleted at its own time."""
-    order = np.lexsort((positions, parts, times))
-    parts, times, positions, diffs = parts[order], times[order], positions[order], diffs[order]
-    starts = np.flatnonzero(
-        np.concatenate([[True], (np.diff(parts) != 0) | (np.diff(times) != 0)])[: len(parts)]
-    )
-    tables = [DELETIONS_SCHEMA.empty_table()]
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(parts)], strict=False):
-        located = {int(parts[start]): (positions[start:stop], diffs[start:stop])}
-        tables.append(deletion_records(located, int(times[start])))
-    return pa.concat_tables(tables).combine_chunks()
-
-
-def merge_records(tables: Sequence[pa.Table]) -> pa.Table:
-    """Records of one time, at most one for each part, by rising id; their bitmaps must be inline."""
-    several = Deletions(tuple(tables)).records
-    parts = several.column("part").to_numpy()
-    starts = np.flatnonzero(np.concatenate([[True], parts[1:] != parts[:-1]])[: len(parts)])
-    if len(starts) == len(parts):
-        return several
-    packed = several.column("bitmap").to_pylist()
-    ends = [*starts[1:].tolist(), len(parts)]
-    merged = several.take(pa.array(starts))
-    for name in ("rows", "diffs"):
-        sums = np.add.reduceat(several.column(name).to_numpy(), starts)
-        merged = with_column(merged, name, pa.array(sums, pa.int64()))
-    bitmaps = [
-        BitMap.union(*map(BitMap.deserialize, packed[begin:end])).serialize()
-        for begin, end in zip(starts.tolist(), ends, strict=True)
-    ]
-    return with_column(merged, "bitmap", pa.array(bitmaps, pa.binary()))
-
-
-def records_of_all_rows(
-    parts: Sequence[int], rows: Sequence[int], diffs: Sequence[int], deleted: Sequence[bytes]
-) -> pa.Table:
-    """Records that delete all rows of parts, at time 0, except those that are `deleted` before.
-
-    `diffs` is the sum of the diffs of these rows.
-    """
-    bitmaps = []
-    for count, packed in zip(rows, deleted, strict=True):
-        bitmap = BitMap()
-        bitmap.add_range(0, count)
-        bitmaps.append(bitmap - BitMap.deserialize(packed) if packed else bitmap)
-        bitmaps[-1].run_optimize()
-    count = len(bitmaps)
-    return pa.table(
-        {
-            "part": pa.array(parts, pa.int64()),
-            "time": pa.array(np.zeros(count), pa.int64()),
-            "rows": pa.array(map(len, bitmaps), pa.int64()),
-            "diffs": pa.array(diffs, pa.int64()),
-            "bitmap": pa.array([bitmap.serialize() for bitmap in bitmaps], pa.binary()),
-            "blob": pa.nulls(count, pa.string()),
-            "place": pa.nulls(count, pa.int32()),
-        },
-        schema=DELETIONS_SCHEMA,
-    )
-
-
-def sum_of_diffs(records: pa.Table) -> int:
-    """The sum of the diffs of the rows that records delete."""
-    return int(pc.sum(records.column("diffs"), min_count=0).as_py())
-
-
-def with_column(records: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    """The records with another column of this name."""
-    return records.set_column(DELETIONS_SCHEMA.get_field_index(name), DELETIONS_SCHEMA.field(name), values)
-
-
-def records_to_json(records: pa.Table) -> dict[str, list[Any]]:
-    """Records as an entry of the log stores them: a list for each column."""
-    columns: dict[str, list[Any]] = records.to_pydict()
-    columns["bitmap"] = [None if b is None else base64.b85encode(b).decode() for b in columns["bitmap"]]
-    return columns
-
-
-def records_from_json(stored: Mapping[str, list[Any]]) -> pa.Table:
-    """Records from an entry of the log."""
-    bitmaps = [None if text is None else base64.b85decode(text) for text in stored["bitmap"]]
-    return pa.table({**stored, "bitmap": bitmaps}, schema=DELETIONS_SCHEMA)
-
-
-def in_object(records: pa.Table, name: str) -> pa.Table:
-    """The records, with their bitmaps in the object `name`, in this order."""
-    count = records.num_rows
-    moved = with_column(records, "bitmap", pa.nulls(count, pa.binary()))
-    moved = with_column(moved, "blob", pa.array([name] * count, pa.string()))
-    return with_column(moved, "place", pa.array(np.arange(count), pa.int32()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,8 +147,7 @@ class Deletions:
     @cached_property
     def records(self) -> pa.Table:
         """All records, by part and then by time."""
-        table = pa.concat_tables([DELETIONS_SCHEMA.empty_table(), *self.tables]).combine_chunks()
-        return table.take(pc.sort_indices(table, [("part", "ascending"), ("time", "ascending")]))
+        return sorted_records(self.tables)
 
     @cached_property
     def parts(self) -> np.ndarray:

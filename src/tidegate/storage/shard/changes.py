@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptError
 from tidegate.storage.part.checksum import seal, unseal
-from tidegate.storage.part.deletions import DELETIONS_SCHEMA, records_from_json, records_to_json
+from tidegate.storage.part.deletion_records import DELETIONS_SCHEMA, records_from_json, records_to_json
 from tidegate.storage.part.part import Part
 
 _WITH_DELETIONS = "/2"

@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 
 from tidegate.errors import ConflictError, CorruptError, StoreError, TidegateError, TimeError
 from tidegate.storage.part.checksum import digest
-from tidegate.storage.part.deletions import records_of_all_rows
+from tidegate.storage.part.deletion_records import records_of_all_rows
 from tidegate.storage.part.merge import Block, cancel_out, concat, consolidate
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema

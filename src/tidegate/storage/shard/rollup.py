@@ -24,7 +24,8 @@ import pyarrow as pa
 
 from tidegate.errors import CorruptError, TidegateError
 from tidegate.storage.part.checksum import seal, unseal, unseal_view
-from tidegate.storage.part.deletions import DELETIONS_SCHEMA, Deletions
+from tidegate.storage.part.deletion_records import DELETIONS_SCHEMA
+from tidegate.storage.part.deletions import Deletions
 from tidegate.storage.part.schema import StoredSchema
 from tidegate.storage.shard.parts import Parts, Segment, without_stats
 from tidegate.storage.shard.state import FIRST_FORMAT, FORMAT, Garbage, LeaseRecord, State

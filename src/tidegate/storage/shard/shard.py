@@ -37,7 +37,8 @@ from tidegate.metrics import Metrics
 from tidegate.storage.part.bitmaps import bitmaps_to_object
 from tidegate.storage.part.checksum import digest
 from tidegate.storage.part.conform import TableLike, conform, conform_diffs
-from tidegate.storage.part.deletions import MAX_INLINE_BYTES, in_object, with_column
+from tidegate.storage.part.deletion_records import in_object, with_column
+from tidegate.storage.part.deletions import MAX_INLINE_BYTES
 from tidegate.storage.part.encode import encode_part, text_bounds
 from tidegate.storage.part.merge import Block, sort_block
 from tidegate.storage.part.page_table import tail_size

@@ -41,7 +41,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.storage.part.bitmaps import deletion_mask, unpack_positions
-from tidegate.storage.part.deletions import Deletions, PartRows, deletion_records
+from tidegate.storage.part.deletion_records import deletion_records
+from tidegate.storage.part.deletions import Deletions, PartRows
 from tidegate.storage.part.encode import ROW_GROUP_ROWS
 from tidegate.storage.part.merge import (
     Block,

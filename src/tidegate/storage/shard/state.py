@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import TidegateError
-from tidegate.storage.part.deletions import Deletions, sum_of_diffs, with_column
+from tidegate.storage.part.deletion_records import sum_of_diffs, with_column
+from tidegate.storage.part.deletions import Deletions
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema, StoredSchema
 from tidegate.storage.shard import shard_options

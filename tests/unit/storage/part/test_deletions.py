@@ -13,17 +13,14 @@ import pytest
 from tidegate.errors import CorruptError
 from tidegate.storage.part.bitmaps import bitmaps_to_object, deletion_mask, pack_positions, unpack_positions
 from tidegate.storage.part.checksum import seal
-from tidegate.storage.part.deletions import (
+from tidegate.storage.part.deletion_records import (
     DELETIONS_SCHEMA,
-    MAX_TABLES,
-    NEVER,
-    Deletions,
-    PartRows,
     deletion_records,
     in_object,
     records_from_json,
     records_to_json,
 )
+from tidegate.storage.part.deletions import MAX_TABLES, NEVER, Deletions, PartRows
 from tidegate.storage.part.part import Part
 
 Triples = set[tuple[int, int, int]]

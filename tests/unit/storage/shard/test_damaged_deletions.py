@@ -28,7 +28,7 @@ from tidegate.storage.consensus.protocol import MemoryConsensus
 from tidegate.storage.maintain.compact import compact_shard
 from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.part.bitmaps import bitmaps_to_object, pack_positions
-from tidegate.storage.part.deletions import with_column
+from tidegate.storage.part.deletion_records import with_column
 from tidegate.storage.shard import shard as writer
 from tidegate.storage.shard.changes import Append, LogEntry, Replace, decode_entry, encode_entry
 from tidegate.storage.shard.commit import AppendOptions, commit_built_parts

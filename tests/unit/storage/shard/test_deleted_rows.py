@@ -31,7 +31,7 @@ from tidegate.storage.maintain.distribute import LocalTaskRunner, backfill_shard
 from tidegate.storage.maintain.repair import repair_shard
 from tidegate.storage.maintain.sweep import Swept, sweep_shard
 from tidegate.storage.part.checksum import unseal
-from tidegate.storage.part.deletions import deletion_records
+from tidegate.storage.part.deletion_records import deletion_records
 from tidegate.storage.shard import changes as log
 from tidegate.storage.shard import machine, rollup
 from tidegate.storage.shard import shard as writer

@@ -23,7 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.storage.part.bitmaps import unpack_positions
-from tidegate.storage.part.deletions import NEVER, PartRows, deletions_by_part
+from tidegate.storage.part.deletion_records import deletions_by_part
+from tidegate.storage.part.deletions import NEVER, PartRows
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.page_reader import RowRange
 from tidegate.storage.part.part import Part

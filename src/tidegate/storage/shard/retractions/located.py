@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import TidegateError
-from tidegate.storage.part.deletions import NEVER, merge_records
+from tidegate.storage.part.deletion_records import merge_records
+from tidegate.storage.part.deletions import NEVER
 from tidegate.storage.shard.state import State
 
 
