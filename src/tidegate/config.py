@@ -132,6 +132,10 @@ class Config:
         int, "maximum uncompressed bytes of a block of an Avro file or a page of a Parquet file"
     ] = 128 << 20
     ingest_poll_ms: Annotated[int, "pause between polls of a source that has nothing new"] = 500
+    ingest_merge_batches: Annotated[
+        int,
+        "batches after which a source that runs on merges the small parts that it has written; 0: it never does",
+    ] = 32
     ingest_retry_ms: Annotated[
         int, "longest pause between attempts to reach a source that does not answer"
     ] = 30_000

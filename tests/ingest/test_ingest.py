@@ -16,8 +16,9 @@ import pytest
 import tidegate
 from tidegate import Database
 from tidegate.config import Config
-from tidegate.errors import BindError, SourceError
+from tidegate.errors import BindError, SourceError, StoreError
 from tidegate.ingest.protocol import BatchLimit, UpstreamPosition
+from tidegate.ingest.runtime import ingestion as ingestion_module
 from tidegate.ingest.runtime.ingestion import Ingestion
 from tidegate.ingest.runtime.progress import IngestionProgress, show_progress
 from tidegate.ingest.upstreams.files.upstream import FilesUpstream
@@ -272,6 +273,46 @@ def test_a_trickle_does_not_make_a_part_of_each_drop(tmp_path: Path) -> None:
         running.stop()
         assert time.monotonic() - began >= 0.9
         assert running.progress().parts == running.progress().batches
+
+
+def part_count(db: Database) -> int:
+    return db.sql("SELECT id FROM s WHERE id < 0").scan.parts_total
+
+
+def put_and_wait(db: Database, folder: Path, files: int) -> None:
+    """Puts files one by one, so that each is a batch of its own."""
+    for i in range(files):
+        put(folder, f"{i:03}", 10 * i, 10 * i + 10)
+        until(lambda i=i: len(ids(db)) == 10 * i + 10, f"file {i}")  # type: ignore[misc]  # bound at once
+
+
+@pytest.mark.parametrize("interval", [0, 8])
+def test_small_parts_are_merged_while_it_runs(db: Database, folder: Path, interval: int) -> None:
+    db.set("ingest_merge_batches", interval)
+    db.sql(MADE.format(folder))
+    q = started(db)
+    put_and_wait(db, folder, 17)
+    q.stop()
+    assert q.error is None
+    assert ids(db) == list(range(170))
+    assert part_count(db) == 17 if interval == 0 else part_count(db) <= 4
+
+
+def test_a_merge_that_fails_does_not_stop_it(
+    db: Database, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(shard: object, **_: object) -> None:
+        raise StoreError("the store does not answer")
+
+    monkeypatch.setattr(ingestion_module, "compact_shard", fail)
+    db.set("ingest_merge_batches", 1)
+    db.sql(MADE.format(folder))
+    q = started(db)
+    put_and_wait(db, folder, 3)
+    q.stop()
+    assert q.error is None
+    assert ids(db) == list(range(30))
+    assert "small parts of s are not merged: the store does not answer" in caplog.text
 
 
 def test_records_of_several_tables_add_up(tmp_path: Path) -> None:

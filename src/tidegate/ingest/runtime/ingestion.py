@@ -13,6 +13,7 @@ failures and changes between batches:
 | the store fails, a worker dies, another process was faster | retries, but not for ever |
 | records are lost, the schema has changed (`again=False`) | ends; `q.error` is the reason |
 | more bad records than MAX ERRORS | ends, after the batch that contains them |
+| `ingest_merge_batches` batches are committed | merges small parts, and settles retractions; not with `once` |
 | ALTER SOURCE … PAUSE, RESUME, SET TRANSFORM | applied within a second; DROP SOURCE ends it |
 
 None of these loses or repeats a record: the position of a source is in the state of its collections (`ingest/batch/position.py`).
@@ -20,6 +21,7 @@ None of these loses or repeats a record: the position of a source is in the stat
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -56,13 +58,18 @@ from tidegate.ingest.runtime.progress import (
 )
 from tidegate.progress import ProgressBars
 from tidegate.storage.catalog import SourceItem as Item
-from tidegate.storage.maintain import expire_parts
+from tidegate.storage.maintain import compact_shard, expire_parts
+from tidegate.storage.shard import Shard
+
+logger = logging.getLogger(__name__)
 
 MAX_FAILURES = 6
 """Consecutive failures, without a batch in between, after which an error that may be permanent ends the ingestion."""
 CATALOG_CHECK_S = 1.0
 """Seconds between checks of the catalog for a source that is paused, changed or dropped."""
 EXPIRE_S = 60.0
+MAX_MERGED_BYTES = 64 << 20
+"""Bytes of small parts that are merged between two batches: the source waits for it."""
 LAG_S = 2.0
 SMALL_BATCH_RECORDS = 10_000
 """After a smaller batch the next one waits for `ingest_poll_ms`, so that a slow stream does not write many tiny parts."""
@@ -93,7 +100,7 @@ class Ingestion:
         self._counts: dict[str, RecordCounts] = {}
         self._began = self._expired = time.monotonic()
         self._catalog_checked = self._lag_read = 0.0
-        self._unchanged, self._failures = True, 0
+        self._unchanged, self._failures, self._unmerged = True, 0, 0
         self._thread: threading.Thread | None = None
 
     # ------------------------------------------------------------ for the caller of db.ingest
@@ -165,11 +172,25 @@ class Ingestion:
     ) -> None:
         """Commits the results of all tasks of a batch; `run_alone` runs a task that reads all splits."""
         self._count(source, commit_or_reread(source, planner, results, run_alone))
+        self._maintain([planner.shards(output.shard) for output in source.outputs])
+        self._check_errors(source)
+
+    def _maintain(self, shards: Sequence[Shard]) -> None:
+        """Drops expired parts now and then; merges small parts after some batches, unless it ends soon."""
         if time.monotonic() - self._expired >= EXPIRE_S:
             self._expired = time.monotonic()
-            for output in source.outputs:
-                expire_parts(planner.shards(output.shard))
-        self._check_errors(source)
+            for shard in shards:
+                expire_parts(shard)
+        interval = self.context.current().config.ingest_merge_batches
+        self._unmerged += 1
+        if self.once or not interval or self._unmerged < interval:
+            return
+        self._unmerged = 0
+        for shard in shards:
+            try:
+                compact_shard(shard, max_bytes=MAX_MERGED_BYTES)
+            except StoreError as error:  # the rows are committed, and the next merge starts anew
+                logger.warning("small parts of %s are not merged: %s", self.name, error.message)
 
     # ------------------------------------------------------------ the thread
 

@@ -6,7 +6,8 @@
 Which parts are read, and in which order:
 
 1. Statistics are asked of the newest thousand parts, then of the oldest, then of all, until parts that are *proven* hold as many
-   rows as are wanted. These are read first: no filter is evaluated, and the first rows are the answer.
+   rows as are wanted. These are read first: no filter is evaluated, and the first rows are the answer. A part that has enough rows
+   by itself comes before smaller ones, such as the few rows of an UPDATE: one part is opened instead of several.
 2. Only if they do not suffice, parts that *may* hold matches follow, the smallest first, in stretches that grow: a page of rows,
    then four, and so on; when many parts have given nothing, several at the same time.
 
@@ -145,35 +146,41 @@ def _taken(request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing:
     """Proven parts first, then others."""
     groups = partial(local.groups, request, found)
     staged = StagedScan(request, scan, request.plan, groups, request.shape.max_rows, failing)
-    jobs = (partial(staged.read, part, proven=whole) for part, whole in _ordered(found))
+    ordered = _ordered(found, request.shape.max_rows or 1, filtered=bool(request.plan.predicates))
+    jobs = (partial(staged.read, part, proven=whole) for part, whole in ordered)
     for _, job in zip(range(PATIENCE), jobs, strict=False):
         yield from job()
     yield from ahead(jobs, request.config.read_threads or local.CORES, weight)
 
 
-def _ordered(found: PruneResult) -> Iterator[tuple[Part, bool]]:
-    """The parts, and whether they are proven: those first, and the smallest of each kind."""
+def _ordered(found: PruneResult, wanted: int, *, filtered: bool) -> Iterator[tuple[Part, bool]]:
+    """The parts, and whether they are proven: those first, and of each kind the smallest with enough rows."""
     if found.kept is None:
-        yield from ((part, False) for part in _smallest_parts(found, np.arange(found.left)))
+        yield from (
+            (part, False) for part in _smallest_parts(found, np.arange(found.left), 1 if filtered else wanted)
+        )
         return
     proven = found.passing()
-    yield from ((part, True) for part in _smallest_parts(found, found.kept[proven]))
-    yield from ((part, False) for part in _smallest_parts(found, found.kept[~proven]))
+    yield from ((part, True) for part in _smallest_parts(found, found.kept[proven], wanted))
+    yield from ((part, False) for part in _smallest_parts(found, found.kept[~proven], 1))
 
 
-def _smallest_parts(found: PruneResult, places: np.ndarray) -> Iterator[Part]:
-    """The parts at these places, a few at a time: there may be a million, and the first be enough."""
+def _smallest_parts(found: PruneResult, places: np.ndarray, rows: int) -> Iterator[Part]:
+    """The parts at these places, a few at a time: there may be a million, and the first be enough.
+
+    Those with fewer rows than `rows` come last.
+    """
     for begin in range(0, len(places), LOOKED_AT):
         some = places[begin : begin + LOOKED_AT]
-        order = some[_smallest_first(found, some)] if len(some) > AT_ONCE else some
+        order = some[_smallest_first(found, some, rows)] if len(some) > AT_ONCE else some
         for first in range(0, len(order), AT_ONCE):
             few = found.snapshot.pick(np.sort(order[first : first + AT_ONCE]))
-            yield from sorted(few, key=lambda part: (part.rows < 1, part.size))
+            yield from sorted(few, key=lambda part: (part.rows < rows, part.size))
 
 
-def _smallest_first(found: PruneResult, places: np.ndarray) -> np.ndarray:
+def _smallest_first(found: PruneResult, places: np.ndarray, least: int) -> np.ndarray:
     """The order to read parts in, from columns of the state: building 64 Part values takes 1 ms."""
     table = found.snapshot.table(["rows", "size"])
     begin, end = int(places[0]), int(places[-1]) + 1
     rows, size = (table.column(name).slice(begin, end - begin).to_numpy() for name in ("rows", "size"))
-    return np.lexsort((size[places - begin], rows[places - begin] < 1))
+    return np.lexsort((size[places - begin], rows[places - begin] < least))

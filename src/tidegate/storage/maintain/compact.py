@@ -75,11 +75,17 @@ class Compacted:
     """Rows that were retracted by rows, and are deleted by their position now."""
 
 
-def compact_shard(shard: Shard, *, full: bool = False) -> Compacted:
-    """Moves `since`, drops expired parts, settles retractions, merges small parts: see above."""
-    done = advance_and_settle(shard)
+def compact_shard(shard: Shard, *, full: bool = False, max_bytes: int | None = None) -> Compacted:
+    """Moves `since`, drops expired parts, settles retractions, merges small parts: see above.
+
+    With `max_bytes`, no further group is merged once so many bytes were: the next compaction goes on.
+    """
+    done, size = advance_and_settle(shard), 0
     with hold_planned_parts(shard) as lease:
         for group in plan_parts(shard, lease.state, full=full):
+            if max_bytes is not None and size >= max_bytes:
+                break
+            size += sum(part.size for part in group)
             try:
                 added = rewrite(shard, lease, group)
             except (Conflict, PartSwept):
