@@ -173,8 +173,9 @@ class Filled:
             machine = self.shard.machine
             state = machine.fetch()
             schema = state.schema.columns[column]
-            for part, _, positions in Deletions((gave.deletions.records,)).located(machine.objects.get):
-                file = machine.files.open(state.parts.find(np.array([part]))[0])
+            records = Deletions((gave.deletions.records,))
+            for part, _, positions in records.located(machine.objects.get, state.parts.get):
+                file = machine.files.open(part)
                 (values,) = file.read([schema.id], [schema.type], RowRange(0, 0, file.groups[0]))
                 made += [(-1, value) for value in values.take(pa.array(positions)).to_pylist()]
         return sorted(made)

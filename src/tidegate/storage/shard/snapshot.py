@@ -152,8 +152,8 @@ class Snapshot(LeasedState):
 
     def deleted_bitmaps(self, kept: np.ndarray) -> list[bytes]:
         """The rows of some parts that are deleted, as serialized bitmaps; `kept` has their places in `table`."""
-        ids = self.table(["id"]).column("id").to_numpy()[kept]
-        return self.state.parts.deletions.bitmaps(ids, self.as_of, self.shard.machine.objects.get)
+        parts = PartRows.of_table(self.table(["id", "rows", "name"]).take(pa.array(kept)))
+        return self.state.parts.deletions.bitmaps(parts, self.as_of, self.shard.machine.objects.get)
 
     def table(self, columns: Sequence[str]) -> pa.Table:
         """Columns of `parts.PARTS_SCHEMA` for the parts that may hold rows at this time, by the state alone."""
