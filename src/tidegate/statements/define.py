@@ -48,10 +48,10 @@ def create_table(context: Context, given: statement.CreateTable) -> Result:
             for path in given.keep_statistics
         ],
         DEFAULTS: _defaults(context, given, schema),
-        **_with(given),
     }
+    given_options = {key: value for key, value in options.items() if value} | _with(given)
     try:
-        context.catalog.create_table(name, schema, {key: value for key, value in options.items() if value})
+        context.catalog.create_table(name, schema, given_options)
     except BindError:
         # Another one was faster.
         item = context.catalog.find(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,8 @@ from tidegate.database import Database
 from tidegate.sql.parse.grammar import statements as grammar
 from tidegate.sql.parse.statement import Update
 from tidegate.statements import modify
+from tidegate.storage.maintain import compact
+from tidegate.storage.part.deletions import Deletions
 
 CONFIG = Config(
     audit=1.0,
@@ -303,3 +305,46 @@ def test_random_statements_agree_with_a_list(place: str, seed: int) -> None:
             model = step(db, rng, model)
             shown = {(i, "NaN" if x == "nan" else x): many for (i, x), many in model.items()}
             assert Counter(rows(db, "SELECT id, x::text FROM t")) == Counter(shown)
+
+
+def test_many_small_deletes_of_a_part_are_kept_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads joins no bitmap twice; a compaction rewrites the part however few rows are deleted."""
+    monkeypatch.setattr(compact, "MAX_RECORDS", 20)
+    joined: list[int] = []
+    original = Deletions._joined
+
+    def join(self: Deletions, records: Sequence[int], *more: Any) -> bytes:
+        joined.append(len(records))
+        return original(self, records, *more)
+
+    monkeypatch.setattr(Deletions, "_joined", join)
+    clock = ManualClock(1_000)
+    with tidegate.open("memory://", clock=clock) as db:
+        db.sql("CREATE TABLE t (id int8)")
+        db.append("t", {"id": list(range(1000))})
+        before = db.sql("SELECT count(*) FROM t").rows()
+        for id_ in range(0, 400, 10):
+            clock.advance(1)
+            db.sql(f"DELETE FROM t WHERE id = {id_}")
+        left = [i for i in range(1000) if i % 10 or i >= 400]
+        for _ in range(3):
+            assert [row[0] for row in db.sql("SELECT id FROM t ORDER BY id").rows()] == left
+            assert db.sql("SELECT count(*) FROM t", as_of=1_020).rows() == [(980,)]
+            assert len(db.sql("SELECT id FROM t", as_of=1_020).rows()) == 980
+        assert sum(many for many in joined if many > 8) <= 20  # AS OF 1,020, once
+        assert db.compact("t").removed == 1
+        assert db.sql("SELECT id FROM t").scan.parts_read == 1
+        assert db.sql("SELECT count(*) FROM t", as_of=1_000).rows() == before
+        assert len(db.sql("SELECT id FROM t", as_of=1_020).rows()) == 980
+
+
+def test_history_may_be_kept_for_no_time_at_all() -> None:
+    clock = ManualClock(1_000)
+    with tidegate.open("memory://", clock=clock) as db:
+        db.sql("CREATE TABLE t (id int8) WITH (RETENTION '0 s')")
+        assert "RETENTION = 0" in db.sql("SHOW CREATE TABLE t").text()
+        db.append("t", {"id": [1, 2]})
+        clock.advance(10)
+        db.sql("DELETE FROM t WHERE id = 1")
+        assert db.compact("t", full=True).since == 1_010
+        assert db.sql("SELECT id FROM t").rows() == [(2,)]

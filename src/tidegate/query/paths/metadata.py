@@ -195,8 +195,9 @@ class _Parts:
         near = _comparable(known.low if side == "low" else known.high)
         far = _comparable(known.high if side == "low" else known.low)
         occurs = self._occurs(column, side)
-        # Whatever is left of a part is within its bounds, as long as something is.
-        sure = told & (self.untouched | ((known.nulls >= 0) & (self.rows - self.deleted > known.nulls)))
+        # Whatever is left of a part is within its bounds, as long as something is; but NaN is above them.
+        some_left = (known.nulls >= 0) & (self.rows - self.deleted > known.nulls)
+        sure = told & (self.untouched | (some_left & ~known.nan if side == "low" else some_left))
         best = _best(side, far.filter(pa.array(sure)), near.filter(pa.array(told & occurs)))
         beaten = np.zeros(len(self), bool)
         if best.is_valid:

@@ -54,6 +54,8 @@ SMALLEST_TIER = 64 << 10
 """Parts up to this size belong to one tier."""
 MIN_DELETED_SHARE = 0.1
 """The share of rows that must be deleted before a part is rewritten without them."""
+MAX_RECORDS = 256
+"""Commits that may have deleted rows of a part before it is rewritten without them, however few they are."""
 MIN_ENDED_SHARE = 0.5
 """The share of rows that must have ended before a part is rewritten without them: each rewrite at least halves it."""
 
@@ -141,6 +143,9 @@ def plan_groups(shard: Shard, state: State, *, full: bool) -> Iterator[PartGroup
     gone = state.parts.deletions.totals(ids, min(state.since, state.upper - 1))[0] if past.any() else deleted
     deleted = np.where(past, gone, deleted)
     alone = (deleted > (0 if full else MIN_DELETED_SHARE) * rows) & (deleted < rows)
+    if state.parts.deletions:
+        changed, records = state.parts.deletions.record_counts
+        alone |= np.isin(ids, changed[records > MAX_RECORDS]) & ~past
     for some, whole in ((past, False), (~past, full)):
         if some.any():
             yield from _plan_groups(shard, state, table.filter(pa.array(some)), alone[some], full=whole)

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import CorruptError
-from tidegate.storage.part.deletion_records import DELETIONS_SCHEMA, deletion_records
+from tidegate.storage.part.deletion_records import DELETIONS_SCHEMA, deletion_records, deletions_by_part
 from tidegate.storage.part.deletions import NEVER, Deletions, Fetch
 from tidegate.storage.part.merge import Block, concat
 from tidegate.storage.part.part import Part
@@ -169,9 +169,9 @@ def write_parts(
         plain = replace(block, columns=block.columns[:width])
         written.append(shard.store(state, aging.schema, plain, order, level))
         runs.append(RowRuns.of(origins, block.diffs) if aging.traces else None)
-        for time in np.unique(ends[ends != NEVER]).tolist():
-            at = np.flatnonzero(ends == time)
-            deletions.append(deletion_records({len(written) - 1: (at, block.diffs[at])}, time))
+        if len(gone := np.flatnonzero(ends != NEVER)):
+            place = np.full(len(gone), len(written) - 1)
+            deletions.append(deletions_by_part(place, ends[gone], gone, block.diffs[gone]))
 
     dead: list[Block] = []
     for block in blocks:

@@ -59,11 +59,22 @@ def deletions_by_part(
     starts = np.flatnonzero(
         np.concatenate([[True], (np.diff(parts) != 0) | (np.diff(times) != 0)])[: len(parts)]
     )
-    tables = [DELETIONS_SCHEMA.empty_table()]
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(parts)], strict=False):
-        located = {int(parts[start]): (positions[start:stop], diffs[start:stop])}
-        tables.append(deletion_records(located, int(times[start])))
-    return pa.concat_tables(tables).combine_chunks()
+    if not len(starts):
+        return DELETIONS_SCHEMA.empty_table()
+    stops = [*starts[1:].tolist(), len(parts)]
+    bitmaps = [pack_positions(positions[a:b]) for a, b in zip(starts.tolist(), stops, strict=True)]
+    return pa.table(
+        {
+            "part": parts[starts],
+            "time": times[starts],
+            "rows": np.diff([*starts, len(parts)]),
+            "diffs": np.add.reduceat(diffs, starts),
+            "bitmap": pa.array(bitmaps, pa.binary()),
+            "blob": pa.nulls(len(starts), pa.string()),
+            "place": pa.nulls(len(starts), pa.int32()),
+        },
+        schema=DELETIONS_SCHEMA,
+    )
 
 
 def merge_records(tables: Sequence[pa.Table]) -> pa.Table:

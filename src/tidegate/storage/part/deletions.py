@@ -3,7 +3,7 @@
     records = deletion_records({7: (positions, diffs)}, time=5_000)     rows of part 7, deleted at 5,000
     deletions = Deletions().add(records)
     deletions.totals(ids, as_of)                                        how many rows of each part are deleted by then
-    deletions.bitmaps(ids, as_of, fetch)                                which ones, for a reader
+    deletions.bitmaps(PartRows.of(parts), as_of, fetch)                 which ones, for a reader
 
 A retraction whose row is known is such a record instead of a row with a negative diff. A reader skips deleted rows by their
 position and compares no values: a collection that was updated reads like one that only grew.
@@ -46,6 +46,8 @@ MAX_CACHED_BYTES = 64 << 20
 """Bytes of bitmaps of objects that are cached for a shard."""
 MAX_UNIONS = 1024
 """Parts whose deleted positions are kept together, to check those that are added next."""
+MIN_KEPT_RECORDS = 8
+"""Records of a part from which their joined bitmap is kept for the next reader."""
 MAX_TABLES = 64
 """Tables that are kept as they were added before they are joined."""
 NEVER = np.iinfo(np.int64).max
@@ -219,20 +221,47 @@ class Deletions:
         begins, ends = (np.searchsorted(self.parts, parts.ids, side).tolist() for side in ("left", "right"))
         packed = []
         for i, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-            found = [at for at in range(begin, end) if self.times[at] <= as_of]
-            packed.append(self._joined(found, parts, i, fetch) if found else b"")
+            known = begin + int(np.searchsorted(self.times[begin:end], as_of, side="right"))
+            records = range(begin, known)
+            ready = self._union_of(int(parts.ids[i]), records) if known == end else None
+            if ready is not None:
+                packed.append(ready)
+            elif len(records) < MIN_KEPT_RECORDS:
+                packed.append(self._joined(records, parts, i, fetch))
+            else:
+                packed.append(
+                    self._joins.get_or_compute(records, partial(self._joined, records, parts, i, fetch))
+                )
         return packed
 
+    def _union_of(self, part: int, records: range) -> bytes | None:
+        """The bitmap of all records of a part, if it is known from adding them."""
+        if part not in self.unions or self._inline.slice(records.start, len(records)).null_count:
+            return None
+        packed: bytes = self.unions[part].serialize()
+        return packed
+
+    @cached_property
+    def _joins(self) -> LruCache[range, bytes]:
+        """The bitmaps of parts with many records: joining a thousand takes some milliseconds."""
+        return LruCache(max_weight=MAX_CACHED_BYTES, weigh=len)
+
     def _joined(self, records: Sequence[int], parts: PartRows, i: int, fetch: Fetch) -> bytes:
-        """The bitmap of all of these records, which are of part `i`."""
+        """The bitmap of all of these records, which are of part `i`; empty: there are none."""
         bitmaps = [self._bitmap(at, parts, i, fetch) for at in records]
-        if len(bitmaps) == 1:
-            return bitmaps[0][0]
+        if len(bitmaps) < 2:
+            return bitmaps[0][0] if bitmaps else b""
         union = BitMap.union(*(bitmap for _, bitmap in bitmaps))
         if len(union) != sum(len(bitmap) for _, bitmap in bitmaps):
             raise _damaged(parts, i, self._objects_of(records), "deletes rows more than once")
         joined: bytes = union.serialize()
         return joined
+
+    @cached_property
+    def record_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The parts that have records, rising, and how many each has."""
+        ids, counts = np.unique(self.parts, return_counts=True)
+        return ids, counts
 
     def located(self, fetch: Fetch, find: Callable[[int], Part]) -> Iterator[tuple[Part, int, np.ndarray]]:
         """Every record as part, time and positions; `find` returns a part by its id."""

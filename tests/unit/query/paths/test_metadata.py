@@ -190,6 +190,17 @@ def test_extremes_of_parts_with_deletions_are_read_in_the_order_of_their_bounds(
     told(db, "SELECT min(id), max(s), count(*) FROM t", (None, None, 0))
 
 
+@pytest.mark.parametrize("kind", ["float8", "float4"])
+def test_a_part_of_which_only_nan_is_left_is_above_its_bounds(db: tidegate.Database, kind: str) -> None:
+    db.sql(f"CREATE TABLE t (id int8, v {kind})")
+    db.append("t", {"id": [1, 2], "v": [1.0, math.nan]})
+    db.append("t", {"id": [3, 4], "v": [5.0, 6.0]})
+    db.sql("DELETE FROM t WHERE id IN (1, 4)")
+    assert both(db, "SELECT min(v) FROM t").rows() == [(5.0,)]
+    assert both(db, "SELECT min(v) FROM t WHERE id > 0").rows() == [(5.0,)]
+    assert repr(both(db, "SELECT max(v) FROM t").rows()) == "[(nan,)]"
+
+
 @pytest.mark.parametrize("descending", [False, True])
 def test_the_best_rows_of_a_large_part_are_found_by_its_pages(
     db: tidegate.Database, descending: bool
