@@ -154,7 +154,7 @@ def _taken(request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing:
 
 
 def _ordered(found: PruneResult, wanted: int, *, filtered: bool) -> Iterator[tuple[Part, bool]]:
-    """The parts, and whether they are proven: those first, and of each kind the smallest with enough rows."""
+    """The parts, and whether they are proven: those first; of each kind the smallest with enough rows."""
     if found.kept is None:
         yield from (
             (part, False) for part in _smallest_parts(found, np.arange(found.left), 1 if filtered else wanted)

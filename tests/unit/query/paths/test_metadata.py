@@ -10,11 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import tidegate
+from tests.unit.query.metadata_answers import ITEMS, LONG, OFF, WHERES, both, fill, read, told
 from tests.unit.storage.shards import World
 from tidegate.clock import ManualClock
 from tidegate.config import Config
@@ -28,93 +28,12 @@ from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard import Shard, shard_options
 from tidegate.storage.shard.snapshot import open_snapshot
 
-OFF = ("fast_path", "stats_filter")
-LONG = "x" * 150
-POOLS: dict[str, list[Any]] = {
-    "i int4": [None, -3, 0, 5, 9],
-    "b bool": [None, True, False],
-    "n numeric(8,2)": [None, Decimal("-1.50"), Decimal(0), Decimal("99.99")],
-    "f float8": [None, 0.0, -0.0, 1.5, -2.0, math.nan, math.inf],
-    "r float4": [None, 1.5, -2.0],
-    "s text": [None, "", "a", "ab", LONG + "a", LONG + "b", "é"],
-    "y bytea": [None, b"", b"\xff", b"a" * 150],
-    "u uuid": [None, "00000000-0000-0000-0000-000000000001", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
-    "v interval": [None, (0, 30, 0), (1, 0, 0), (0, 1, 0)],
-    "t timestamptz": [None, 0, 10**15],
-    "j jsonb": [None, "1", '{"a":1}', "[]"],
-    "a int4[]": [None, [1, 2], [], [1]],
-}
-NAMES = [one.split()[0] for one in POOLS]
-ITEMS = ["count(*)", *(f"{name}({column})" for column in NAMES for name in ("count", "min", "max"))]
-WHERES = (
-    "",
-    "k < 4",
-    "k = 2",
-    "i > 0",
-    "i >= -3",
-    "f > 1",
-    "s = 'a'",
-    "k > 100",
-    "b",
-    "i IS NOT NULL",
-    "k < 4 AND i < 100",
-)
-
 
 @pytest.fixture
 def db() -> Iterator[tidegate.Database]:
     with tidegate.open("memory://", clock=ManualClock(10_000)) as opened:
         opened.set("audit", 1.0)
         yield opened
-
-
-def both(db: tidegate.Database, sql: str, as_of: int | None = None) -> Result:
-    """The result, which must be the same with each flag off."""
-    result = db.sql(sql, as_of=as_of)
-    for flag in OFF:
-        db.set(flag, False)
-        other = db.sql(sql, as_of=as_of)
-        db.set(flag, None)
-        assert repr(other.rows()) == repr(result.rows()), (sql, flag)
-        assert other.types == result.types
-    return result
-
-
-def told(db: tidegate.Database, sql: str, *rows: tuple[Any, ...], as_of: int | None = None) -> None:
-    """The query must be answered without reading, with these rows."""
-    result = both(db, sql, as_of)
-    assert repr(result.rows()) == repr(list(rows)), sql
-    assert (result.path, result.scan.parts_read) == ("metadata", 0), sql
-
-
-def read(
-    db: tidegate.Database, sql: str, parts: int, *rows: tuple[Any, ...], as_of: int | None = None
-) -> None:
-    """The query must be answered by reading so many parts."""
-    result = both(db, sql, as_of)
-    assert repr(result.rows()) == repr(list(rows)), sql
-    assert (result.path, result.scan.parts_read) == ("local", parts), sql
-
-
-def fill(db: tidegate.Database, rng: np.random.Generator, parts: int) -> list[dict[str, pa.Array]]:
-    """A table of random parts; in some of them a column has one value only, or none."""
-    db.sql(f"CREATE TABLE t (k int8, {', '.join(POOLS)})")
-    written = []
-    for part in range(parts):
-        rows = int(rng.integers(1, 6))
-        columns: dict[str, pa.Array] = {"k": pa.array([part] * rows)}
-        for declared, pool in POOLS.items():
-            name = declared.split()[0]
-            some = rng.choice(len(pool), 1 if rng.random() < 0.4 else rows)
-            arrow = {
-                "v": pa.month_day_nano_interval(),
-                "t": pa.timestamp("us", "UTC"),
-                "r": pa.float32(),
-            }.get(name)
-            columns[name] = pa.array([pool[int(i)] for i in np.resize(some, rows)], arrow)
-        db.append("t", columns, diff=pa.array(rng.integers(1, 3, rows)) if rng.random() < 0.3 else 1)
-        written.append(columns)
-    return written
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -145,81 +64,6 @@ def test_retractions(db: tidegate.Database, seed: int) -> None:
         found = both(db, f"SELECT {item} FROM t{f' WHERE {where}' if where else ''}")
         if item.startswith("m"):
             assert found.path == ("local" if found.scan.parts_pruned < found.scan.parts_total else "metadata")
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_deletions(db: tidegate.Database, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    fill(db, rng, 7)
-    gone = (
-        "i = 9",
-        "f = 0",
-        "f <> f",
-        f"s = '{LONG}a'",
-        "b",
-        "k = 3",
-        "n < 0",
-        "u IS NULL",
-        "k % 2 = 0 AND i = -3",
-    )
-    for condition in rng.choice(gone, 3, replace=False):
-        db.sql(f"DELETE FROM t WHERE {condition}")
-        for item in ITEMS:
-            both(db, f"SELECT {item} FROM t")
-        both(db, f"SELECT {', '.join(ITEMS)} FROM t WHERE {WHERES[1 + int(rng.integers(len(WHERES) - 1))]}")
-
-
-def test_extremes_of_parts_with_deletions_are_read_in_the_order_of_their_bounds(
-    db: tidegate.Database,
-) -> None:
-    db.sql("CREATE TABLE t (id int8, v int8, s text)")
-    for start in range(0, 100, 10):
-        ids = list(range(start, start + 10))
-        db.append("t", {"id": ids, "v": [i * 37 % 100 for i in ids], "s": [f"{i:02}" + LONG for i in ids]})
-    db.sql("DELETE FROM t WHERE id % 10 = 4")
-    told(db, "SELECT count(*) FROM t", (90,))
-    read(db, "SELECT count(*), min(id) FROM t", 1, (90, 0))
-    read(db, "SELECT min(id), max(id) FROM t", 2, (0, 99))
-    read(db, "SELECT min(s), max(s) FROM t", 2, ("00" + LONG, "99" + LONG))
-    assert both(db, "SELECT min(v), max(v), count(v) FROM t").scan.parts_read < 5
-    db.sql("DELETE FROM t WHERE id < 8 OR id = 99")
-    read(db, "SELECT min(id), max(id), count(*) FROM t", 2, (8, 98, 82))
-    db.sql("DELETE FROM t WHERE id < 97")
-    read(db, "SELECT min(id), max(s) FROM t", 2, (97, "98" + LONG))
-    db.sql("DELETE FROM t")
-    told(db, "SELECT min(id), max(s), count(*) FROM t", (None, None, 0))
-
-
-@pytest.mark.parametrize("kind", ["float8", "float4"])
-def test_a_part_of_which_only_nan_is_left_is_above_its_bounds(db: tidegate.Database, kind: str) -> None:
-    db.sql(f"CREATE TABLE t (id int8, v {kind})")
-    db.append("t", {"id": [1, 2], "v": [1.0, math.nan]})
-    db.append("t", {"id": [3, 4], "v": [5.0, 6.0]})
-    db.sql("DELETE FROM t WHERE id IN (1, 4)")
-    assert both(db, "SELECT min(v) FROM t").rows() == [(5.0,)]
-    assert both(db, "SELECT min(v) FROM t WHERE id > 0").rows() == [(5.0,)]
-    assert repr(both(db, "SELECT max(v) FROM t").rows()) == "[(nan,)]"
-
-
-@pytest.mark.parametrize("descending", [False, True])
-def test_the_best_rows_of_a_large_part_are_found_by_its_pages(
-    db: tidegate.Database, descending: bool
-) -> None:
-    db.set("audit", 0.0)  # it reads what is left out
-    db.sql("CREATE TABLE t (id int8, v int8, s text)")
-    ids = np.arange(60 * 8192)
-    db.append("t", {"id": ids, "v": ids * 7919 % 1_000_003, "s": np.char.add("row ", ids.astype(str))})
-    sql = f"SELECT * FROM t ORDER BY v {'DESC' if descending else 'ASC'} LIMIT 10"
-    assert both(db, sql).scan.rows_read < 30 * 8192
-    best = [row["id"] for row in db.sql(sql).arrow().to_pylist()]
-    db.sql(f"DELETE FROM t WHERE id IN ({', '.join(map(str, best[:9]))})")
-    found = both(db, sql)
-    assert found.scan.rows_read < 30 * 8192
-    assert found.rows()[0][0] == best[9]
-    extreme = "max" if descending else "min"
-    assert both(db, f"SELECT {extreme}(v), count(*) FROM t").rows() == [
-        (best[9] * 7919 % 1_000_003, len(ids) - 9)
-    ]
 
 
 def test_what_needs_no_reading(db: tidegate.Database) -> None:
