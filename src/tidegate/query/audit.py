@@ -49,8 +49,7 @@ from tidegate.errors import AuditError, CorruptError, EvaluationError, StoreErro
 from tidegate.expr.domain import Verdict
 from tidegate.expr.model import order, show, to_bools
 from tidegate.plan import Aggregate, Verdicts
-from tidegate.query.aggregate.groups import Groups
-from tidegate.query.aggregate.reducers import Reducer, State, joined, nothing, reducer_of
+from tidegate.query.aggregate.reducers import add_rows, nothing, reducer_of
 from tidegate.query.late.staged_scan import StagedScan
 from tidegate.query.paths import local
 from tidegate.query.paths.metadata import MetadataAnswer
@@ -192,7 +191,7 @@ def _find_mistake(request: ScanRequest, answer: MetadataAnswer, place: int, scan
     try:
         for columns, rows in local.stream(request, part, scan):
             values = [pa.nulls(rows) if a.column is None else columns[a.column] for a in aggregates]
-            states = [_add_rows(r, s, v) for r, s, v in zip(reducers, states, values, strict=True)]
+            states = [add_rows(r, s, v) for r, s, v in zip(reducers, states, values, strict=True)]
     except EvaluationError as error:
         return error.message
     except StoreError as error:
@@ -217,12 +216,6 @@ def _deletions_are_readable(request: ScanRequest, place: int) -> bool:
         _log_unreadable(error, place=place)
         return False
     return True
-
-
-def _add_rows(reducer: Reducer, state: State, values: pa.Array) -> State:
-    """The state with some more rows."""
-    lifted = joined([state, reducer.lift(values)])
-    return reducer.combine(lifted, Groups.of([], len(values) + 1))
 
 
 def _agrees(aggregate: Aggregate, value: pa.Array, expected: pa.Array, bound: pa.Array) -> bool:

@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 
 from tidegate.expr.model import Type
 from tidegate.plan import Aggregate
-from tidegate.query.aggregate.groups import Groups
-from tidegate.query.aggregate.reducers import State, joined, nothing, reducer_of
+from tidegate.query.aggregate.reducers import State, add_rows, nothing, reducer_of
 from tidegate.query.paths import local, top_k
 from tidegate.query.paths.metadata import MetadataAnswer
 from tidegate.query.prune.parts import PruneResult
@@ -63,8 +62,8 @@ def _read_extreme(
         return [value]
     reducer = reducer_of(one, type_)
     state = nothing(reducer, type_)
-    for columns, rows in local.stream(replace(sorted_, shape=ResultShape()), parts, scan):
-        state = reducer.combine(joined([state, reducer.lift(columns[0])]), Groups.of([], rows + 1))
+    for columns, _ in local.stream(replace(sorted_, shape=ResultShape()), parts, scan):
+        state = add_rows(reducer, state, columns[0])
     return state
 
 

@@ -84,6 +84,12 @@ def joined(states: Sequence[State]) -> State:
     ]
 
 
+def add_rows(reducer: Reducer, state: State, values: pa.Array) -> State:
+    """The state of one group with some more rows."""
+    lifted = joined([state, reducer.lift(values)])
+    return reducer.combine(lifted, Groups.of([], len(values) + 1))
+
+
 def bytes_of(columns: Sequence[np.ndarray | pa.Array]) -> int:
     """What they take in memory."""
     return sum(int(column.nbytes) for column in columns)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,22 +31,26 @@ DELETIONS_SCHEMA = pa.schema(
         ("place", pa.int32()),
     ]
 )
+_Numbers: TypeAlias = Sequence[int] | np.ndarray
+
+
+def _records(
+    parts: _Numbers, times: _Numbers, rows: _Numbers, diffs: _Numbers, bitmaps: Sequence[bytes]
+) -> pa.Table:
+    """Records with their bitmaps inline."""
+    count = len(bitmaps)
+    numbers = (pa.array(values, pa.int64()) for values in (parts, times, rows, diffs))
+    rest = (pa.array(bitmaps, pa.binary()), pa.nulls(count, pa.string()), pa.nulls(count, pa.int32()))
+    return pa.Table.from_arrays([*numbers, *rest], schema=DELETIONS_SCHEMA)
 
 
 def deletion_records(located: Mapping[int, tuple[np.ndarray, np.ndarray]], time: int) -> pa.Table:
     """Records of rows that are deleted at one time: for each part their positions, and their diffs."""
     parts = sorted(located)
-    return pa.table(
-        {
-            "part": pa.array(parts, pa.int64()),
-            "time": pa.array([time] * len(parts), pa.int64()),
-            "rows": pa.array([len(located[part][0]) for part in parts], pa.int64()),
-            "diffs": pa.array([int(located[part][1].sum()) for part in parts], pa.int64()),
-            "bitmap": pa.array([pack_positions(located[part][0]) for part in parts], pa.binary()),
-            "blob": pa.nulls(len(parts), pa.string()),
-            "place": pa.nulls(len(parts), pa.int32()),
-        },
-        schema=DELETIONS_SCHEMA,
+    rows = [len(located[part][0]) for part in parts]
+    diffs = [int(located[part][1].sum()) for part in parts]
+    return _records(
+        parts, [time] * len(parts), rows, diffs, [pack_positions(located[part][0]) for part in parts]
     )
 
 
@@ -63,18 +67,8 @@ def deletions_by_part(
         return DELETIONS_SCHEMA.empty_table()
     stops = [*starts[1:].tolist(), len(parts)]
     bitmaps = [pack_positions(positions[a:b]) for a, b in zip(starts.tolist(), stops, strict=True)]
-    return pa.table(
-        {
-            "part": parts[starts],
-            "time": times[starts],
-            "rows": np.diff([*starts, len(parts)]),
-            "diffs": np.add.reduceat(diffs, starts),
-            "bitmap": pa.array(bitmaps, pa.binary()),
-            "blob": pa.nulls(len(starts), pa.string()),
-            "place": pa.nulls(len(starts), pa.int32()),
-        },
-        schema=DELETIONS_SCHEMA,
-    )
+    rows = np.diff([*starts, len(parts)])
+    return _records(parts[starts], times[starts], rows, np.add.reduceat(diffs, starts), bitmaps)
 
 
 def merge_records(tables: Sequence[pa.Table]) -> pa.Table:
@@ -110,19 +104,8 @@ def records_of_all_rows(
         bitmap.add_range(0, count)
         bitmaps.append(bitmap - BitMap.deserialize(packed) if packed else bitmap)
         bitmaps[-1].run_optimize()
-    count = len(bitmaps)
-    return pa.table(
-        {
-            "part": pa.array(parts, pa.int64()),
-            "time": pa.array(np.zeros(count), pa.int64()),
-            "rows": pa.array(map(len, bitmaps), pa.int64()),
-            "diffs": pa.array(diffs, pa.int64()),
-            "bitmap": pa.array([bitmap.serialize() for bitmap in bitmaps], pa.binary()),
-            "blob": pa.nulls(count, pa.string()),
-            "place": pa.nulls(count, pa.int32()),
-        },
-        schema=DELETIONS_SCHEMA,
-    )
+    packed_bitmaps = [bitmap.serialize() for bitmap in bitmaps]
+    return _records(parts, [0] * len(bitmaps), list(map(len, bitmaps)), diffs, packed_bitmaps)
 
 
 def sum_of_diffs(records: pa.Table) -> int:

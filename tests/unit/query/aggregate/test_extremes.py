@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import tidegate
 from tests.unit.query.metadata_answers import ITEMS, LONG, WHERES, both, fill, read, told
-from tidegate.clock import ManualClock
-
-
-@pytest.fixture
-def db() -> Iterator[tidegate.Database]:
-    with tidegate.open("memory://", clock=ManualClock(10_000)) as opened:
-        opened.set("audit", 1.0)
-        yield opened
 
 
 @pytest.mark.parametrize("seed", range(4))

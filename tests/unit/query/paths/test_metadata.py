@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 import tidegate
 from tests.unit.query.metadata_answers import ITEMS, LONG, OFF, WHERES, both, fill, read, told
 from tests.unit.storage.shards import World
-from tidegate.clock import ManualClock
 from tidegate.config import Config
 from tidegate.errors import AuditError
 from tidegate.expr.model.types import INT8, MZ_TIMESTAMP, Type
@@ -27,13 +25,6 @@ from tidegate.sql.bind.query import bind_expression
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard import Shard, shard_options
 from tidegate.storage.shard.snapshot import open_snapshot
-
-
-@pytest.fixture
-def db() -> Iterator[tidegate.Database]:
-    with tidegate.open("memory://", clock=ManualClock(10_000)) as opened:
-        opened.set("audit", 1.0)
-        yield opened
 
 
 @pytest.mark.parametrize("seed", range(4))
