@@ -11,7 +11,7 @@ export PYTHON
 # Tests start hundreds of processes: each would compile all modules anew, a second of work.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup postgres kafka hadoop chromium demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources prove docs clean
+.PHONY: help setup postgres kafka hadoop chromium demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch prove docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -57,7 +57,7 @@ test: gates postgres kafka hadoop chromium ## every gate, then every test (JOBS=
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest -W error -q -p no:xdist tests/golden
 
-bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources ## all benchmarks
+bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch ## all benchmarks
 
 bench-interpret: setup ## pruning 10,000 to 1,000,000 parts, beside deltalake
 	$(BIN)/python bench/interpret.py
@@ -106,6 +106,9 @@ bench-retractions: setup hadoop ## every question after UPDATE and DELETE of 1 r
 bench-sources: setup postgres ## UPSERT of 1 % into 10 M rows, and a PostgreSQL source under UPDATEs for ten minutes: the cost, and that of reading
 	PYTHONPATH=. $(BIN)/python -m bench.retractions.sources upsert --rows 10000000
 	PYTHONPATH=. $(BIN)/python -m bench.retractions.sources postgres
+
+bench-tpch: setup ## TPC-H at scale 1: the embedded engine beside DuckDB on the same files, and beside Spark (ARGS=… for others)
+	PYTHONPATH=. $(BIN)/python -m bench.tpch $(ARGS)
 
 prove: export PYTEST_TIMEOUT := 7200
 prove: setup postgres kafka ## laws, golden files, reads, sources, simulation and kills with many more random cases (SEED=… to repeat a run)

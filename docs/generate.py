@@ -12,13 +12,15 @@ from docs.reference import document
 from tests.differential.differences import DIFFERENCES
 from tidegate.config import MAX_NESTING, Config, spelled
 from tidegate.plan.aggregate import aggregate_reference
+from tidegate.plan.general_aggregates import general_aggregate_reference
 
 
 def page() -> str:
     """Returns the whole page."""
     told = [" ".join((inspect.getdoc(explains) or "").split()) for explains in DIFFERENCES]
     scalars, differences = document().split("## Differences", 1)
-    page = f"{scalars}{aggregate_reference()}\n{settings()}\n## Differences{differences}"
+    aggregates = f"{aggregate_reference()}\n{general_aggregate_reference()}"
+    page = f"{scalars}{aggregates}\n{settings()}\n## Differences{differences}"
     return (
         page
         + "\nIntended differences that the differential tests cover:\n\n"

@@ -63,13 +63,20 @@ General:
 
 Numbers:
 
-- `numeric` without precision is `numeric(38,18)`. Integers become `numeric(5|10|19, 0)`, and literals keep their digits. `+`
-  and `-` keep the greater scale. `*` has the sum of both scales; if the result would need more than 38 digits, the scale is
-  reduced, but never below the greater one (at most 18). `/` has a scale of 18 or more. Overflow is an error.
+- A column of type `numeric` without precision is `numeric(38,18)`: data that is cast to it (text, jsonb, floats) is rounded to 18
+  digits after the point. `x::numeric` keeps the digits of a numeric, an integer or a literal; integers become
+  `numeric(5|10|19, 0)`.
+- `+` and `-` keep the greater scale. `*` is exact up to 20 digits after the point, or more where 38 digits have room; else it
+  is rounded, to 18 or more. `/` gives 16 significant digits even of the least quotient where there is room, and at least 18
+  digits after the point. Of two constants `*` and `/` keep as many digits as 38 allow for the value.
+- A result that does not fit is an error (`numeric field overflow`), and so is a product or quotient that is not 0 but would be
+  rounded to 0 (`numeric field underflow`): cast an operand to a numeric with fewer digits before the point, or to float8.
 - `greatest`, `least`, `coalesce` and CASE over numerics return a numeric with as many digits before and after the point as any
-  argument has. `round(x, n)` keeps the type of x.
+  argument has. `round(x, 2)` has two digits after the point; with an n that differs by row it keeps the scale of x.
 - A literal has at most 38 digits; zeros at its end behind the point do not count. `1e300` is a float8.
 - Casting to mz_timestamp rounds down.
+- `to_char` of an int4 by a pattern with V fails if the shifted number is no int4, and `width_bucket` never leaves the buckets by
+  rounding. `factorial` goes up to 33. `scale` and `trim_scale` do not exist: a numeric has the scale of its type.
 
 Text:
 
@@ -77,20 +84,30 @@ Text:
   longest. An empty match right after another match does not count. `\\y`, `\\m` and `\\M` recognise ASCII words. What RE2 does
   not support is an error of the row.
 - If an optional group of `regexp_match` takes no part in the match, but could match the empty text, it is '' and not NULL.
-- `concat(true)` is 'true'. `convert_from` and `convert_to` support UTF8 and LATIN1. `upper` and `lower` follow Unicode.
+- `convert_from` and `convert_to` support UTF8 and LATIN1. `upper` and `lower` follow Unicode.
 
 Times:
 
 - `date + 'a string'` reads the string as an interval. `timestamp - 'a string'` reads it as a timestamp, as in PostgreSQL: write
   `INTERVAL '30 days'` there.
-- `now`, `today`, `epoch` and similar words are not read from text. Time zones are those of the tz database that comes with
-  Tidegate.
+- Texts of dates, times and intervals are read by PostgreSQL's rules, with `DateStyle` ISO, MDY: `January 8, 1999`, `8-Jan-1999`,
+  `19990108T040506Z`, `04:05 PM`, `J2451187`, `1 year 2 mons ago`, `P1Y2M3DT4H5M6S`. Words whose meaning moves (`now`, `today`,
+  `tomorrow`, `yesterday`) are refused, as a stored row would change its meaning: write `now()` or `current_date`. Time zones are
+  those of the tz database that comes with Tidegate, and the session's zone is always UTC.
+- Casts and constants take digits of seconds and fields of intervals: `at::timestamp(3)`, `INTERVAL '90' MINUTE`,
+  `i::interval day to hour`. A column has none, since times are stored in microseconds: `timestamp(3)` is refused there. So are
+  `char(n)` and `bpchar`, which PostgreSQL pads with blanks: use `varchar(n)`.
 - Only the result of an expression can be out of the calendar's range, not an intermediate step.
 
 JSON:
 
-- jsonb is canonical text: keys are sorted by length, then by bytes, and numbers have no trailing zeros. It is ordered by that
-  text. Nesting is limited to 400 levels, and an exponent to 1,000 zeros.
+- jsonb is canonical text: keys are sorted by length, then by bytes, and numbers have no trailing zeros. Nesting is limited to 400
+  levels, and an exponent to 1,000 zeros.
+- jsonb compares and sorts as in PostgreSQL: null < strings < numbers < booleans < arrays < objects, numbers by value, strings by
+  code point, arrays and objects by size first; an empty array that is the whole value is less than all else. `min` and `max` of
+  jsonb, which PostgreSQL does not have, follow the same order.
+- A jsonpath is a text, which is read where it is used. `.**`, `/`, `.datetime()`, `.keyvalue()` and the flags q and x of
+  `like_regex` are refused by name.
 - Only text can be cast to jsonb: use `to_jsonb` for other types. An odd number of arguments of `jsonb_build_object` is an error of
   the row.
 
@@ -105,13 +122,37 @@ Arrays and records:
 SQL:
 
 - `==` means `=`, a select list may end with a comma, and a subquery in FROM needs no alias. Write `(r).x` to read a field.
-- Not supported, each with a clear error: `$1`, `U&''`, `x''`, SIMILAR TO, named arguments, collations other than "C".
+- These functions take arguments by name: `make_interval(days => 3)`, `make_date` and its kin, `jsonb_set`, `jsonb_insert`,
+  `parse_ident`, `jsonb_path_…`.
+- `current_time` is a time without a zone, that of UTC. `random()` of a common table or view that is read twice is refused: it would
+  be two numbers.
+- Not supported, each with a clear error: `U&''`, `x''`, VARIADIC, SUBSTRING … SIMILAR, collations other than "C".
+"""
+
+
+CONSTANTS = """### Constants of a query
+
+These have one value for a whole query. Those of the time and the session are refused in what is kept (TRANSFORM USING).
+
+| written | value |
+|---|---|
+| `now()`, `current_timestamp`, `transaction_timestamp()`, `statement_timestamp()` | the time at which the query is bound |
+| `current_timestamp(0)`, `localtime(3)` | the same, rounded to so many digits of a second |
+| `current_date`, `localtimestamp`, `localtime`, `current_time` | the same as a date, a timestamp, a time |
+| `age(x)` | the time from x until midnight of today |
+| `current_user`, `session_user`, `user`, `current_role` | the user of a client of the PostgreSQL server, else `tidegate` |
+| `current_database()`, `current_catalog` | the database that such a client named, else `tidegate` |
+| `current_schema`, `current_schema()` | `public` |
+| `version()` | the version of PostgreSQL whose SQL is meant |
+| `pi()` | π |
+| `pg_typeof(x)` | the name of the type of x |
+
 """
 
 
 def document() -> str:
     """Returns the page without aggregates and settings."""
-    return "\n".join([INTRO, *_types(), *_functions(), *_casts(), DIFFERENCES])
+    return "\n".join([INTRO, *_types(), *_functions(), CONSTANTS, *_casts(), DIFFERENCES])
 
 
 def _types() -> Iterator[str]:

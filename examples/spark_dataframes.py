@@ -58,7 +58,7 @@ with tempfile.TemporaryDirectory(prefix="tidegate-") as lake:
     # Spark SQL sees the views.
     print(spark.sql("SELECT count(*) FROM orders WHERE id % 7 = 0").first()[0], "orders by sevens")
 
-    # db.sql may run joins on Spark; each side is pruned first.
+    # db.sql runs large joins on Spark; each side is pruned first.
     r = db.sql("""
         SELECT country, count(*) FROM orders JOIN customers c ON customer = c.id
         WHERE orders.id / 10 >= 900 GROUP BY country ORDER BY country

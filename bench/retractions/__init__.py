@@ -24,5 +24,6 @@ is never within a limit, and makes the run fail. A query that takes longer than 
 Limits: before compaction and up to 10 %, at most 1.2 × append-only, LIMIT at most 2 ms more (1.2 × on Spark, where 2 ms are
 noise); after compaction at most 1.05 ×, whatever the share.
 
-The second part asks LIMIT 10 of 10 to 10,000 parts (`--huge`: 100,000), of each of which rows were deleted.
+The second part asks LIMIT 10 of 10 to 10,000 parts (`--huge`: 100,000), of each of which rows were deleted. `many_parts.py` asks
+the same of parts that are made within a minute.
 """

@@ -186,10 +186,11 @@ def bench_upsert(given: argparse.Namespace, folder: Path) -> None:
 
 
 def _warm_up(folder: Path, case: Case) -> None:
-    """Imports and connects what the first batch of a process does."""
-    fill(folder, case, 1000)
+    """Imports and connects what the first batch of a process does, polars for large parts included."""
+    fill(folder, case, 200_000)
     with tidegate.open(folder) as db:
-        ingest_all(db, source_of(db, case, upstream_of(np.arange(100), 1)), in_turn=True)
+        upstream = upstream_of(np.arange(0, 200_000, 100), 1)
+        ingest_all(db, source_of(db, case, upstream), in_turn=True)
         db.compact("t")
 
 

@@ -22,6 +22,8 @@ from tidegate.errors import BindError
 from tidegate.text import literal
 
 _WORDS = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
+_CHOICES = {"engine": ("auto", "embedded", "spark")}
+"""Settings that are one of a few words."""
 _SHARES = ("audit",)
 """Settings from 0 to 1; all other numbers are 0 or more."""
 
@@ -111,6 +113,26 @@ class Config:
     ] = 1 << 30
     peeks_at_once: Annotated[int, "fast-path reads that run at the same time; further ones wait"] = 16
     statement_timeout_ms: Annotated[int, "maximum duration of a query; 0: no limit", SettingScope.SESSION] = 0
+    engine: Annotated[
+        str,
+        "what runs queries of several collections: auto, embedded (in this process) or spark",
+        SettingScope.SESSION,
+    ] = "auto"
+    embedded_bytes: Annotated[
+        int,
+        "bytes of parts left after pruning up to which such queries run in this process, with engine = auto",
+        SettingScope.LIMIT,
+    ] = 2 << 30
+    recursion_rows: Annotated[
+        int,
+        "rows that WITH RECURSIVE may add before it fails, as one without an end must",
+        SettingScope.LIMIT,
+    ] = 10_000_000
+    embedded_memory: Annotated[
+        int,
+        "memory of one such query in this process, beyond which it writes to disk; 0: a quarter of the machine's",
+        SettingScope.LIMIT,
+    ] = 0
     join_reduction: Annotated[
         bool,
         "use the keys of the small side of a join to prune parts of the other side",
@@ -152,7 +174,9 @@ class Config:
             if value is setting.default:
                 continue
             wanted = _as(type(setting.default), value)
-            if wanted is None or wanted < 0 or (setting.name in _SHARES and wanted > 1):
+            known = setting.name not in _CHOICES or wanted in _CHOICES[setting.name]
+            number = isinstance(wanted, str) or (wanted is not None and wanted >= 0)
+            if not known or not number or (setting.name in _SHARES and float(wanted) > 1):  # type: ignore[arg-type]  # a share is a number
                 meaning = self.meanings()[setting.name]
                 raise BindError(
                     f"{setting.name} cannot be {literal(value)}",
@@ -183,8 +207,10 @@ def spelled(value: object) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
-def _as(kind: type, value: object) -> bool | int | float | None:
+def _as(kind: type, value: object) -> bool | int | float | str | None:
     """The value as one of the knob's type; None if it cannot be."""
+    if kind is str:
+        return value.lower() if isinstance(value, str) else None
     if kind is bool:
         if isinstance(value, bool):
             return value

@@ -28,6 +28,7 @@ from tidegate.errors import BindError, ErrorCode, Position, TidegateError
 from tidegate.metrics import Metrics
 from tidegate.plan import MapFilterProject
 from tidegate.query import CancelToken, PeekSlots, Result
+from tidegate.query.relational import PinnedQuery
 from tidegate.settings import DatabaseSettings, SessionSettings
 from tidegate.sql import PreparedStatements
 from tidegate.sql.bind import CatalogEntry, Relation, ViewRelation
@@ -60,12 +61,12 @@ MAX_CACHED_RELATIONS = 256
 class GeneralEngine(Protocol):
     """Runs queries of any shape: joins, windows, subqueries, set operations."""
 
-    def select(self, context: Context, parsed: syntax.Query, as_of: int | None, watch: CancelToken) -> Result:
+    def select(self, context: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
         """Runs a query."""
         ...
 
-    def explain(self, context: Context, parsed: syntax.Query, as_of: int | None, *, analyze: bool) -> Result:
-        """Describes how a query would run; with `analyze` it runs, and the costs are added."""
+    def plan(self, context: Context, pinned: PinnedQuery, watch: CancelToken) -> str:
+        """The plan by which the engine would run a query, as text; this may start it."""
         ...
 
 
@@ -140,7 +141,7 @@ class Context:
     access: Reach
     """The files and hosts that statements may use."""
     engine: GeneralEngine | None
-    """Runs queries that are more than rows and groups of one collection."""
+    """Spark, which runs queries that are too large for the embedded engine; None: it is not installed."""
     shards: OpenShards
     metrics: Metrics
     prepared: PreparedStatements

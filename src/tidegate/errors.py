@@ -117,7 +117,7 @@ _ROW_ERRORS: tuple[tuple[re.Pattern[str], ErrorCode], ...] = tuple(
         (r"(\w+|double precision) out of range", ErrorCode.NUMBER_OVERFLOW),
         (r"(input|a number|a diff) is out of range", ErrorCode.NUMBER_OVERFLOW),
         (r'(value )?".*" is out of range for type [\w ]+$', ErrorCode.NUMBER_OVERFLOW),
-        (r"numeric field overflow", ErrorCode.NUMBER_OVERFLOW),
+        (r"numeric field (over|under)flow", ErrorCode.NUMBER_OVERFLOW),
         (r"value too long for type", ErrorCode.TEXT_TOO_LONG),
         (r"cannot take logarithm of", ErrorCode.INVALID_LOGARITHM),
         (

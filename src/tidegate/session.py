@@ -21,7 +21,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeAlias, overload
 
@@ -31,7 +31,8 @@ from tidegate.context import Context
 from tidegate.errors import StoreError, UnsupportedError
 from tidegate.progress import Report
 from tidegate.query import CancelToken, Result
-from tidegate.sql.parse import syntax
+from tidegate.query.relational import PinnedQuery
+from tidegate.sql.parse import Parameters
 from tidegate.statements import Status, append, execute, status
 from tidegate.storage.maintain import Compacted, Swept, compact_shard, sweep_shard
 
@@ -50,23 +51,23 @@ Spark: TypeAlias = Any
 class SparkEngine:
     """Runs queries of any shape on Spark. pyspark is imported by the first of them."""
 
-    def select(self, context: Context, parsed: syntax.Query, as_of: int | None, watch: CancelToken) -> Result:
+    def select(self, context: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
         """Runs a query."""
         _check_pyspark()
         from tidegate import spark
 
-        return spark.select(context, parsed, as_of, watch)
+        return spark.select(context, pinned, watch)
 
-    def explain(self, context: Context, parsed: syntax.Query, as_of: int | None, *, analyze: bool) -> Result:
-        """Describes how a query would run; with `analyze` it runs, and the costs are added."""
+    def plan(self, context: Context, pinned: PinnedQuery, watch: CancelToken) -> str:
+        """The plan by which Spark would run a query; this starts it."""
         _check_pyspark()
         from tidegate import spark
 
-        return spark.explain(context, parsed, as_of, analyze=analyze)
+        return spark.plan(context, pinned, watch)
 
 
 def _check_pyspark(
-    what: str = "joins, windows, subqueries and set operations run on Spark, which is not installed",
+    what: str = "this query runs on Spark, which is not installed",
     instead: str = "",
 ) -> None:
     if importlib.util.find_spec("pyspark") is None:
@@ -104,15 +105,24 @@ class Session:
     def _closed_error(self) -> StoreError:
         return StoreError(f"this session was closed: {self._shown}", hint="db.session() makes another")
 
-    def sql(self, sql: str, *, as_of: int | None = None, watch: CancelToken | None = None) -> Result:
+    def sql(
+        self,
+        sql: str,
+        values: Sequence[Any] | Mapping[str, Any] | None = None,
+        *,
+        as_of: int | None = None,
+        watch: CancelToken | None = None,
+    ) -> Result:
         """Runs statements; the result of the last.
 
+        `values` are those of parameters: a list for `$1`, `$2` …, a dict for `:name`. They are never made part of the text.
         `as_of` is the time to read at, in ms, as AS OF is in SQL. With a `watch` another thread can end the queries:
         `watch.cancel()`, or `Watch(timeout_ms=500)` beforehand. Of a large result the rest is read as it is asked for, and
         the time-out counts on until then: see `Result`.
         """
         watch = None if watch is None else instance(watch, CancelToken, "watch", "Watch")
-        result = execute(self.context, text(sql, "SQL"), milliseconds(as_of, "as_of"), watch)
+        parameters = None if values is None else Parameters.of(values)
+        result = execute(self.context, text(sql, "SQL"), milliseconds(as_of, "as_of"), watch, parameters)
         if result.live:
             self._results.add(result)
         for attached in self._attached:

@@ -92,6 +92,12 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
+class SqlText(str):
+    """A name of a column that is shown as it is, such as `orders.id` or `sum(price)`."""
+
+    __slots__ = ()
+
+
 def plural(count: int, noun: str) -> str:
     """Formats a count with its noun: `1 part`, `2 parts`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -34,11 +34,15 @@ DECLARE
     one text;
     i int;
 BEGIN
+    BEGIN  -- no row at all: what PostgreSQL does not have fails here, while the syntax of a value may fail below
+        EXECUTE 'SELECT (' || expression || ')::text FROM given LIMIT 0';
+    EXCEPTION WHEN syntax_error_or_access_rule_violation THEN RAISE; WHEN OTHERS THEN NULL;
+    END;
     BEGIN  -- all at once, and row by row only if some row fails
         EXECUTE 'SELECT array_agg((' || expression || ')::text ORDER BY id) FROM given' INTO found;
         RETURN QUERY SELECT v, NULL::text FROM unnest(found) WITH ORDINALITY AS u(v, n) ORDER BY n;
         RETURN;
-    EXCEPTION WHEN syntax_error_or_access_rule_violation THEN RAISE; WHEN OTHERS THEN NULL;
+    EXCEPTION WHEN OTHERS THEN NULL;
     END;
     FOR i IN SELECT id FROM given ORDER BY id LOOP
         BEGIN
@@ -57,7 +61,7 @@ BEGIN
 END $$
 """
 
-_SEND = {
+SEND = {
     Kind.FLOAT4: "encode(float4send({}), 'hex')",
     Kind.FLOAT8: "encode(float8send({}), 'hex')",
     Kind.DATE: "encode(date_send({}), 'hex')",
@@ -111,13 +115,13 @@ class Postgres:
         """Values (as `ours` gives them) and messages for every row of `given`."""
         import psycopg
 
-        sent = _SEND.get(type_.kind, "{}").format(f"({expression})")
+        sent = SEND.get(type_.kind, "{}").format(f"({expression})")
         try:
             rows = self.connection.execute("SELECT value, failed FROM try_rows(%s)", (sent,)).fetchall()
         except psycopg.ProgrammingError as error:
             raise NotThere(str(error)) from None
         messages = [None if f is None else bytes.fromhex(f).decode("utf-8", "replace") for _, f in rows]
-        return [None if v is None else _read(type_, v) for v, _ in rows], messages
+        return [None if v is None else read_sent(type_, v) for v, _ in rows], messages
 
     def select(self, items: Sequence[tuple[str, Type]], rest: str) -> list[tuple[Any, ...]]:
         """The rows of `SELECT items rest`, each item an expression and the type it must have here."""
@@ -125,7 +129,7 @@ class Postgres:
 
         names = [f"c{i}" for i in range(len(items))]
         sent = [
-            f"({_SEND.get(t.kind, '{}').format(name)})::text"
+            f"({SEND.get(t.kind, '{}').format(name)})::text"
             for name, (_, t) in zip(names, items, strict=True)
         ]
         inner = f"SELECT {', '.join(sql for sql, _ in items)} {rest}"
@@ -137,7 +141,8 @@ class Postgres:
             raise NotThere(str(error)) from None
         types = [type_ for _, type_ in items]
         return [
-            tuple(None if v is None else _read(t, v) for t, v in zip(types, row, strict=True)) for row in rows
+            tuple(None if v is None else read_sent(t, v) for t, v in zip(types, row, strict=True))
+            for row in rows
         ]
 
 
@@ -171,7 +176,7 @@ def _within_array(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _read(type_: Type, sent: str) -> Any:
+def read_sent(type_: Type, sent: str) -> Any:
     """What PostgreSQL sent, as a Python value."""
     match type_.kind:
         case Kind.BOOL:

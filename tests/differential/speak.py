@@ -14,7 +14,7 @@ from tidegate.expr.model.types import Kind, Type
 
 OURS = {
     "mz_now", "try_parse_monotonic_iso8601_timestamp", "may pass", "in", "field", "row", "array", "is true",
-    "is false",
+    "is false", "time_precision", "interval_precision",
 }  # fmt: skip
 """Names that are not compared one by one: PostgreSQL lacks them, or they have no form with columns alone."""
 
@@ -28,6 +28,10 @@ def ours_alone(instance: Instance) -> bool:
     """Whether there is nothing to compare with."""
     if not all(map(shared, (*instance.types, instance.out))):
         return True
+    if instance.function.name == "normalize" and len(instance.types) == 2:
+        return True  # the form is a word, and no value
+    if instance.function.name == "strpos" and instance.types[0].kind is Kind.BYTEA:
+        return True  # PostgreSQL has it as position(… IN …) alone
     if instance.function.name == "cast":
         return (instance.types[0].kind, instance.out.kind) in OUR_CASTS
     return instance.function.name in OURS
@@ -46,6 +50,9 @@ _FORMS = {
     "at time zone": "({0} AT TIME ZONE {1})",
     "position": "position({0} IN {1})",
     "trim": "trim({0})",
+    "overlaps": "(({0}, {1}) OVERLAPS ({2}, {3}))",
+    "@?": "({0} @? ({1})::jsonpath)",
+    "@@": "({0} @@ ({1})::jsonpath)",
     "array_length": "array_length({0}, ({1})::int4)",
     "array_upper": "array_upper({0}, ({1})::int4)",
     "array_lower": "array_lower({0}, ({1})::int4)",
@@ -73,6 +80,8 @@ def spell(instance: Instance, args: Sequence[str]) -> str:
         return f"trim(BOTH {args[1]} FROM {args[0]})"
     if name == "extract":
         return f"extract({args[0]} FROM {args[1]})"
+    if name.startswith("jsonb_path_"):
+        return f"{name}({', '.join([args[0], f'({args[1]})::jsonpath', *args[2:]])})"
     if name in _FORMS:
         return _FORMS[name].format(*args)
     if name[0].isalpha():

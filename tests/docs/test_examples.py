@@ -102,7 +102,7 @@ def test_spark_dataframes() -> None:
         ("2472", "1"),
     ]
     assert "1715 orders by sevens" in said
-    assert "spark: [('de', 1000), ('np', 1000), ('us', 1000)]; 2 of 5 parts" in said
+    assert "embedded: [('de', 1000), ('np', 1000), ('us', 1000)]; 2 of 5 parts" in said
     assert "customers: ['at', 'np'], and before ['de', 'np', 'us']" in said
 
 

@@ -10,6 +10,9 @@ behind the old ones, which must go on working:
 
     python -m tests.golden.corpus              adds queries that have no file, and plans that are new
 
+Where the same text means something else on purpose (`round(x, 1)` has one digit after the point since round knows constants), its
+name is in `REVISED`: what it gives now is kept under "revised", beside the old plans and rows, which stay as they were.
+
 `rows` are the values as `expr/model/serialize.py` writes them: floats to their last bit, numerics with their scale, times in
 microseconds.
 """
@@ -43,6 +46,8 @@ def transforms() -> dict[str, str]:
 
 
 TRANSFORMS = transforms()
+REVISED = frozenset(("casts_of_numbers", "date_parts", "numeric_steps", "numerics"))
+"""Texts whose numerics have other digits after the point than when they were first bound; see `expr/functions/numeric/`."""
 
 
 def inputs() -> tuple[Columns, list[pa.Array]]:
@@ -85,6 +90,12 @@ def files() -> list[Path]:
     return sorted(path for path in HERE.glob("*.json") if not path.name.startswith("_"))
 
 
+def current(kept: dict[str, Any]) -> dict[str, Any]:
+    """The part of a file that says what the query gives if it is bound today."""
+    entry: dict[str, Any] = kept.get("revised", kept)
+    return entry
+
+
 def add() -> None:
     """Adds what is new, and changes nothing that is there."""
     for name, sql in TRANSFORMS.items():
@@ -93,12 +104,15 @@ def add() -> None:
         plan = stored.to_json(done.plan)
         if path.exists():
             kept = json.loads(path.read_text("utf-8"))
-            if plan in kept["plans"]:
+            if name in REVISED:
+                kept.setdefault("revised", {"plans": [], **given(done.plan)})
+            entry = current(kept)
+            if plan in entry["plans"]:
                 continue
-            assert given(done.plan) == {key: kept[key] for key in ("rows", "failures")}, (
+            assert given(done.plan) == {key: entry[key] for key in ("rows", "failures")}, (
                 f"{name} gives other rows"
             )
-            kept["plans"].append(plan)
+            entry["plans"].append(plan)
         else:
             kept = {"sql": sql, "names": list(done.names), "plans": [plan], **given(done.plan)}
         lines = [f'"{key}": {json.dumps(value, ensure_ascii=False)}' for key, value in kept.items()]

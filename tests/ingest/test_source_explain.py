@@ -14,7 +14,7 @@ Store s  id int8, a jsonb, file text
 └─ Expire  valid until step_ms(floor_ms(ts + '30 days'))
    └─ Project  (data ->> 'id')::int8 AS id, data -> 'a' -> 0 AS a, file
       └─ Selection  data #>> '{x,y}' = '1'
-         └─ Decode JSON  data -> 'x' ->> 'y', data ->> 'id', data -> 'a' -> 0
+         └─ Decode JSON  data -> 'x' ->> 'y', data ->> 'id', data -> 'a'
 """,
     "FROM GENERATOR auction (ROWS 5) FOR TABLES (bids TRANSFORM USING (SELECT id FROM bids WHERE amount > 5), users AS u)": """
 Store bids  id int8

@@ -88,6 +88,22 @@ FORMATS = (
     "FMMonth FMDD",
     "junk%",
 )
+NUMBER_FORMATS = (
+    "9", "99", "999.99", "9,999.99", "FM999", "FM9990.00", "0000", "S999", "999S", "MI99", "99PL", "99PR", "FM99PR", "99th", "RN",
+    "FMrn", "99V9", "9.99EEEE", "9EEEE", "L9G999D99", '"a"99', "FM9.99", "", "99999999999999999999.9999",
+)  # fmt: skip
+NUMBER_TEXTS = (
+    "1", "-12", "12-", "+3", "1,234.5", "<12>", "12th", ".5", "-.5", "abc", "", " 7", "1 2", "--1", "1e5", "99999999999999999999",
+)  # fmt: skip
+TEMPLATES = (
+    "%s", "%I", "%L", "%%", "%", "a%sb", "%1$s %1$s", "%2$s", "%0$s", "|%10s|", "|%-10s|", "%*s", "%x", "%s %s", "é%5sé", "%-3L",
+)  # fmt: skip
+JSON_PATHS = (
+    "$", "$.a", "$.a.b", "$.*", "$[*]", "$[0]", "$[last]", "$.a[*] ? (@ > 1)", "$[*] ? (@ != null)", "$ ? (@.a == 1)", "$.a == 1",
+    "exists($.a)", "strict $.a", "strict $[0]", "$[*].type()", "$.size()", "$.a.double()", "$.a + 1", "$.zz", "$.", "", "1",
+    '$[*] ? (@ starts with "a")', '$[*] ? (@ like_regex "^a")', "($.a > 1) is unknown", "$x",
+)  # fmt: skip
+NAMES_IN_SQL = ("a", "A.b", '"A".b', "select", "a b", "", '"a""b"', "a.", "é", " x ", "1a", "a.b.c")
 ENCODINGS = ("hex", "base64", "escape", "HEX", "junk", "")
 CHARSETS = ("utf8", "UTF8", "UTF-8", "latin1", "LATIN1", "junk")
 KEYS = ("a", "b", "ts", "", "1", "zz", "aa")
@@ -241,7 +257,21 @@ TABLE: dict[tuple[str, int], tuple[object, ...]] = {
     ("regexp_replace", 2): ("", "X", "\\1", "\\&", "\\", "[\\0]"),
     ("regexp_replace", 3): FLAGS, ("regexp_match", 2): FLAGS,
     ("at time zone", 1): ZONES, ("timezone", 0): ZONES, ("date_trunc", 2): ZONES,
-    ("to_char", 1): FORMATS, ("to_date", 1): FORMATS, ("to_timestamp", 1): FORMATS, ("to_date", 0): _DATES,
+    ("to_char", 1): FORMATS, ("to_char:number", 1): NUMBER_FORMATS,
+    ("to_number", 0): NUMBER_TEXTS, ("to_number", 1): NUMBER_FORMATS,
+    ("format", 0): TEMPLATES, **{(name, 0): NAMES_IN_SQL for name in ("quote_ident", "parse_ident")},
+    **{(name, 1): JSON_PATHS for name in ("@?", "@@", "jsonb_path_exists", "jsonb_path_match", "jsonb_path_query_array",
+    "jsonb_path_query_first")},
+    **{(name, 1): PATHS for name in ("jsonb_set", "jsonb_insert", "jsonb_set_lax", "#-")},
+    ("jsonb_set_lax", 4): ("use_json_null", "delete_key", "return_target", "raise_exception", "junk"),
+    ("regexp_split_to_array", 1): REGEXES, ("regexp_substr", 1): REGEXES, ("regexp_split_to_array", 2): FLAGS,
+    ("similar_to_escape", 0): (*LIKES, "(a|b)%", "[a-c]_", "a+", "#%"),
+    ("similar_to_escape", 1): ("#", "", "\\", "ab"),
+    ("trim_array", 1): (-1, 0, 1, 2, 3, 100), ("factorial", 0): (-1, 0, 1, 5, 20, 33),
+    ("unistr", 0): ("d\\0061", "\\+000061", "\\", "a"),
+    ("get_bit", 1): COUNTS, ("set_bit", 1): (*range(-1, 20),), ("set_byte", 1): (*range(-1, 5),), ("set_bit", 2): (-1, 0, 1, 2),
+    ("width_bucket", 3): (-1, 0, 1, 5, 100, 2**31 - 1), ("overlay", 4): COUNTS,
+    ("to_date", 1): FORMATS, ("to_timestamp", 1): FORMATS, ("to_date", 0): _DATES,
     ("encode", 1): ENCODINGS, ("decode", 1): ENCODINGS, ("convert_from", 1): CHARSETS, ("convert_to",
     1): CHARSETS,
     ("decode", 0): ("", "00ff", "0", "zz", "AAEC", "AAE=", "====", "\\000", "a\\", "00 FF", "abc", "é"),

@@ -13,8 +13,9 @@ from typing import Any
 
 from tidegate.errors import TidegateError
 from tidegate.expr.model.build import resolve
-from tidegate.expr.model.function import REGISTRY, AnyRecord, AnyType, ArrayOf, AsText, Function, Param
+from tidegate.expr.model.function import REGISTRY, Function, Param
 from tidegate.expr.model.outcome import Outcome
+from tidegate.expr.model.parameters import AnyRecord, AnyType, ArrayOf, AsText
 from tidegate.expr.model.types import (
     BOOL,
     BYTEA,
@@ -69,6 +70,8 @@ class Instance:
     def topic(self, position: int) -> tuple[str, int]:
         """Where this argument's own values are looked up (`constants.py`)."""
         name = self.function.name
+        if name == "to_char" and self.types[0].is_number:
+            name = "to_char:number"
         return (f"cast:{self.out.kind.value}" if name == "cast" else name, position)
 
     def run(self, args: Sequence[object]) -> Outcome:
@@ -93,7 +96,9 @@ def of(function: Function) -> list[Instance]:
 
 
 def argument_types(function: Function) -> Iterator[tuple[Type, ...]]:
-    """Concrete types for the parameters."""
+    """Concrete types for the parameters; none of what is no function of its arguments."""
+    if function.volatile:
+        return
     if function.name == "case":
         for type_ in FOR_ANY:
             yield (BOOL, type_, type_)

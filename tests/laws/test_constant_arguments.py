@@ -28,7 +28,7 @@ from tidegate.expr.domain.interpret import Interpretation
 from tidegate.expr.domain.json_domain import JsonDomain
 from tidegate.expr.domain.specs import Specs
 from tidegate.expr.functions.boolean.conditional import mask_specs
-from tidegate.expr.functions.json.access import get
+from tidegate.expr.functions.json.access import get_key
 from tidegate.expr.functions.text.pattern import starts_with
 from tidegate.expr.model import order
 from tidegate.expr.model.function import NEVER, REGISTRY, Function
@@ -132,7 +132,7 @@ def _lie(kernel: Callable[..., Any], types: tuple[Type, ...], out: Type, **claim
 @pytest.mark.parametrize(
     "lie",
     [
-        _lie(get, (JSONB, TEXT), JSONB, wants_out=True, makes_null=True, transfer=careless_get),
+        _lie(get_key, (JSONB, TEXT), JSONB, wants_out=True, makes_null=True, transfer=careless_get),
         _lie(starts_with, (TEXT, TEXT), BOOL, transfer=careless_starts_with),
     ],
     ids=["->", "starts_with"],

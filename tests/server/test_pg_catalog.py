@@ -297,11 +297,11 @@ CATALOG = [
     "SELECT relname FROM pg_catalog.pg_class",
     "SELECT relname FROM pg_class",
     "select * from a.b, information_schema.tables",
-    "SELECT version()",
+    "SELECT pg_backend_pid()",
     "SELECT 'x'::regclass",
     "WITH x AS (SELECT * FROM pg_type) SELECT * FROM x",
-    "SELECT pg_catalog.version()",
-    "SELECT current_schema(), extract(year FROM now())",
+    "SELECT pg_catalog.pg_backend_pid()",
+    "SELECT txid_current(), extract(year FROM now())",
 ]
 NOT_CATALOG = [
     "SELECT * FROM orders",
@@ -311,6 +311,7 @@ NOT_CATALOG = [
     'SELECT "pg_class" FROM orders',
     "SELECT id::pg_catalog.int4 FROM orders",
     "SELECT current_user_name FROM orders",
+    "SELECT version(), current_user, quote_ident(x)",
     "SELECT * FROM mine.pg_class",
     "SELECT * FROM pg_mine",
     "INSERT INTO orders SELECT 1",

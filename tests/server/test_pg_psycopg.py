@@ -45,6 +45,17 @@ def test_parameters(at: Serving) -> None:
             ).fetchall() == [(3,)]
 
 
+def test_the_session_is_the_clients(at: Serving) -> None:
+    with psycopg.connect(at.conninfo(), autocommit=True) as conn:
+        who = conn.info.user, conn.info.dbname
+        assert conn.execute("SELECT current_user, current_database(), format('%s', true)").fetchone() == (
+            *who,
+            "t",
+        )
+        assert conn.execute("SELECT user, current_catalog FROM orders LIMIT 1").fetchone() == who
+        assert conn.execute("SELECT id FROM orders WHERE name = current_user").fetchall() == []
+
+
 def test_a_time_as_a_parameter(at: Serving) -> None:
     at.db.sql("CREATE TABLE history (a int8)")
     at.db.append("history", {"a": [1]}, at=10)

@@ -107,7 +107,7 @@ def test_numerics_at_random(binary: bool) -> None:
 def test_numerics_with_and_without_a_scale(at: Serving) -> None:
     with psycopg.connect(at.conninfo()) as conn, conn.cursor(binary=True) as cur:
         row = cur.execute("SELECT 1.50::numeric(10,2), 1.50::numeric").fetchone()
-        assert [str(value) for value in row or ()] == ["1.50", "1.5"]
+        assert [str(value) for value in row or ()] == ["1.50", "1.50"]
 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])

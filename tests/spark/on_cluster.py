@@ -112,7 +112,7 @@ def query(spark: SparkSession, db: Database, lake: str, rows: int) -> dict[str, 
     """The same by SQL, which shuffles both."""
     found = db.sql(
         "SELECT sum(n), sum(marks), count(*) FROM (SELECT kind, count(*) AS n, sum(mark) AS marks "
-        "FROM big JOIN marks ON big.id = marks.id GROUP BY kind) AS s"
+        "FROM big JOIN marks ON big.id = marks.id GROUP BY kind) AS s OPTIONS (engine = spark)"
     )
     rows_, marks, kinds = found.rows()[0]
     return {"rows": int(rows_), "marks": int(marks), "kinds": kinds, "path": found.path}

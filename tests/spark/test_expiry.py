@@ -39,7 +39,7 @@ def readers(world: World, spark: SparkSession) -> dict[str, Callable[[int | None
     def general(reader: Reader, as_of: int | None) -> list[Any]:
         token = FORCED_READER.set(reader)
         try:
-            found = db.sql(WINDOWED, as_of=as_of)
+            found = db.sql(f"{WINDOWED} OPTIONS (engine = spark)", as_of=as_of)
         finally:
             FORCED_READER.reset(token)
         assert found.path == "spark"

@@ -96,9 +96,11 @@ def check_query(db: tidegate.Database) -> None:
     table = sql_name(NAME)
     same = " AND ".join(f"a.{sql_name(name)} = b.{sql_name(name)}" for name in NAMES)
     fields = ", ".join(f"max((coalesce(a.r, b.r)).{sql_name(name)})" for name in NAMES)
-    found = db.sql(f"SELECT {fields} FROM {table} a JOIN {table} b ON a.r = b.r AND {same} WHERE a.id = 2")
-    assert found.path == "spark"
-    assert found.rows() == [expected(2)[-len(NAMES) :]]
+    sql = f"SELECT {fields} FROM {table} a JOIN {table} b ON a.r = b.r AND {same} WHERE a.id = 2"
+    for engine in ("spark", "embedded"):
+        found = db.sql(f"{sql} OPTIONS (engine = {engine})")
+        assert found.path == engine
+        assert found.rows() == [expected(2)[-len(NAMES) :]]
 
 
 @pytest.mark.parametrize(

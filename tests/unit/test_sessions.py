@@ -21,7 +21,7 @@ from tidegate.server.gateway import Gateway
 from tidegate.storage.shard.leases.keeper import MIN_INTERVAL_S, RenewalThread
 
 DATABASE = [name for name, scope in Config.scopes().items() if scope is SettingScope.DATABASE]
-VALUES = {"statement_timeout_ms": "60000", "max_result_bytes": "1000000"}
+VALUES = {"statement_timeout_ms": "60000", "max_result_bytes": "1000000", "engine": "embedded"}
 OTHER = {bool: "off", int: "1", float: "1"}
 
 

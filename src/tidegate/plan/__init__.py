@@ -22,13 +22,17 @@ Project (#0)
 | `verdicts` | which containers (parts, pages) pass a filter whole, in part or not at all |
 | `conditions` | which columns and conditions are read first: the stages of late materialisation |
 | `aggregate` | GROUP BY, aggregates and DISTINCT between two plans |
+| `general_aggregates` | the aggregates that run on an engine alone |
 | `logical` | the tree of any query |
-| `explain` | the text of EXPLAIN |
+| `window_frame` | which rows a window function sees |
+| `join_keys` | which columns a join, IN or EXISTS compares |
+| `sql/` | the tree as SQL of an engine: Spark or DuckDB |
+| `explain`, `explain_query` | the text of EXPLAIN: of one collection, of any query |
 | `serialize` | plans as JSON, for the catalog |
 | `run/` | evaluates a plan over batches of rows |
 """
 
-from tidegate.plan import explain, logical, serialize
+from tidegate.plan import explain, logical, serialize, window_frame
 from tidegate.plan.aggregate import (
     AGGREGATE_NAMES,
     Aggregate,
@@ -39,28 +43,37 @@ from tidegate.plan.aggregate import (
 )
 from tidegate.plan.conditions import StagePlan, choose_stages
 from tidegate.plan.divide import may_pass, partition
+from tidegate.plan.explain_query import branching_tree, query_steps
+from tidegate.plan.general_aggregates import GENERAL_AGGREGATES
+from tidegate.plan.join_keys import equi_join_keys, whole_condition_subqueries
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.temporal import check_stable, decompose
 from tidegate.plan.verdicts import Verdicts, compute_verdicts, deciding_columns
 
 __all__ = [
     "AGGREGATE_NAMES",
+    "GENERAL_AGGREGATES",
     "Aggregate",
     "AggregateKind",
     "Aggregation",
     "MapFilterProject",
     "StagePlan",
     "Verdicts",
+    "branching_tree",
     "check_stable",
     "choose_stages",
     "compute_verdicts",
     "deciding_columns",
     "decompose",
+    "equi_join_keys",
     "exact_sum_type",
     "explain",
     "logical",
     "may_pass",
     "partition",
+    "query_steps",
     "serialize",
     "sum_type",
+    "whole_condition_subqueries",
+    "window_frame",
 ]

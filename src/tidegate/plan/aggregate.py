@@ -157,6 +157,6 @@ _FOOT = (
     "treat values as equal if `=` does, and NULL as equal to NULL: 0 and -0 are one group, and so are 1 month and 30 days. The",
     "group shows the first of them (0, 30 days). Without GROUP BY, `count(*)`, `count(column)`, `min(column)` and `max(column)`",
     "are answered from statistics if these prove the answer (`path` is then `metadata`). DISTINCT ON, GROUPING SETS, ROLLUP,",
-    "CUBE, `string_agg`, `array_agg`, window functions and aggregations over other aggregations run on Spark: see",
-    "[spark.md](spark.md). A transform never aggregates.",
+    "CUBE, the aggregates below, window functions and aggregations over other aggregations run on the embedded engine or on",
+    "Spark. A transform never aggregates.",
 )

@@ -18,7 +18,8 @@ the whole. Errors make that delicate, because the AND of *all* predicates decide
 - if no predicate can fail, the accepted ones are moved;
 - otherwise the accepted ones are *copied* down as `may pass(p)`, which drops only the rows where p is
   definitely False (`functions/planning.py`), and evaluated again above;
-- map expressions are computed below only if they cannot fail: below, they also see rows that the rest drops.
+- map expressions are computed below only if they cannot fail: below, they also see rows that the rest drops;
+- what has `random()` or another volatile function in it stays above: twice evaluated it is two values.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _divide(
     """The first plan (over all inputs), the columns not available to it, and the second plan."""
 
     def possible(expr: Expr) -> bool:
-        return support(expr) <= available and accept(expr)
+        return support(expr) <= available and accept(expr) and not subexpressions.volatile_calls(expr)
 
     conditions = subexpressions.sort_conditions(mfp.conditions)
     taken = frozenset(filter(possible, conditions))

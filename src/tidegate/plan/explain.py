@@ -57,11 +57,12 @@ def tree(steps: Sequence[Step]) -> str:
     """The chain of steps, the last one first."""
     lines: list[str] = []
     for depth, step in enumerate(steps):
-        lines += _lines(step, "   " * (depth - 1) + "└─ " if depth else "", "   " * depth + "  ")
+        lines += step_lines(step, "   " * (depth - 1) + "└─ " if depth else "", "   " * depth + "  ")
     return "\n".join(lines)
 
 
-def _lines(step: Step, prefix: str, below: str) -> list[str]:
+def step_lines(step: Step, prefix: str, below: str) -> list[str]:
+    """The lines of one step; `prefix` stands before the first, `below` before the others."""
     head, items, notes = f"{prefix}{step.name}", [_line(item) for item in step.items], list(step.notes)
     room = WIDTH - (len(step.rows) + 2 if step.rows else 0)
     if len(items) == 1 and len(head) + 2 + len(items[0]) > room:

@@ -14,7 +14,7 @@ that compute its columns, moving an expression does not rewrite it, and a correl
 query. A collection that appears twice in FROM is two scans with different column numbers.
 
 `sql/bind/general` builds the tree from syntax, `sql/lower/push_down.py` moves conditions and expressions down into the scans
-and determines which columns are read, `spark/engine/sql_text.py` writes it as Spark SQL.
+and determines which columns are read, `plan/sql/writer.py` writes it as SQL of the engine that runs it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ from typing import Literal, TypeAlias, assert_never
 
 from tidegate.expr.model import Column, Expr, Type, permute, support
 from tidegate.plan.mfp import MapFilterProject
+from tidegate.plan.table_nodes import Recursive as Recursive  # noqa: PLC0414  # a node like those below
+from tidegate.plan.table_nodes import RowNumbers as RowNumbers  # noqa: PLC0414  # a node like those below
+from tidegate.plan.table_nodes import TableFunctionApply as TableFunctionApply  # noqa: PLC0414  # a node like those below
+from tidegate.plan.table_nodes import WorkingTable as WorkingTable  # noqa: PLC0414  # a node like those below
+from tidegate.plan.window_frame import FrameSpec
 
 ComputedColumns: TypeAlias = tuple[tuple[Column, Expr], ...]
 """Columns, each with the expression that defines it."""
@@ -97,10 +102,9 @@ class Subquery:
     | scalar | the value of its only column in its only row; NULL if it has no row |
     | exists | whether it has a row |
     | any, all | whether `left operator row` holds for some row, for all rows; `= any` is IN |
-    | array | the values of all rows |
     """
 
-    kind: Literal["scalar", "exists", "any", "all", "array"]
+    kind: Literal["scalar", "exists", "any", "all"]
     query: Rel
     columns: tuple[Column, ...]
     left: tuple[Expr, ...] = ()
@@ -149,6 +153,8 @@ class AggregateExpr:
     args: tuple[Expr, ...] = ()
     distinct: bool = False
     order: tuple[SortKey, ...] = ()
+    where: Expr | None = None
+    """The rows that array_agg takes; others ignore NULL, and take `CASE WHEN where THEN x END`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +177,7 @@ class WindowSpec:
 
     partition: tuple[Expr, ...]
     order: tuple[SortKey, ...]
-    frame: str | None = None
-    """In words that PostgreSQL and Spark share."""
+    frame: FrameSpec | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +223,10 @@ Rel: TypeAlias = (
     Scan
     | SingleRow
     | ConstantRows
+    | RowNumbers
+    | WorkingTable
+    | TableFunctionApply
+    | Recursive
     | Filter
     | Map
     | SubqueryApply
@@ -254,13 +263,13 @@ class LogicalQuery:
 def inputs(rel: Rel) -> tuple[Rel, ...]:
     """The inputs of a node, the queries of its subqueries included."""
     match rel:
-        case Scan() | SingleRow() | ConstantRows():
+        case Scan() | SingleRow() | ConstantRows() | RowNumbers() | WorkingTable():
             return ()
         case SubqueryApply(below, subqueries):
             return (below, *(subquery.query for _, subquery in subqueries))
-        case Filter() | Map() | Group() | Window() | Distinct() | Sort():
+        case Filter() | Map() | Group() | Window() | Distinct() | Sort() | TableFunctionApply():
             return (rel.input,)
-        case Join() | SetOp():
+        case Join() | SetOp() | Recursive():
             return (rel.left, rel.right)
         case _:
             assert_never(rel)
@@ -269,16 +278,16 @@ def inputs(rel: Rel) -> tuple[Rel, ...]:
 def with_inputs(rel: Rel, new: tuple[Rel, ...]) -> Rel:
     """The node with its `inputs` replaced."""
     match rel:
-        case Scan() | SingleRow() | ConstantRows():
+        case Scan() | SingleRow() | ConstantRows() | RowNumbers() | WorkingTable():
             return rel
         case SubqueryApply():
             pairs = zip(rel.computed, new[1:], strict=True)
             return SubqueryApply(
                 new[0], tuple((column, replace(subquery, query=q)) for (column, subquery), q in pairs)
             )
-        case Filter() | Map() | Group() | Window() | Distinct() | Sort():
+        case Filter() | Map() | Group() | Window() | Distinct() | Sort() | TableFunctionApply():
             return replace(rel, input=new[0])
-        case Join() | SetOp():
+        case Join() | SetOp() | Recursive():
             return replace(rel, left=new[0], right=new[1])
         case _:
             assert_never(rel)
@@ -291,6 +300,12 @@ def walk(rel: Rel) -> Iterator[Rel]:
         yield from walk(below)
 
 
+def scans_in_steps(rel: Rel) -> list[Scan]:
+    """The scans that a recursion reads again in each step."""
+    steps = [node.right for node in walk(rel) if isinstance(node, Recursive)]
+    return [node for step in steps for node in walk(step) if isinstance(node, Scan)]
+
+
 def output_columns(rel: Rel) -> tuple[Column, ...]:
     """The output columns of a node, each once."""
     match rel:
@@ -298,12 +313,17 @@ def output_columns(rel: Rel) -> tuple[Column, ...]:
             return rel.leaving()
         case SingleRow():
             return ()
-        case ConstantRows(columns) | Distinct(_, columns) | SetOp(columns=columns):
-            return tuple(dict.fromkeys(columns))
+        case RowNumbers(column):
+            return (column,)
+        case ConstantRows() | Distinct() | SetOp() | Recursive() | WorkingTable():
+            return tuple(dict.fromkeys(rel.columns))
         case Filter(below) | Sort(below):
             return output_columns(below)
         case Map(below, computed):
             return (*output_columns(below), *(column for column, _ in computed))
+        case TableFunctionApply(below, computed, position):
+            last = () if position is None else (position,)
+            return (*output_columns(below), *(column for column, _ in computed), *last)
         case SubqueryApply(below, subqueries):
             return (*output_columns(below), *(column for column, _ in subqueries))
         case Window(below, windows):
@@ -321,7 +341,7 @@ def columns_read(rel: Rel) -> frozenset[int]:
     match rel:
         case Filter(_, conditions):
             return support(*conditions)
-        case Map(_, computed):
+        case Map(_, computed) | TableFunctionApply(_, computed):
             return support(*(value for _, value in computed))
         case SubqueryApply(_, subqueries):
             reads = [support(*subquery.left) | outer_columns(subquery.query) for _, subquery in subqueries]
@@ -337,11 +357,11 @@ def columns_read(rel: Rel) -> frozenset[int]:
             return _argument_columns(*(call for _, call, _ in windows)).union(*specs)
         case Distinct(_, columns):
             return frozenset(column.index for column in columns)
-        case SetOp():
+        case SetOp() | Recursive():
             return frozenset(c.index for c in (*rel.left_columns, *rel.right_columns))
         case Sort(_, order):
             return support(*(key.value for key in order))
-        case Scan() | SingleRow() | ConstantRows():
+        case Scan() | SingleRow() | ConstantRows() | RowNumbers() | WorkingTable():
             return frozenset()
         case _:
             assert_never(rel)
@@ -349,8 +369,14 @@ def columns_read(rel: Rel) -> frozenset[int]:
 
 def _argument_columns(*calls: AggregateExpr) -> frozenset[int]:
     """The columns that aggregates read."""
-    reads = [support(*call.args, *(key.value for key in call.order)) for call in calls]
+    reads = [support(*aggregate_inputs(call)) for call in calls]
     return frozenset().union(*reads)
+
+
+def aggregate_inputs(call: AggregateExpr) -> list[Expr]:
+    """The expressions over rows that an aggregate or window function is given."""
+    where = () if call.where is None else (call.where,)
+    return [*call.args, *(key.value for key in call.order), *where]
 
 
 def outer_columns(rel: Rel) -> frozenset[int]:

@@ -17,6 +17,7 @@ catalog: `tidegate.statements` builds the request.
 | `admission` | PeekSlots: bounds the number of concurrent fast-path reads |
 | `late/` | reads a part in stages: filter columns first, other columns for the remaining rows |
 | `aggregate/` | GROUP BY and aggregates over streams of rows |
+| `relational/`, `embedded/` | queries of several scans, and the engine that runs them in this process |
 | `audit` | reads a share of pruned parts anyway and checks that the statistics were right |
 | `row_stream`, `result` | rows as they are read, and the result that users hold |
 | `sort` | ORDER BY, LIMIT and OFFSET |

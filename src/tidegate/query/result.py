@@ -50,7 +50,7 @@ from tidegate.query.python_values import python_rows
 from tidegate.query.row_stream import Batch, Over, RowStream, size_of, sliced
 from tidegate.storage.part import Part
 
-Path = Literal["metadata", "peek", "local", "spark"]
+Path = Literal["metadata", "peek", "local", "embedded", "spark"]
 
 
 @dataclass

@@ -20,9 +20,9 @@ user asks for Spark.
 | `connect_server.py` | Spark Connect: clients read collections through this process |
 | `jvm.py`, `types.py`, `arrow.py` | Spark's classes behind py4j; our types and Arrow arrays as Spark's |
 
-A query on Spark goes `db.sql` → `select` → `engine/query.py` (binds, pins snapshots, prunes) → `engine/sql_text.py` (Spark SQL) →
-`engine/run.py`. A filter on a DataFrame of `db.table` goes Spark's planner → `read/file_index.py` → `translate/filters.py` →
-`read/snapshot_index.py`, which returns the parts to read.
+A query on Spark goes `db.sql` → `statements/general.py` (binds, pins snapshots, prunes) → `engine/query.py` →
+`plan/sql/writer.py` (Spark SQL) → `engine/run.py`. A filter on a DataFrame of `db.table` goes Spark's planner →
+`read/file_index.py` → `translate/filters.py` → `read/snapshot_index.py`, which returns the parts to read.
 
 Functions import what they need when they are called: Spark imports this package in every Python process that it starts for a
 stream or a task, and these need only a small share of it.
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
     from tidegate.context import Context
     from tidegate.query import CancelToken, Result
+    from tidegate.query.relational import PinnedQuery
     from tidegate.spark.tasks.ingest import SparkIngestCrew
     from tidegate.spark.tasks.maintain import SparkCrew
     from tidegate.spark.temp_views import AttachedViews
-    from tidegate.sql.parse import syntax
     from tidegate.storage import Location
     from tidegate.storage.shard import Shard
 
 __all__ = [
     "attach",
     "compaction_session",
-    "explain",
     "ingest_crew",
     "maintenance_crew",
+    "plan",
     "register",
     "select",
     "table",
@@ -79,18 +79,18 @@ def attach(lake: Context, spark: SparkSession | None) -> AttachedViews:
     return temp_views.attach(lake, spark or session())
 
 
-def select(lake: Context, parsed: syntax.Query, as_of: int | None, watch: CancelToken) -> Result:
+def select(lake: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
     """Runs a query of any shape on Spark."""
     from tidegate.spark.engine import query
 
-    return query.select(lake, parsed, as_of, watch)
+    return query.select(lake, pinned, watch)
 
 
-def explain(lake: Context, parsed: syntax.Query, as_of: int | None, *, analyze: bool) -> Result:
-    """Describes how Spark would run a query, and with `analyze` runs it."""
+def plan(lake: Context, pinned: PinnedQuery, watch: CancelToken) -> str:
+    """Returns Spark's plan of a query, as text."""
     from tidegate.spark.engine import query
 
-    return query.explain(lake, parsed, as_of, analyze=analyze)
+    return query.plan(lake, pinned, watch)
 
 
 def ingest_crew(spark: SparkSession | None, place: Location) -> SparkIngestCrew:

@@ -10,7 +10,6 @@ Only texts of nothing but queries are kept: the others change something, are rar
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,8 +18,8 @@ from typing import Protocol
 from tidegate import fork
 from tidegate.sql.bind import catalog
 from tidegate.sql.bind import query as bind
-from tidegate.sql.bind.expression import CURRENT_TIME_FUNCTIONS
 from tidegate.sql.bind.query import BoundQuery
+from tidegate.sql.bind.session import DEPENDS_ON_SESSION
 from tidegate.sql.parse import syntax
 from tidegate.sql.parse.grammar import statements as grammar
 from tidegate.sql.parse.statement import SelectStatement, Statement
@@ -43,8 +42,6 @@ MAX_TEXTS = 256
 """Texts that are kept."""
 MAX_TEXT_LENGTH = 10_000
 """Characters above which a text is not kept."""
-_NOW = re.compile(rf"\b(?:{'|'.join(CURRENT_TIME_FUNCTIONS)})\b", re.IGNORECASE)
-"""What every query holds, or one of its views, whose meaning depends on when it is asked; `mz_now()` is not told by binding."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class PreparedStatements:
         if kept is not None and all(seen.relation(name) == entry for name, entry in kept.names.items()):
             return kept.query
         found = bind.bind_query(parsed, seen, now_ms)
-        if not any(map(_NOW.search, (parsed.sql, *seen.views()))):
+        if not any(map(DEPENDS_ON_SESSION.search, (parsed.sql, *seen.views()))):
             text.bound[parsed] = _Bound(found, dict(seen.entries))
         return found
 

@@ -6,23 +6,27 @@
 |---|---|
 | `execute.py` | which function runs which statement |
 | `select.py` | SELECT: bind, pin a snapshot, choose a path, run |
+| `general.py` | queries of several collections: chooses the embedded engine or Spark |
 | `pinned.py` | binds a query and pins what it reads |
 | `insert.py`, `modify.py` | INSERT; DELETE and UPDATE |
 | `define.py`, `drop.py` | CREATE TABLE, CREATE VIEW, ALTER TABLE; DROP |
 | `explain.py`, `show.py` | EXPLAIN; SHOW |
+| `postgres_settings.py` | SET and SHOW of PostgreSQL's settings |
 | `append.py`, `maintain.py`, `status.py` | `db.append`; `db.recluster` and statistics; `db.status` |
 | `observe.py` | metrics and log records of each statement |
 | `preview/` | what a query would read, for the web pages |
 
-CREATE SOURCE and CREATE CONNECTION are in `ingest/define`. Queries that are more than one collection go to the context's engine.
+CREATE SOURCE and CREATE CONNECTION are in `ingest/define`.
 """
 
 from tidegate.statements.append import append
 from tidegate.statements.define import DEFAULTS
 from tidegate.statements.execute import execute, kind_of
+from tidegate.statements.general import pin_query
 from tidegate.statements.maintain import backfill_statistics, recluster
 from tidegate.statements.modify import plan_modification
 from tidegate.statements.pinned import Pinned, pin, pinned
+from tidegate.statements.postgres_settings import duration_text, milliseconds_of
 from tidegate.statements.select import columns_of
 from tidegate.statements.status import CollectionStatus, Status, status
 
@@ -34,9 +38,12 @@ __all__ = [
     "append",
     "backfill_statistics",
     "columns_of",
+    "duration_text",
     "execute",
     "kind_of",
+    "milliseconds_of",
     "pin",
+    "pin_query",
     "pinned",
     "plan_modification",
     "recluster",

@@ -11,25 +11,32 @@ from functools import partial
 from typing import TypeVar, assert_never
 
 from tidegate.context import Context
-from tidegate.errors import BindError, ParseError, Position
+from tidegate.errors import BindError, ParseError, Position, UnsupportedError
 from tidegate.expr.primitives import cancellable
 from tidegate.query import CancelToken, Result
 from tidegate.sql.bind import bind_as_of
-from tidegate.sql.parse import statement
+from tidegate.sql.parse import Parameters, parse_statements, statement
 from tidegate.statements import define, explain
 from tidegate.statements import select as query
 from tidegate.statements.drop import drop
 from tidegate.statements.insert import insert
 from tidegate.statements.modify import modify
 from tidegate.statements.observe import observed
+from tidegate.statements.postgres_settings import is_postgres_setting, set_postgres_setting
 from tidegate.statements.show import show
 
 T = TypeVar("T")
 
 
-def execute(context: Context, sql: str, as_of: int | None = None, watch: CancelToken | None = None) -> Result:
+def execute(
+    context: Context,
+    sql: str,
+    as_of: int | None = None,
+    watch: CancelToken | None = None,
+    parameters: Parameters | None = None,
+) -> Result:
     """Runs the statements of a text in order; the result of the last. `watch` can end queries."""
-    found = observed(context, sql, "parse", lambda: _parsed(context, sql))
+    found = observed(context, sql, "parse", lambda: _parsed(context, sql, parameters))
     result = Result.message("")
     for one in found:
         context = context.current()  # SET may have changed its settings
@@ -43,11 +50,29 @@ def kind_of(given: statement.Statement) -> str:
     return re.sub("(?<=.)([A-Z])", r"_\1", name).lower()
 
 
-def _parsed(context: Context, sql: str) -> Sequence[statement.Statement]:
-    found = context.prepared.statements(sql)
+def _parsed(
+    context: Context, sql: str, parameters: Parameters | None = None
+) -> Sequence[statement.Statement]:
+    found = context.prepared.statements(sql) if parameters is None else parse_statements(sql, parameters)
     if not found:
         raise ParseError("there is no statement here", position=Position(sql, 0, 0))
+    stored = next((one for one in found if not isinstance(one, PARAMETRISED)), None)
+    if parameters is not None and stored is not None:
+        raise UnsupportedError(
+            f"{kind_of(stored).upper().replace('_', ' ')} takes no parameters",
+            hint="queries, INSERT, UPDATE and DELETE do; a definition outlives the values",
+        )
     return found
+
+
+PARAMETRISED = (
+    statement.SelectStatement,
+    statement.Explain,
+    statement.Insert,
+    statement.Update,
+    statement.Delete,
+)
+"""Statements that may have parameters: what others define is stored as text."""
 
 
 def _run_statement(
@@ -139,7 +164,10 @@ def time_of(context: Context, given: statement.SelectStatement, as_of: int | Non
 
 
 def _set(context: Context, given: statement.Set) -> Result:
-    _positioned(given, partial(context.set, given.name.text, given.value))
+    if is_postgres_setting(given.name.text):
+        _positioned(given, partial(set_postgres_setting, context, given.name.text, given.value))
+    else:
+        _positioned(given, partial(context.set, given.name.text, given.value))
     return Result.message("SET")
 
 

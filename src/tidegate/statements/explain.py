@@ -4,15 +4,15 @@
     EXPLAIN ANALYZE SELECT …             runs the query too, and says what each stage took
     EXPLAIN FILTER PUSHDOWN SELECT …     a row for each condition of the filter: does it drop parts, how many, and if not, why
 
-DELETE and UPDATE are explained by the query that finds their rows. The texts are made in `plan/explain.py`; here it is gathered
-what they say, over the snapshot that the statement itself would read.
+DELETE and UPDATE are explained by the query that finds their rows, and by how these are deleted: by position, or by retractions.
+The texts are made in `plan/explain.py`; here it is gathered what they say, over the snapshot that the statement itself would read.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -29,9 +29,10 @@ from tidegate.query.paths import local
 from tidegate.query.prune import Conjunct, PruneResult, conjunct_effects, prune, treats_equal_alike
 from tidegate.sql.bind import BoundQuery
 from tidegate.sql.parse import statement
-from tidegate.statements.modify import pinned_change
+from tidegate.statements.general import explain_general
+from tidegate.statements.modify import deletes_by_position, pinned_change
 from tidegate.statements.select import (
-    general_engine,
+    groups_on_engine,
     pinned_select,
     question_of,
     run_without_from,
@@ -55,12 +56,16 @@ def explain(context: Context, given: statement.Statement, as_of: int | None, *, 
 
     def read(bound: BoundQuery, found: Snapshot, now: int) -> Result:
         question = question_of(context, bound, found, now)
+        if isinstance(given, statement.SelectStatement) and groups_on_engine(question):
+            return explain_general(context, given.query, as_of, analyze=analyze)
         pruned = prune(found, question.plan, now, use=context.config.stats_filter)
+        if isinstance(given, statement.Delete) and deletes_by_position(question, pruned):
+            question = replace(question, plan=question.plan.project(()))  # what it deletes is not read
         ran = Ran.of(lambda: answer(question)) if analyze else None
         above = (
             _over(bound, question)
             if isinstance(given, statement.SelectStatement)
-            else [_change(given, question)]
+            else [_change(given, question, pruned)]
         )
         return _printed([*above, *_below(bound, question, pruned, ran)], ran)
 
@@ -75,7 +80,8 @@ def explain(context: Context, given: statement.Statement, as_of: int | None, *, 
 
     def general(error: PlanError) -> Result:
         assert isinstance(given, statement.SelectStatement)
-        return general_engine(context, error).explain(context, given.query, as_of, analyze=analyze)
+        del error
+        return explain_general(context, given.query, as_of, analyze=analyze)
 
     return _explained(context, given, as_of, read, alone, general)
 
@@ -145,17 +151,22 @@ def _above(bound: BoundQuery, outputs: Sequence[Expr], names: Sequence[str], now
     return [*_finish(bound, shown), *text.aggregate(aggregation, outputs, bound.names, names)]
 
 
-def _change(given: statement.Statement, question: ScanRequest) -> text.Step:
+def _change(given: statement.Statement, question: ScanRequest, pruned: PruneResult) -> text.Step:
     """What is done with the rows that DELETE or UPDATE finds."""
+    way = "deletes them by position"
+    if not deletes_by_position(question, pruned):
+        off = "delete_by_position is off"
+        waiting = "other retractions wait for `compact`"
+        way = f"retracts them by rows ({waiting if question.config.delete_by_position else off})"
     if not isinstance(given, statement.Update):
-        return text.Step("Delete", ("deletes them",))
+        return text.Step("Delete", (way,))
     columns = question.snapshot.schema.columns
     names = [column.name for column in columns]
     outputs = question.plan.outputs[len(columns) :]
     targets = [identifier(target.text) for target, _ in given.assignments]
     values = [show(value, names) for value in outputs]
     said = [f"{target} = {value}" for target, value in zip(targets, values, strict=False)]
-    return text.Step("Update", (f"deletes them, and inserts them with {', '.join(said)}",))
+    return text.Step("Update", (f"{way}, and inserts them with {', '.join(said)}",))
 
 
 def _below(bound: BoundQuery, question: ScanRequest, pruned: PruneResult, ran: Ran | None) -> list[text.Step]:

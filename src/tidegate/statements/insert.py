@@ -15,7 +15,7 @@ from tidegate.errors import BindError, EvaluationError, Position, TidegateError
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import Column, Expr, build
 from tidegate.query import CancelToken, Result
-from tidegate.sql.bind import assignment_cast, bind_values
+from tidegate.sql.bind import assignment_cast, bind_values, literal_places, with_literal_types
 from tidegate.sql.parse import statement, syntax
 from tidegate.statements.define import DEFAULTS, default
 from tidegate.statements.select import select
@@ -69,7 +69,9 @@ def _rows(
             types = types[: len(targets)]
         defaults = [default_of(context, shard, column) for column in targets]
         return bind_values(query.body, given.sql, types, defaults, context.clock.now()), len(query.body.rows)
-    result = select(context, query, None, watch)
+    # A string or NULL in the select list is read as the column that it fills.
+    goals = {i: types[i].without_lengths for i in literal_places(query) if i < len(types)}
+    result = select(context, replace(query, body=with_literal_types(query.body, goals)), None, watch)
     if len(result.types) > len(targets) or (given.columns and len(result.types) < len(targets)):
         raise BindError(
             f"{len(targets)} columns are to be filled, and the query gives {len(result.types)}",

@@ -2,7 +2,7 @@
 
     SELECT id FROM orders WHERE price > 5 AS OF 1719792000000
 
-Joins, windows, subqueries and set operations are run by the context's engine, so that nothing here imports Spark.
+Joins, windows, subqueries and set operations are in `general.py`.
 
 A result whose rows are not all read yet (`query/row_stream.py`) keeps its snapshot, and releases it when its last row is read,
 when it fails or is closed, or when Python collects it.
@@ -18,14 +18,25 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass
 from functools import partial
 
-from tidegate.context import CatalogSnapshot, Context, GeneralEngine
-from tidegate.errors import PlanError, UnsupportedError
+from tidegate.context import CatalogSnapshot, Context
+from tidegate.errors import PlanError
 from tidegate.expr.model import Type
-from tidegate.query import CancelToken, OrderBy, Result, ResultShape, ScanRequest, answer, interruptible
+from tidegate.query import (
+    CancelToken,
+    OrderBy,
+    Result,
+    ResultShape,
+    ScanRequest,
+    answer,
+    interruptible,
+)
 from tidegate.query.aggregate import streaming as aggregate
+from tidegate.query.embedded import groups_embedded
 from tidegate.query.paths import local
+from tidegate.query.prune import prune
 from tidegate.sql.bind import BoundQuery, RelationCatalog, bind_general, bind_query
 from tidegate.sql.parse import syntax
+from tidegate.statements.general import select_general
 from tidegate.statements.pinned import pinned
 from tidegate.storage.shard import Snapshot, resolve_now
 
@@ -61,32 +72,34 @@ def columns_of(
 def select(
     context: Context, parsed: syntax.Query, as_of: int | None, watch: CancelToken | None = None
 ) -> Result:
-    """Runs a query: here if it reads rows or groups of one collection, else on the general engine."""
+    """Runs a query: here if it reads rows or groups of one collection, else on an engine (`general.py`)."""
     watch = watch or CancelToken(context.config.statement_timeout_ms)
     with interruptible(watch), ExitStack() as stack:
         query = stack.enter_context(pinned_select(context, parsed, as_of, watch.check))
         if isinstance(query, PlanError):
-            return general_engine(context, query).select(context, parsed, as_of, watch)
+            return select_general(context, parsed, as_of, watch)
         if query.snapshot is None:
             return run_without_from(query.bound, query.now)
-        result = answer(question_of(context, query.bound, query.snapshot, query.now, watch))
+        request = question_of(context, query.bound, query.snapshot, query.now, watch)
+        if groups_on_engine(request):
+            stack.close()
+            return select_general(context, parsed, as_of, watch)
+        result = answer(request)
         result.when_over(partial(_unpin, stack.pop_all()))
         return result
+
+
+def groups_on_engine(request: ScanRequest) -> bool:
+    """Whether groups of one collection are made by the embedded engine."""
+    if request.aggregation is None:
+        return False
+    pruned = prune(request.snapshot, request.plan, request.now, use=request.config.stats_filter)
+    return groups_embedded(request, pruned)
 
 
 def _unpin(stack: ExitStack, error: BaseException | None) -> None:
     del error
     stack.close()
-
-
-def general_engine(context: Context, error: PlanError) -> GeneralEngine:
-    """The engine for a query that one collection cannot answer; `error` says why."""
-    if context.engine is None:
-        what = error.construct or error.message
-        raise UnsupportedError(
-            f"{what} needs Spark", hint="pip install 'tidegate[spark]'", position=error.position
-        ) from None
-    return context.engine
 
 
 @contextmanager

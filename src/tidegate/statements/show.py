@@ -6,7 +6,7 @@ SHOW CONNECTIONS                                             name, type
 SHOW COLUMNS FROM t                                          name, nullable, type
 SHOW CREATE TABLE t | VIEW v | SOURCE s | CONNECTION k       name, create_sql; secrets are not shown
 SHOW ALL                                                     name, setting, description
-SHOW stats_filter                                            its value
+SHOW stats_filter | timezone                                 its value
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tidegate.settings import check
 from tidegate.sql.bind import bind_expression
 from tidegate.sql.parse import statement
 from tidegate.statements.define import DEFAULTS
+from tidegate.statements.postgres_settings import is_postgres_setting, show_postgres_setting
 from tidegate.statements.select import columns_of
 from tidegate.storage.catalog import (
     ConnectionItem,
@@ -70,6 +71,9 @@ def show(context: Context, given: statement.Show) -> Result:
         case what if what.startswith("create "):
             assert given.name is not None
             return _create(context, what.removeprefix("create "), given.name.text)
+        case name if is_postgres_setting(name):
+            value = show_postgres_setting(context, name)
+            return Result.of([name], [types.TEXT], [[value]], said=value)
         case name:
             check(name)
             value = spelled(getattr(context.config, name))

@@ -140,3 +140,7 @@ AND price > 1;
 
 -- values_alone
 SELECT 1 AS one, 'x' AS x, NULL AS nothing, '2024-02-29'::date AS leap FROM s WHERE id = 1;
+
+-- json_order
+SELECT data->'n' > '9' AS a, greatest(data->'n', data->'id') AS b, data->'id'->0 AS c, data->>-1 AS d, data->'n' < ANY
+(ARRAY['9'::jsonb, data->'id']) AS e FROM s WHERE data >= 'null' OR data->'id' BETWEEN '1' AND '10';

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,7 @@ from tidegate.expr.model.types import (
 )
 from tidegate.plan import MapFilterProject
 from tidegate.plan import serialize as plans
+from tidegate.plan.run.safe_plan import SafePlan
 from tidegate.sql.bind import query as bind
 
 
@@ -76,10 +78,11 @@ def test_nested_constants() -> None:
 
 
 def test_every_function_has_a_name_of_its_own() -> None:
-    names = {stored.reference(function): function for function in REGISTRY}
+    names = {(stored.reference(function), function.version): function for function in REGISTRY}
     assert len(names) == sum(1 for _ in REGISTRY)
-    for name, function in names.items():
-        assert stored._function(name, function.version) is function
+    for (name, version), function in names.items():
+        assert stored._function(name, version) is function
+        assert pickle.loads(pickle.dumps(function)) is function
 
 
 def test_what_is_shared_is_written_once_and_depth_costs_nothing() -> None:
@@ -136,8 +139,35 @@ def test_a_later_version_of_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check is against the declaration, not against what was written beside it."""
     function = REGISTRY.overloads("+")[0]
     newer = replace(function, version=2)
-    table = {**stored._references(), stored.reference(function): newer}
+    table = {**stored._references(), stored.reference(function): {2: newer}}
     monkeypatch.setattr(stored, "_references", lambda: table)
     assert stored._function(stored.reference(function), 2) is newer
     with pytest.raises(PlanError, match="version 1"):
         stored._function(stored.reference(function), 1)
+
+
+def test_plans_keep_the_version_that_they_were_stored_with() -> None:
+    """Version 1 of `->` found no element in a scalar; the order of jsonb was that of its text."""
+    element = through(plans.to_json(plan_of("p -> 0")))
+    assert [node["version"] for node in element["nodes"] if "call" in node] == [2]
+    assert rows_of(element) == ["5", "1"]
+    for node in element["nodes"]:
+        node |= {"version": 1} if "call" in node else {}
+    assert rows_of(element) == [None, "1"]
+    column, nine = {"column": 0, "type": "jsonb"}, {"value": "9", "type": "jsonb"}
+    less = {"call": "<(anyA, anyA)", "version": 1, "args": [0, 1], "type": "bool"}
+    by_text = {"inputs": ["jsonb"], "nodes": [column, nine, less], "map": [2], "filter": [], "project": [1]}
+    assert rows_of(by_text, "10") == [True]
+    assert rows_of(through(plans.to_json(plan_of("p < '9'"))), "10") == [False]
+
+
+def plan_of(sql: str) -> MapFilterProject:
+    plan = MapFilterProject.identity((JSONB,)).map(bind.bind_expression(sql, [("p", JSONB)]))
+    return plan.project((1,))
+
+
+def rows_of(kept: dict[str, Any], *documents: str) -> list[Any]:
+    """What a stored plan gives for documents."""
+    column = pa.array(documents or ("5", "[1]"))
+    (made,) = SafePlan(plans.from_json(kept)).evaluate([column], len(column)).columns
+    return list(made.to_pylist())

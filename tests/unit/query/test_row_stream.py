@@ -22,6 +22,8 @@ pytestmark = pytest.mark.slow
 BIG = "SELECT id, repeat(body, 16) AS b FROM {}"
 """About 15 times as large as what is stored."""
 BOUND = 224 << 20
+ENGINE = 32 << 20
+"""What the embedded engine itself takes, beside the memory that it is allowed for rows."""
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +56,7 @@ def readers(db: tidegate.Database, name: str) -> int:
 STREAM = """
     db = tidegate.open(sys.argv[1])
     db.set("max_result_bytes", 50_000_000)
+    db.set("embedded_memory", 50_000_000)
     len(db.sql("SELECT * FROM t LIMIT 10"))
     begin()
     r = db.sql(sys.argv[2])
@@ -79,7 +82,7 @@ STREAM = """
 def test_memory_is_bounded_whatever_the_size(lake: Path, sql: str) -> None:
     found = large.peak(STREAM, str(lake), sql)
     assert found["size"] > 105_000_000, "the result is larger than what may be held"
-    assert found["peak"] < BOUND, found
+    assert found["peak"] < BOUND + (ENGINE if "GROUP" in sql else 0), found
     assert found["parts"] == found["total"]
     if "GROUP" not in sql:
         assert found["size"] > 1.75 * BOUND, "the bound says something"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.errors import BindError, TidegateError, UnsupportedError
+from tidegate.errors import BindError, TidegateError, TypeMismatch, UnsupportedError
 from tidegate.expr.model.printer import show
 from tidegate.expr.model.types import FLOAT8, INT4, INT8, INTERVAL, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
 from tidegate.plan import logical
@@ -212,12 +212,19 @@ def test_a_collection_that_stands_twice_is_two_scans() -> None:
         ("SELECT (SELECT id, name FROM c) FROM o", BindError, "must give 1 column, and gives 2", "("),
         ("SELECT sum(id) OVER nope FROM o", BindError, 'there is no window "nope"', "nope"),
         ("SELECT 1 FROM o, c WHERE row_number() OVER () = 1", BindError, "window functions are not allowed in WHERE", "row_number"),
-        ("SELECT stddev(price) FROM o, c", UnsupportedError, "the aggregate stddev is not supported", "stddev"),
-        ("SELECT * FROM c, generate_series(1, 3)", UnsupportedError, "a table function in FROM", "generate_series(1, 3)"),
+        ("SELECT * FROM c, generate_series(1, 'x'::text)", TypeMismatch, "does not take (int4, text)", "generate_series"),
+        ("SELECT * FROM c WHERE unnest('{1}'::int4[]) = 1", BindError, "table functions are not allowed in WHERE", "unnest"),
+        ("SELECT CASE WHEN true THEN generate_series(1, 2) END FROM c", BindError, "not allowed in CASE", "generate_series"),
+        ("SELECT * FROM jsonb_to_record('{}')", BindError, "needs the names and types of its columns", "jsonb_to_record"),
+        ("SELECT id FROM c FETCH FIRST ROW WITH TIES", BindError, "WITH TIES needs an ORDER BY", "WITH"),
         ("SELECT i FROM o, c GROUP BY i", UnsupportedError, "GROUP BY of intervals", "SELECT"),
         ("SELECT i FROM o EXCEPT SELECT i FROM o", UnsupportedError, "EXCEPT of intervals", "EXCEPT"),
-        ("SELECT sum(c) OVER (ORDER BY c RANGE 5 PRECEDING) FROM s", UnsupportedError, "RANGE with a", "RANGE 5 PRECEDING"),
-        ("WITH RECURSIVE q AS (SELECT 1 UNION SELECT * FROM q) TABLE q", UnsupportedError, "WITH RECURSIVE", "RECURSIVE"),
+        ("WITH RECURSIVE q AS (SELECT 1 AS n UNION SELECT max(n) FROM q) TABLE q", BindError, "below an aggregate", "UNION"),
+        ("WITH RECURSIVE q AS (SELECT * FROM q) TABLE q", BindError, "must be a UNION", "q"),
+        ("WITH RECURSIVE q AS (SELECT 1 AS n UNION SELECT a.n FROM q a, q b) TABLE q", UnsupportedError, "is read twice", "q"),
+        ("WITH RECURSIVE q AS (SELECT 1 AS n UNION ALL SELECT n + 0.5 FROM q) TABLE q", TypeMismatch, "is int4 in the", "UNION"),
+        ("WITH RECURSIVE q AS (SELECT * FROM r), r AS (SELECT 1) TABLE q", UnsupportedError, "before they are defined", "q"),
+        ("SELECT sum(c) OVER (ORDER BY name RANGE 5 PRECEDING) FROM s", UnsupportedError, "RANGE with a", "5"),
         ("SELECT * FROM loop", BindError, 'view "loop" reads itself', None),
     ],
 )  # fmt: skip

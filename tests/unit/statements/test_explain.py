@@ -199,3 +199,36 @@ def test_bytes_that_a_part_was_spared() -> None:
         50,
         2,
     )
+
+
+def test_estimates_leave_deleted_rows_out() -> None:
+    with tidegate.open("memory://") as db:
+        db.sql("CREATE TABLE t (id int8, n int8)")
+        db.append("t", {"id": list(range(1000)), "n": [i % 10 for i in range(1000)]})
+        assert "est 1,000 rows" in db.sql("EXPLAIN SELECT * FROM t").text()
+        db.sql("DELETE FROM t WHERE id >= 200")
+        said = db.sql("EXPLAIN SELECT * FROM t").text()
+        assert "est 200 rows" in said
+        assert "skips 800 deleted rows" in said
+        assert "est 20 rows" in db.sql("EXPLAIN SELECT * FROM t WHERE n = 3").text()
+        db.sql("DELETE FROM t")
+        assert "est 0 rows" in db.sql("EXPLAIN SELECT * FROM t WHERE n = 3").text()
+
+
+def test_how_rows_are_deleted() -> None:
+    with tidegate.open("memory://", config=tidegate.Config(retraction_lookup_bytes=0)) as db:
+        db.sql("CREATE TABLE t (id int8, wide text)")
+        db.append("t", {"id": [1, 2, 3], "wide": ["a", "b", "c"]})
+        delete, update = "EXPLAIN DELETE FROM t WHERE id = 2", "EXPLAIN UPDATE t SET id = 7 WHERE id = 2"
+        assert "Delete  deletes them by position\n" in db.sql(delete).text()
+        assert "columns: id\n" in db.sql(delete).text()
+        assert (
+            "Update  deletes them by position, and inserts them with id = 7::int8\n" in db.sql(update).text()
+        )
+        db.set("delete_by_position", False)
+        assert "Delete  retracts them by rows (delete_by_position is off)\n" in db.sql(delete).text()
+        db.set("delete_by_position", True)
+        db.append("t", {"id": [3], "wide": ["c"]}, diff=-1)
+        assert "retracts them by rows (other retractions wait for `compact`)" in db.sql(update).text()
+        db.compact("t")
+        assert "Update  deletes them by position" in db.sql(update).text()

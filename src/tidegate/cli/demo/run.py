@@ -211,7 +211,7 @@ def query_pairs(now: int) -> list[QueryPair]:
         both("any ten rows", "SELECT * FROM {orders} LIMIT 10", exact=False),
         both("a count", "SELECT count(*) FROM {clicks}"),
         QueryPair(
-            "a join, which runs on Spark in both cases",
+            "a join, which needs no Spark here",
             joined.format(orders="orders_30d", clicks="clicks", day=day_ours),
             joined.format(orders="plain_orders_30d", clicks="plain_clicks", day=day_spark),
         ),

@@ -23,12 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.domain.json_domain import JsonDomain, JsonRange
-from tidegate.expr.domain.specs import NO, Specs
+from tidegate.expr.domain.specs import NO, YES, Specs
 from tidegate.expr.model.types import JSONB, NUMERIC, TEXT
 from tidegate.expr.primitives.duckdb_kernels import duckdb_eval
 from tidegate.expr.primitives.json.canonical import quote_strings
 from tidegate.expr.primitives.json.exact import Json
-from tidegate.expr.primitives.json.path import IndexStep, KeyOrIndexStep, KeyStep, PathStep
+from tidegate.expr.primitives.json.path import ElementStep, IndexStep, KeyOrIndexStep, KeyStep, PathStep
 
 TYPE_NAMES = ("array", "boolean", "null", "number", "object", "string")
 
@@ -51,11 +51,26 @@ def get_index(json: Specs) -> Specs:
     return Specs.anything(JSONB, error=json.error, empty=json.empty | ~domain_of(json).list)
 
 
+def get_element(json: Specs, step: ElementStep) -> Specs:
+    """`json -> n`: anything where there are lists, and a scalar itself if n is 0 or -1."""
+    inside, domain = get_index(json), domain_of(json)
+    scalar = domain.null | domain.scalar()
+    if not step.reads_scalars or not (scalar & ~json.empty).any():
+        return inside
+    itself = Specs.ranged(
+        JSONB, None, None, null=json.null, error=json.error, empty=json.empty | ~scalar,
+        json=replace(domain, list=NO, map=NO, keys={}, closed=YES),
+    )  # fmt: skip
+    return replace(inside, json=JsonDomain.anything()).union(itself)
+
+
 def get_step(json: Specs, step: PathStep) -> Specs:
     """One step of a path."""
     match step:
         case KeyStep(name):
             return get_key(json, name)
+        case ElementStep():
+            return get_element(json, step)
         case IndexStep():
             return get_index(json)
         case KeyOrIndexStep(name):

@@ -22,8 +22,10 @@ from tidegate.expr.domain.specs import Specs
 from tidegate.expr.model.build import conjuncts
 from tidegate.expr.model.function import ANYWHERE
 from tidegate.expr.model.printer import show, show_value, text_of
+from tidegate.expr.model.sort_keys import without_sort_key
 from tidegate.expr.model.tree import Call, Column, Expr, Literal, Now, walk
 from tidegate.expr.model.types import Kind, Type
+from tidegate.expr.primitives.json import sort_key
 
 _JUNCTIONS = ("and", "or", "not")
 _TIMES = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.UUID)
@@ -53,7 +55,7 @@ def _operands(condition: Expr) -> list[Expr]:
         return []
     if condition.function.name in _JUNCTIONS:
         return [operand for arg in condition.args for operand in (_operands(arg) or [arg])]
-    return [_without_cast(arg) for arg in condition.args if not isinstance(arg, Literal)]
+    return [_without_cast(arg) for arg in condition.args if not isinstance(without_sort_key(arg), Literal)]
 
 
 def _without_cast(expr: Expr) -> Expr:
@@ -64,10 +66,11 @@ def _without_cast(expr: Expr) -> Expr:
 
 def describe(expr: Expr, interpretation: Interpretation, part: int) -> str:
     """The possible values of an expression in a part, in words: `x is 1 .. 5 or NULL`."""
-    specs = interpretation.of(expr)
-    text = f"{show(expr)} is {_words(specs, part)}"
-    if specs.true is None and _lost(specs, part):
-        text += f": {_loss(expr, interpretation, part)}"
+    specs, value = interpretation.of(expr), without_sort_key(expr)
+    by_key = value is not expr
+    text = f"{show(value)} is {_words(specs, part, by_key=by_key)}"
+    if specs.true is None and _lost(specs, part, by_key=by_key):
+        text += f": {_loss(value, interpretation, part)}"
     return text
 
 
@@ -83,12 +86,12 @@ def _outcomes(specs: Specs, part: int) -> str:
     )
 
 
-def _words(specs: Specs, part: int) -> str:
+def _words(specs: Specs, part: int, *, by_key: bool = False) -> str:
     if specs.true is not None:
         return _outcomes(specs, part)
     words = []
     if not _at(specs.empty, part):
-        words.append(_range(specs, part))
+        words.append(_range(specs, part, by_key=by_key))
         if specs.nan is not None and _at(specs.nan, part) and not _lost(specs, part):
             words.append("NaN")
     if _at(specs.null, part):
@@ -96,8 +99,15 @@ def _words(specs: Specs, part: int) -> str:
     return " or ".join(words) or "never a value"
 
 
-def _range(specs: Specs, part: int) -> str:
-    low, high = (_value(bound[part if len(bound) > 1 else 0], specs.type) for bound in specs.bounds())
+def _range(specs: Specs, part: int, *, by_key: bool = False) -> str:
+    """The range of values in words; `by_key`: the bounds are sort keys of JSON."""
+    ends = [bound[part if len(bound) > 1 else 0] for bound in specs.bounds()]
+    if by_key and specs.type.kind is Kind.BYTEA:
+        low, high = (sort_key.show_bound(end.as_py()) if end.is_valid else None for end in ends)
+        if low != high:
+            low, high = (None if low == "[]" else low), (None if high == "any object" else high)
+    else:
+        low, high = (_value(end, specs.type) for end in ends)
     if low == "''":
         low = None  # the least of all texts
     if low is None and high is None:
@@ -132,7 +142,7 @@ def _at(flags: np.ndarray, part: int) -> bool:
     return bool(flags[part if len(flags) > 1 else 0])
 
 
-def _lost(specs: Specs, part: int) -> bool:
+def _lost(specs: Specs, part: int, *, by_key: bool = False) -> bool:
     """Whether the values are entirely unknown."""
     if specs.true is not None and specs.false is not None:
         return _at(specs.true, part) and _at(specs.false, part)
@@ -143,7 +153,7 @@ def _lost(specs: Specs, part: int) -> bool:
         or specs.element is not None
     ):
         return False
-    return _range(specs, part) == "unknown"
+    return _range(specs, part, by_key=by_key) == "unknown"
 
 
 def _loss(expr: Expr, interpretation: Interpretation, part: int) -> str:

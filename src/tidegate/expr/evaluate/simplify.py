@@ -34,6 +34,8 @@ from tidegate.expr.evaluate.evaluator import Evaluation
 from tidegate.expr.model.build import common_type, numeric_digits
 from tidegate.expr.model.function import REGISTRY, Function
 from tidegate.expr.model.outcome import spread
+from tidegate.expr.model.sort_keys import NAME as SORT_KEY
+from tidegate.expr.model.sort_keys import without_sort_key
 from tidegate.expr.model.tree import FALSE, TRUE, Call, Expr, Literal, rewrite
 from tidegate.expr.model.types import BOOL, INTEGERS, MAX_PRECISION, TEXT, Kind, Type, array
 from tidegate.expr.primitives.decimal import to_common_scale
@@ -62,7 +64,9 @@ def _simplify_node(node: Expr) -> Expr:
 
 def _fold(call: Call) -> Literal | None:
     """The value of a call of constants; None if it fails, since it must fail only in rows that reach it."""
-    if not all(isinstance(arg, Literal) for arg in call.args):
+    if call.function.name == SORT_KEY:
+        return None  # EXPLAIN shows the constant, not its key
+    if call.function.volatile or not all(isinstance(without_sort_key(arg), Literal) for arg in call.args):
         return None
     (outcome,) = Evaluation([], 1).of(call)
     return (

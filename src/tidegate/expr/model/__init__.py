@@ -14,7 +14,7 @@ and inserts casts. Evaluation yields an `Outcome`: values, and the errors of row
 | `function` | the declaration of a scalar function, and the registry of all |
 | `build` | overload resolution, implicit casts, typed constants |
 | `outcome` | values with row errors, and Arrow/numpy conversions that kernels share |
-| `order` | the one order relation of every type |
+| `order`, `sort_keys` | the one order relation of every type; what jsonb is ordered by |
 | `printer` | expressions as SQL text |
 | `serialize` | expressions and types as JSON |
 

@@ -15,9 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import BindError, ErrorCode, TypeMismatch, row_error_code
-from tidegate.expr.model.function import REGISTRY, AnyRecord, AnyType, ArrayOf, AsText, Function, Param
+from tidegate.expr.model import sort_keys
+from tidegate.expr.model.function import REGISTRY, Function, Param
 from tidegate.expr.model.outcome import Outcome, spread
-from tidegate.expr.model.tree import FALSE, TRUE, Call, Expr, Literal
+from tidegate.expr.model.parameters import AnyRecord, AnyType, ArrayOf, AsText
+from tidegate.expr.model.tree import FALSE, TRUE, Call, Expr, Literal, call_type
 from tidegate.expr.model.types import (
     BOOL,
     FLOAT8,
@@ -40,6 +42,7 @@ _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
 _DIGITS = {Kind.INT2: 5, Kind.INT4: 10, Kind.INT8: 19}
 _FROM_UNKNOWN = 1
 _STEP = 10
+sort_key, from_sort_key = sort_keys.sort_key, sort_keys.from_sort_key
 _ARRAY_FROM_UNKNOWN = 20 * _STEP
 """Costs more than any other reading of a literal, if no argument is an array: `1 || 'x'` is text, not `1 || '{…}'::int4[]`."""
 
@@ -59,11 +62,12 @@ def literal(value: Any, type_: Type) -> Literal:
     return Literal(pa.scalar(value, type_.arrow), type_)
 
 
-def call(name: str, *args: Expr) -> Expr:
-    """The function or operator `name` applied to `args`, with implicit casts."""
-    function, targets = resolve(name, [arg.type for arg in args])
+def call(name: str, *args: Expr, hidden: bool = False) -> Expr:
+    """The function or operator `name` applied to `args`, with implicit casts; `hidden`: hidden ones too."""
+    function, targets = resolve(name, [arg.type for arg in args], hidden=hidden)
     cast_args = tuple(_as_argument(arg, target) for arg, target in zip(args, targets, strict=True))
-    return Call(function, cast_args, function.result_type([arg.type for arg in cast_args]))
+    cast_args = sort_keys.arguments(name, cast_args)
+    return Call(function, cast_args, call_type(function, cast_args))
 
 
 def _as_argument(arg: Expr, target: Type) -> Expr:
@@ -205,12 +209,13 @@ def run_cast(function: Function, constant: Literal, target: Type) -> Outcome:
     return function.run([spread(constant.value, 1)], target, [constant.type])
 
 
-def resolve(name: str, types: Sequence[Type]) -> tuple[Function, list[Type]]:
+def resolve(name: str, types: Sequence[Type], *, hidden: bool = False) -> tuple[Function, list[Type]]:
     """The overload of `name` for arguments of `types`, and the types that they must be cast to."""
-    overloads = [f for f in REGISTRY.overloads(name) if not f.hidden]
+    overloads = [f for f in REGISTRY.overloads(name) if hidden or not f.hidden]
+    listed = ", ".join(map(str, types))
     if not overloads:
         raise BindError(
-            f"function {name}({_type_list(types)}) does not exist",
+            f"function {name}({listed}) does not exist",
             code=ErrorCode.UNDEFINED_FUNCTION,
             hint=_nearest(name),
         )
@@ -222,14 +227,8 @@ def resolve(name: str, types: Sequence[Type]) -> tuple[Function, list[Type]]:
     if best is None:
         signatures = "; ".join(f.signature for f in overloads[:8])
         kind = "function" if name[0].isalpha() else "operator"
-        raise TypeMismatch(
-            f"{kind} {name} does not take ({_type_list(types)})", hint=f"available: {signatures}"
-        )
+        raise TypeMismatch(f"{kind} {name} does not take ({listed})", hint=f"available: {signatures}")
     return best[1], best[2]
-
-
-def _type_list(types: Sequence[Type]) -> str:
-    return ", ".join(map(str, types))
 
 
 def _nearest(name: str) -> str | None:
@@ -366,9 +365,8 @@ def _common(a: Type, b: Type) -> Type | None:
 def _common_numeric(a: Type, b: Type) -> Type:
     (whole_a, scale_a), (whole_b, scale_b) = numeric_digits(a), numeric_digits(b)
     whole, scale = max(whole_a, whole_b), max(scale_a, scale_b)
-    return (
-        numeric(whole + scale, scale) if whole + scale <= 38 else numeric(38, min(scale, max(38 - whole, 0)))
-    )
+    # Digits after the point are kept: a number that is too long before it fails, where the other way it would be rounded silently.
+    return numeric(min(whole + scale, 38), scale)
 
 
 def numeric_digits(type_: Type) -> tuple[int, int]:

@@ -21,6 +21,7 @@ conservative one: no trend, may fail anywhere, not stable, no Spark form. A func
 | `transfer` | its own Specs → Specs, for the few functions that a trend cannot describe | soundness over random boxes |
 | `cost` | CHEAP, MODERATE, HEAVY: which conditions are read first | – |
 | `stable` | its results never change: allowed in TRANSFORM USING | frozen corpus |
+| `volatile` | gives another value for each row: never folded, copied or moved; its kernel takes the number of rows alone | – |
 | `spark` | the Spark SQL that means exactly the same (`forms.py`) | Spark itself, on poison values |
 
 Kernels take Arrow arrays or scalars (at least one argument is an array) and return an array or an `Outcome`. They never
@@ -38,18 +39,20 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import LimitError
 from tidegate.expr.model.outcome import Outcome
+from tidegate.expr.model.parameters import AnyRecord, AnyType, ArrayOf, AsText
 from tidegate.expr.model.types import Kind, Type
 
 if TYPE_CHECKING:
     from tidegate.expr.domain.specs import Specs
-    from tidegate.expr.model.tree import Call, Expr
+    from tidegate.expr.model.family import Family
+    from tidegate.expr.model.tree import Call
 
 
 class Trend(Enum):
@@ -92,44 +95,10 @@ TrendClaim: TypeAlias = tuple[Trend | MaskedTrend | None, ...]
 AnyTrendClaim: TypeAlias = TrendClaim | Callable[..., TrendClaim] | None
 
 
-@dataclass(frozen=True)
-class AnyType:
-    """A parameter that takes any type; parameters with equal letters take one and the same type."""
-
-    letter: str = "any"
-
-    def __str__(self) -> str:
-        return f"any{self.letter}" if self.letter != "any" else "any"
-
-
-@dataclass(frozen=True)
-class ArrayOf:
-    """A parameter that takes an array whose element is the type of that letter."""
-
-    letter: str
-
-    def __str__(self) -> str:
-        return f"any{self.letter}[]"
-
-
-@dataclass(frozen=True)
-class AsText:
-    """A parameter that takes any type and receives it cast to text, as in `||` and concat."""
-
-    def __str__(self) -> str:
-        return "any"
-
-
-@dataclass(frozen=True)
-class AnyRecord:
-    """A parameter that takes a record."""
-
-    def __str__(self) -> str:
-        return "record"
-
-
 Param: TypeAlias = Type | AnyType | ArrayOf | AnyRecord | AsText
 ResultType: TypeAlias = Type | Callable[..., Type]
+ConstantResult: TypeAlias = Callable[[Sequence[Any], Sequence[Type]], Type | None]
+"""From the values of constant arguments (None for others) and all types, the type of the result; None: the declared one."""
 Signature: TypeAlias = tuple[Sequence[Param], ResultType]
 """One row of a declaration: the parameters and the result."""
 ANY = AnyType()
@@ -139,21 +108,9 @@ ANY_RECORD = AnyRecord()
 AS_TEXT = AsText()
 
 
-class Family(Protocol):
-    """Calls that are evaluated together, such as all JSON paths into one column."""
-
-    def root(self, call: Call) -> Expr | None:
-        """The expression that `call` reads in the end; None if it cannot be shared."""
-        ...
-
-    def evaluate(self, root: Any, calls: Sequence[Call]) -> list[Outcome]:
-        """The outcomes of `calls`, from the values of their common root."""
-        ...
-
-
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 Transfer: TypeAlias = "Callable[..., Specs]"
-SparkForm: TypeAlias = "str | Callable[[Call, Sequence[str]], str | None]"
+EngineForm: TypeAlias = "str | Callable[[Call, Sequence[str]], str | None]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +121,8 @@ class Function:
     params: tuple[Param, ...]
     result: ResultType
     kernel: Callable[..., Any]
+    constant_result: ConstantResult | None = None
+    """The scale of a numeric that a constant decides: round(x, 2), extract(second from t)."""
     variadic: bool = False
     trend: AnyTrendClaim = None
     errors: ErrorClaim = ErrorClaim.ANYWHERE
@@ -177,13 +136,16 @@ class Function:
     transfer: Transfer | None = None
     cost: Cost = Cost.CHEAP
     stable: bool = False
+    volatile: bool = False
     exact: bool = True
     """False for floating point, whose last digit may change with the order of operations."""
-    spark: SparkForm | None = None
+    spark: EngineForm | None = None
     """Spark SQL with {0}, {1} … for arguments, where Spark in ANSI mode means exactly the same; or a form of `forms.py`."""
+    duckdb: EngineForm | None = None
+    """The same in DuckDB's SQL, where it means exactly the same and never fails; or a form of `duckdb_sql/forms.py`."""
     family: Family | None = None
     version: int = 1
-    """Raised when results change on purpose; stored with every transform that uses the function."""
+    """Raised when results change on purpose. Transforms are stored with it, and find it: it stays declared, `hidden`."""
     implicit: bool = False
     """Casts: applied without being written."""
     hidden: bool = False
@@ -201,7 +163,7 @@ class Function:
             for (source, target), function in REGISTRY.casts():
                 if function is self:
                     return _find_cast, (source, target)
-        return _find_overload, (self.name, self.params, self.variadic)
+        return _find_overload, (self.name, _identity(self))
 
     @property
     def signature(self) -> str:
@@ -255,6 +217,7 @@ class BoundTransfer:
 class Claims(TypedDict, total=False):
     """What a declaration may claim: the fields of `Function` of the same names."""
 
+    constant_result: ConstantResult | None
     variadic: bool
     trend: AnyTrendClaim
     errors: ErrorClaim
@@ -266,8 +229,10 @@ class Claims(TypedDict, total=False):
     transfer: Transfer | BoundTransfer | None
     cost: Cost
     stable: bool
+    volatile: bool
     exact: bool
-    spark: SparkForm | None
+    spark: EngineForm | None
+    duckdb: EngineForm | None
     family: Family | None
     version: int
     implicit: bool
@@ -288,7 +253,7 @@ class FunctionRegistry:
     def add(self, function: Function) -> None:
         """Adds an overload; two with the same parameters are a mistake."""
         overloads = self._by_name.setdefault(function.name, [])
-        if any(f.params == function.params and f.variadic == function.variadic for f in overloads):
+        if any(_identity(f) == _identity(function) for f in overloads):
             raise TypeError(f"{function.signature} is declared twice")
         overloads.append(function)
 
@@ -332,8 +297,12 @@ def _import_declarations() -> None:
     import_module("tidegate.expr.functions")  # by name, as those modules import this one
 
 
-def _find_overload(name: str, params: tuple[Param, ...], variadic: bool) -> Function:
-    return next(f for f in REGISTRY.overloads(name) if f.params == params and f.variadic == variadic)
+def _identity(function: Function) -> tuple[tuple[Param, ...], bool, int]:
+    return function.params, function.variadic, function.version
+
+
+def _find_overload(name: str, identity: tuple[tuple[Param, ...], bool, int]) -> Function:
+    return next(f for f in REGISTRY.overloads(name) if _identity(f) == identity)
 
 
 def _find_cast(source: Kind, target: Kind) -> Function:

@@ -4,7 +4,8 @@ Arrow's comparison kernels follow it for most types, but not for floats (NaN mus
 neither less than, equal to nor greater than anything), intervals, arrays and records (no kernels), and decimals of different
 scale. All code that compares values calls this module, so a bound means the same everywhere.
 
-The Arrow type determines the order (text, jsonb and unknown share one), so no `Type` is needed.
+The Arrow type determines the order (text and unknown share one), so no `Type` is needed. jsonb has the Arrow type of text, and here
+its order: what must order documents as PostgreSQL does orders their keys (`sort_keys.py`).
 
 >>> import pyarrow as pa
 >>> less(pa.array([1.0, float("nan")]), pa.array([float("nan"), 1.0])).to_pylist()

@@ -29,9 +29,10 @@ import pyarrow as pa
 from tidegate.errors import TidegateError, shorten
 from tidegate.expr.model import build
 from tidegate.expr.model.function import REGISTRY
+from tidegate.expr.model.sort_keys import without_sort_key
 from tidegate.expr.model.tree import Call, Column, Expr, Literal, Now, walk
 from tidegate.expr.model.types import FLOAT8, INT4, INT8, MAX_PRECISION, TEXT, UNKNOWN, Kind, Type, numeric
-from tidegate.text import identifier
+from tidegate.text import SqlText, identifier
 
 MAX_LIST_ITEMS, MAX_LENGTH, MAX_CONSTANT_LENGTH = 20, 2_000, 80
 """Limits of printed text: constants in a list, characters of an expression, characters of a constant."""
@@ -118,6 +119,8 @@ class _Printer:
             name = self.names[node.index] if node.index < len(self.names) else ""
         else:
             name = "" if self.names is False else node.name
+        if isinstance(name, SqlText):
+            return name
         return identifier(name) if name else f"#{node.index}"
 
     def _argument(self, arg: Expr) -> Shown:
@@ -244,8 +247,8 @@ def _shorter_forms(arg: Expr) -> list[Expr]:
 
 
 def _plain_args(call: Call) -> list[Expr]:
-    """The arguments without casts and types that the call adds implicitly."""
-    args = list(call.args)
+    """The arguments without casts, types and sort keys that the call adds implicitly."""
+    args = [] if call.function.volatile else [without_sort_key(arg) for arg in call.args]
     if call.function.name in ("cast", "field", "in", "and", "or", "not"):
         return args
     if call.function.name == "join_all":
@@ -307,10 +310,6 @@ def _not(printer: _Printer, node: Call, args: list[Shown]) -> Shown:
 
 def _test(printer: _Printer, node: Call, args: list[Shown]) -> Shown:
     return f"{_tight(args[0], OTHER)} IS {_TESTS[node.function.name]}", IS
-
-
-def _distinct(printer: _Printer, node: Call, args: list[Shown]) -> Shown:
-    return f"{_tight(args[0], OTHER)} IS DISTINCT FROM {_tight(args[1], OTHER)}", IS
 
 
 def _like(printer: _Printer, node: Call, args: list[Shown]) -> Shown:
@@ -376,7 +375,10 @@ _FORMS: dict[str, Callable[[_Printer, Call, list[Shown]], Shown]] = {
     "join_all": _junction("||", OTHER),
     "not": _not,
     **dict.fromkeys(_TESTS, _test),
-    "is distinct from": _distinct,
+    "is distinct from": lambda printer, node, args: (
+        f"{_tight(args[0], OTHER)} IS DISTINCT FROM {_tight(args[1], OTHER)}",
+        IS,
+    ),
     **dict.fromkeys(_LIKES, _like),
     "in": _in,
     "case": _case,
@@ -387,5 +389,6 @@ _FORMS: dict[str, Callable[[_Printer, Call, list[Shown]], Shown]] = {
     "row": lambda printer, node, args: (f"ROW({', '.join(text for text, _ in args)})", ATOM),
     "extract": _extract,
     "timezone": _zone,
+    **dict.fromkeys(("sort key", "from sort key"), lambda printer, node, args: args[0]),
 }
 """Printers of functions with special syntax; all others are operators or `name(…)`."""

@@ -7,8 +7,9 @@
      {"call": "+(timestamptz, interval)", "version": 1, "args": [0, 1], "type": "timestamptz"}]
 
 Nodes are listed arguments first and refer to their arguments by number, so shared nodes are written once and depth costs nothing.
-A function is identified by its signature and version: a change of its results must raise the version (`function.py`), and a plan
-that was stored with another version is rejected with the name of the function instead of running with other results.
+A function is identified by its signature and version: a change of its results must raise the version (`function.py`). The version
+before stays declared, so a stored plan gives the same results for ever; a plan with a version that is not declared is rejected with
+the name of the function instead of running with other results.
 
 Values are exact: floats as Python prints them (`nan`, `-0.0`), numerics as text, times as integers.
 """
@@ -115,25 +116,29 @@ def reference(function: Function) -> str:
 
 
 @lru_cache(1)
-def _references() -> dict[str, Function]:
-    return {reference(function): function for function in REGISTRY}
+def _references() -> dict[str, dict[int, Function]]:
+    """Every function by the name under which it is stored, and by version."""
+    found: dict[str, dict[int, Function]] = {}
+    for function in REGISTRY:
+        found.setdefault(reference(function), {})[function.version] = function
+    return found
 
 
 def _function(name: str, version: int) -> Function:
-    function = _references().get(name)
-    if function is None:
+    versions = _references().get(name)
+    if versions is None:
         raise PlanError(
             f"a stored plan uses {name}, which this version of Tidegate does not have",
             construct=name,
             hint="use the version of Tidegate that stored the plan, or a newer one",
         )
-    if function.version != version:
+    if version not in versions:
         raise PlanError(
-            f"{name} gives other results (version {function.version}) than when the plan was stored (version {version})",
+            f"{name} gives other results (version {max(versions)}) than when the plan was stored (version {version})",
             construct=name,
             hint="ALTER SOURCE … SET TRANSFORM USING (…) binds the transform again, for records that arrive from then on",
         )
-    return function
+    return versions[version]
 
 
 # ---------------------------------------------------------------- values

@@ -83,6 +83,11 @@ def may_fail(*exprs: Expr) -> bool:
     )
 
 
+def volatile_calls(*exprs: Expr) -> list[Call]:
+    """The calls that give another value for each row, as `random()`."""
+    return [node for node in walk(*exprs) if isinstance(node, Call) and node.function.volatile]
+
+
 def factor(
     arity: int, conditions: Sequence[Expr], outputs: Sequence[Expr]
 ) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[int, ...]]:

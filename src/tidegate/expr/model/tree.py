@@ -182,6 +182,15 @@ TRUE = Literal(pa.scalar(True), BOOL)
 FALSE = Literal(pa.scalar(False), BOOL)
 
 
+def call_type(function: Function, args: Sequence[Expr]) -> Type:
+    """The type of a call with these arguments; constants among them may decide it, as in round(x, 2)."""
+    types = [arg.type for arg in args]
+    if function.constant_result is not None:
+        constants = [arg.value.as_py() if isinstance(arg, Literal) else None for arg in args]
+        return function.constant_result(constants, types) or function.result_type(types)
+    return function.result_type(types)
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The direct arguments of a node."""
     return expr.args if isinstance(expr, Call) else ()

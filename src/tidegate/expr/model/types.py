@@ -11,7 +11,7 @@ same kind share their functions; the refinement only matters to casts and to Arr
 | text, varchar(n) | text | string | by code point, which is UTF-8's byte order |
 | timestamp(tz) | timestamp(tz) | timestamp[us](, UTC) | by instant; years 1 to 9999 |
 | interval | interval | month_day_nano | by length, a month being 30 days: `1 month` = `30 days` |
-| jsonb | jsonb | string of canonical JSON | by canonical text, so equal values have equal bytes |
+| jsonb | jsonb | string of canonical JSON, so equal values have equal bytes | as PostgreSQL: by its sort key (`sort_keys.py`) |
 | mz_timestamp | mz_timestamp | int64, milliseconds since 1970 | by value; the type of `mz_now()` |
 
 A numeric without precision is numeric(38, 18): 20 digits before the point and 18 after, fixed, because Arrow, Parquet and
@@ -175,6 +175,12 @@ class Type:
         """An array or a record."""
         return self.kind in (Kind.ARRAY, Kind.RECORD)
 
+    @cached_property
+    def sorts_by_key(self) -> bool:
+        """Whether these values sort by another value, their `sort key`: jsonb, and what holds it."""
+        inner = [self.element] if self.element is not None else [type_ for _, type_ in self.fields]
+        return self.kind is Kind.JSONB or any(type_.sorts_by_key for type_ in inner)
+
     @property
     def identity_is_equality(self) -> bool:
         """Whether no function can distinguish values that are equal.
@@ -300,6 +306,7 @@ NAMES: dict[str, Type] = {
     "timestamp with time zone": TIMESTAMPTZ,
     "time without time zone": TIME,
     "json": JSONB,
+    "jsonpath": TEXT,
 }
 """Every spelling of a type that SQL accepts, without its refinement."""
 

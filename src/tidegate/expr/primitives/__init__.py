@@ -12,19 +12,20 @@ Functions are declared over these kernels, and other rooms use some of them dire
 | `float_digits` | the shortest decimal spelling of floats |
 | `utf8`, `byte_encoding` | text and bytes as numpy buffers; hex, base64, UTF-8 checks |
 | `regex`, `text_search` | PostgreSQL regular expressions for RE2; search in many texts |
-| `json/` | exact decoding, canonical spelling and paths of JSON documents |
+| `json/`, `jsonpath/` | exact decoding, canonical spelling, paths and changes of JSON documents; SQL/JSON paths |
+| `number_format/`, `sql_text` | patterns of to_char and to_number; quoting for SQL |
+| `row_loop` | Python functions row by row, for what has no vectorised kernel |
 | `time/` | calendar arithmetic, time zones, and reading and writing times and intervals |
 | `duckdb_kernels` | SQL expressions that DuckDB evaluates over Arrow arrays |
 | `cancel` | the check by which long-running kernels notice cancellation |
 """
 
-from tidegate.expr.primitives import bigint, byte_encoding, text_search
+from tidegate.expr.primitives import bigint, byte_encoding, duckdb_kernels, text_search
 from tidegate.expr.primitives.cancel import cancellable
 from tidegate.expr.primitives.decimal import NUMERIC_OVERFLOW, cast_exact, int64_words, with_validity
 from tidegate.expr.primitives.duckdb_kernels import (
     duckdb_connection,
     duckdb_eval,
-    sandbox_connection,
     sql_list,
 )
 from tidegate.expr.primitives.json import canonical as canonical_json
@@ -55,11 +56,11 @@ __all__ = [
     "checked_intervals",
     "duckdb_connection",
     "duckdb_eval",
+    "duckdb_kernels",
     "exact_json",
     "find_zone",
     "int64_words",
     "json_path",
-    "sandbox_connection",
     "slice_bytes",
     "sql_list",
     "text_search",

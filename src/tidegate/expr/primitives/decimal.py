@@ -44,6 +44,9 @@ from tidegate.expr.primitives import bigint
 from tidegate.expr.primitives.bigint import Limbs
 
 NUMERIC_OVERFLOW = "numeric field overflow"
+NUMERIC_UNDERFLOW = (
+    "numeric field underflow: a result that is not 0 needs more digits after the point than are kept"
+)
 POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
 INT64_LIMIT = 2**63
 MAX_DIGITS_256 = 76
@@ -341,6 +344,23 @@ def exceeds_precision(array: pa.Array, precision: int) -> np.ndarray:
     outside = pc.or_(pc.greater(plain, greatest), pc.less(plain, least))
     result: np.ndarray = pc.fill_null(outside, False).to_numpy(zero_copy_only=False)
     return result
+
+
+def zeros(a: pa.Array) -> np.ndarray:
+    """Where a decimal is zero; undefined where it is null."""
+    low, high = int64_words(a)
+    result: np.ndarray = (low | high) == 0
+    return result
+
+
+def fail_underflow(outcome: Outcome, *factors: Datum) -> Outcome:
+    """`outcome` with an error where it was rounded to zero although none of the factors is zero."""
+    lost = zeros(outcome.values)
+    if not lost.any():
+        return outcome
+    for factor in factors:
+        lost = lost & ~zeros(spread(factor, len(lost)))
+    return with_errors(outcome.values, first_error(outcome.errors, failing(lost, NUMERIC_UNDERFLOW)))
 
 
 def multiply(a: Datum, b: Datum, out: pa.DataType) -> Outcome:

@@ -32,35 +32,31 @@ from tidegate.expr.primitives.decimal import (
     finish_bigint,
     finish_int64,
     from_int64,
-    int64_words,
     magnitude,
     reinterpret,
     to_narrow,
     with_validity,
+    zeros,
 )
 
 _BY_ZERO = "division by zero"
 
 
-def _zeros(b: Datum, n: int) -> np.ndarray:
-    """Where a decimal is zero."""
-    low, high = int64_words(spread(b, n))
-    result: np.ndarray = (low | high) == 0
-    return result
-
-
 def quotient(a: Datum, b: Datum, out: pa.DataType) -> Outcome:
     """The quotient, rounded half away from zero at the scale of `out`, at least a's scale minus b's."""
     n = length(a, b)
-    zero = _zeros(b, n)
+    zero = zeros(spread(b, n))
     errors = failing(zero, _BY_ZERO)
     x, y = to_narrow(a), to_narrow(b)
     if x is not None and y is not None:
         digits = out.scale - x.scale + y.scale
         divisor = np.where(zero, 1, y.values) if errors is not None else y.values
-        if 0 <= digits <= 18 and magnitude(divisor) < 2**59 and magnitude(x.values) < INT64_LIMIT:
-            whole, fraction = _long_division(x.values, divisor, digits)
-            values = _joined(np.broadcast_to(whole, n), np.broadcast_to(fraction, n), digits, out)
+        most = magnitude(x.values)
+        # Up to 18 digits the result has at most 37; beyond, it must be known to fit.
+        room = digits <= 18 or most * 10**digits < 10**out.precision
+        if 0 <= digits <= 36 and room and magnitude(divisor) < 2**59 and most < INT64_LIMIT:
+            dividend, divisor = np.broadcast_arrays(x.values, divisor)
+            values = _divide_narrow(dividend, divisor, digits, out)
             return with_errors(with_validity(values, validity(a, b)), errors)
     over, under = _to_limbs(a, n), _to_limbs(b, n, zero)
     ratio, rest = bigint.divide(
@@ -87,15 +83,29 @@ def _to_limbs(arg: Datum, n: int, zero: np.ndarray | None = None) -> _SignedLimb
     return _SignedLimbs(size if zero is None else [size[0] + zero, *size[1:]], negative)
 
 
-def _long_division(x: np.ndarray, y: np.ndarray, digits: int) -> tuple[np.ndarray, np.ndarray]:
-    """X / y as whole part and `digits` decimal digits, the last one rounded half away from zero.
+def _divide_narrow(x: np.ndarray, y: np.ndarray, digits: int, out: pa.DataType) -> pa.Array:
+    """X / y with `digits` decimal digits, the last one rounded half away from zero."""
+    sign = np.where((x < 0) != (y < 0), -1, 1)
+    size, unit = np.abs(x).astype(np.uint64), np.abs(y).astype(np.uint64)
+    whole, rest = np.divmod(size, unit)
+    first, rest = _long_division(rest, unit, min(digits, 18))
+    more, rest = _long_division(rest, unit, max(digits - 18, 0))
+    up = rest * np.uint64(2) >= unit
+    if digits <= 18:
+        return _joined(whole.astype(np.int64) * sign, (first + up).astype(np.int64) * sign, digits, out)
+    high = _joined(whole.astype(np.int64) * sign, first.astype(np.int64) * sign, 18, pa.decimal128(18, 0))
+    factor = pa.scalar(Decimal(10 ** (digits - 18)), pa.decimal128(19, 0))
+    short = pa.decimal128(37, 0)
+    low = from_int64((more + up).astype(np.int64) * sign, short)
+    return reinterpret(pc.add(reinterpret(pc.multiply(high, factor), short), low), out)
+
+
+def _long_division(rest: np.ndarray, unit: np.ndarray, digits: int) -> tuple[np.ndarray, np.ndarray]:
+    """The next `digits` decimal digits of a quotient, at most 18, and the remainder.
 
     Each step yields as many digits as fit 64 bits: rest * 10**step < 2**63.
     """
-    sign = np.where((x < 0) != (y < 0), -1, 1)
-    size, unit = np.abs(x).astype(np.uint64), np.abs(y).astype(np.uint64)
-    step = len(str(2**63 // max(magnitude(y), 1))) - 1
-    whole, rest = np.divmod(size, unit)
+    step = len(str(2**63 // max(magnitude(unit), 1))) - 1
     fraction = np.zeros_like(rest)
     digits_done = 0
     while digits_done < digits:
@@ -103,8 +113,7 @@ def _long_division(x: np.ndarray, y: np.ndarray, digits: int) -> tuple[np.ndarra
         more, rest = np.divmod(rest * np.uint64(10**step), unit)
         fraction = fraction * np.uint64(10**step) + more
         digits_done += step
-    fraction += rest * np.uint64(2) >= unit
-    return whole.astype(np.int64) * sign, fraction.astype(np.int64) * sign
+    return fraction, rest
 
 
 def _joined(whole: np.ndarray, fraction: np.ndarray, digits: int, out: pa.DataType) -> pa.Array:
@@ -120,7 +129,7 @@ def _joined(whole: np.ndarray, fraction: np.ndarray, digits: int, out: pa.DataTy
 def whole_quotient(a: Datum, b: Datum, out: pa.DataType) -> Outcome:
     """The quotient truncated to an integer, as type `out`."""
     n = length(a, b)
-    zero = _zeros(b, n)
+    zero = zeros(spread(b, n))
     errors = failing(zero, _BY_ZERO)
     pair = _aligned(a, b)
     if pair is not None:
@@ -150,7 +159,7 @@ def _aligned_limbs(a: Datum, b: Datum, zero: np.ndarray) -> tuple[_SignedLimbs, 
 def remainder(a: Datum, b: Datum, out: pa.DataType) -> Outcome:
     """The remainder of a divided by b, with the sign of a."""
     n = length(a, b)
-    zero = _zeros(b, n)
+    zero = zeros(spread(b, n))
     errors = failing(zero, _BY_ZERO)
     pair = _aligned(a, b)
     if pair is not None:

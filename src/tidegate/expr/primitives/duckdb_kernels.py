@@ -72,3 +72,28 @@ def sql_text(value: str) -> str:
 def sql_list(values: Iterable[str]) -> str:
     """A list literal of strings in DuckDB's SQL."""
     return "[" + ", ".join(map(sql_text, values)) + "]"
+
+
+def engine_connection(temp_directory: str) -> Any:
+    """A new in-memory DuckDB for queries of ours, which spills to a directory; without extensions."""
+    import duckdb
+
+    return undying(
+        duckdb.connect(
+            ":memory:",
+            config={
+                "autoload_known_extensions": "false",
+                "autoinstall_known_extensions": "false",
+                "allow_community_extensions": "false",
+                "temp_directory": temp_directory,
+                "python_enable_replacements": "false",
+            },
+        )
+    )
+
+
+def duckdb_error() -> type[Exception]:
+    """The class of DuckDB's errors."""
+    import duckdb
+
+    return duckdb.Error

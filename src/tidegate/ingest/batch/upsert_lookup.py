@@ -5,10 +5,10 @@
         old = stored.rows(keys)                           in a task: `key IN (…)`, by the same scan as any query
         stored.deletions(old)                             their parts and positions, for the entry that replaces them
 
-Parts and pages whose statistics exclude all keys are not read; in the others the key column is read first
-(`query/late/staged_scan.py`). So the cost of a batch depends on how many parts its keys are spread over. It is least if the
-collection is clustered by the key, which is the default. The driver keeps the snapshot open until the tasks are finished: its lease
-protects the parts.
+Parts and pages whose statistics exclude all keys are not read. In the others the key column is read first
+(`query/late/staged_scan.py`), and compared with the keys within the part's bounds (`query/prune/long_lists.py`). So the cost of a
+batch depends on how many parts its keys are spread over. It is least if the collection is clustered by the key, which is the
+default. The driver keeps the snapshot open until the tasks are finished: its lease protects the parts.
 
 Rows are looked up with their positions, as DELETE and UPDATE do. Where retractions are waiting to meet their rows, rows have no
 positions of their own: then they are looked up by value, and replaced by retractions.
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.config import Config
 from tidegate.expr.model import Column, Literal, build, types
@@ -72,6 +73,7 @@ class SnapshotRowLookup:
         none = np.zeros(0, np.int64)
         empty = [pa.array([], column.type.arrow) for column in self.snapshot.schema.columns]
         pieces = [StoredRows(Block(empty, none, none), none, none)]
+        keys = keys.take(pc.array_sort_indices(keys))  # neighbours are in the same parts
         for begin in range(0, len(keys), KEYS_PER_LOOKUP):
             request = self._request(keys.slice(begin, KEYS_PER_LOOKUP))
             pruned = prune(self.snapshot, request.plan, self.now, use=request.config.stats_filter)

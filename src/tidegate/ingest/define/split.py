@@ -30,7 +30,7 @@ from tidegate.ingest.define.transform import TransformInput, TransformPlan, plan
 from tidegate.ingest.protocol import Columns
 from tidegate.plan import MapFilterProject, check_stable, decompose
 from tidegate.sql.bind import CatalogEntry, Relation, RelationCatalog, bind_general, bind_transform
-from tidegate.sql.parse import syntax
+from tidegate.sql.parse import from_clause, syntax
 from tidegate.text import identifier
 
 STORED_SUFFIX = "_stored"
@@ -76,7 +76,7 @@ def split_transform(
     places = [
         node
         for node in syntax_nodes(query)
-        if isinstance(node, syntax.TableRef) and node.name[-1].text == name
+        if isinstance(node, from_clause.TableRef) and node.name[-1].text == name
     ]
     if not places:
         raise PlanError(
@@ -95,7 +95,7 @@ def split_transform(
     return SplitTransform(stored, text)
 
 
-def _stored_name(place: syntax.TableRef, name: str) -> str:
+def _stored_name(place: from_clause.TableRef, name: str) -> str:
     alias = "" if place.alias is not None else f" AS {identifier(name)}"
     return identifier(name + STORED_SUFFIX) + alias
 
@@ -124,7 +124,7 @@ def syntax_nodes(root: Any) -> Iterator[Any]:
 
 
 def _row_subquery(
-    query: syntax.Query, place: syntax.TableRef, reading: TransformInput, *, exact: bool
+    query: syntax.Query, place: from_clause.TableRef, reading: TransformInput, *, exact: bool
 ) -> tuple[syntax.Query, TransformPlan] | None:
     """Returns the largest subquery that reads the source row by row, and its plan; None if there is none."""
     for inner in syntax_nodes(query):
@@ -145,7 +145,7 @@ def _row_subquery(
 
 
 def _stored_rows_plan(
-    query: syntax.Query, places: list[syntax.TableRef], reading: TransformInput, *, exact: bool
+    query: syntax.Query, places: list[from_clause.TableRef], reading: TransformInput, *, exact: bool
 ) -> TransformPlan:
     """Plans the rows of the source that are stored, as few and as narrow as possible."""
     columns = reading.columns
@@ -167,7 +167,7 @@ def _stored_rows_plan(
 
 def _filter(
     query: syntax.Query,
-    place: syntax.TableRef,
+    place: from_clause.TableRef,
     condition: syntax.Node,
     reading: TransformInput,
     *,
@@ -182,7 +182,7 @@ def _filter(
     return plan
 
 
-def _conditions(query: syntax.Query, place: syntax.TableRef) -> Iterator[syntax.Node]:
+def _conditions(query: syntax.Query, place: from_clause.TableRef) -> Iterator[syntax.Node]:
     """Yields the conditions that every row of the source must pass to reach the result."""
     for node in syntax_nodes(query):
         if (
@@ -198,9 +198,9 @@ def _conditions(query: syntax.Query, place: syntax.TableRef) -> Iterator[syntax.
             )
 
 
-def _is_preserved(source: syntax.From, place: syntax.TableRef) -> bool:
+def _is_preserved(source: from_clause.From, place: from_clause.TableRef) -> bool:
     """Whether WHERE sees the rows of a table unchanged: no join adds NULLs for them."""
-    if isinstance(source, syntax.JoinClause):
+    if isinstance(source, from_clause.JoinClause):
         left = source.side in ("inner", "cross", "left") and _is_preserved(source.left, place)
         return left or (source.side in ("inner", "cross", "right") and _is_preserved(source.right, place))
     return source is place
@@ -215,7 +215,8 @@ def _named_columns(query: syntax.Query, columns: Columns) -> Columns:
         if isinstance(node, syntax.Name):
             named |= {part.text for part in node.parts}
     natural = any(
-        isinstance(node, syntax.JoinClause) and (node.natural or node.using) for node in syntax_nodes(query)
+        isinstance(node, from_clause.JoinClause) and (node.natural or node.using)
+        for node in syntax_nodes(query)
     )
     if natural:
         return columns

@@ -93,6 +93,11 @@ class SafePlan:
             not isinstance(one, Column | Literal) and one.type.kind in _ANY_WIDTH for one in self.mfp.outputs
         )
 
+    @cached_property
+    def is_volatile(self) -> bool:
+        """Whether equal rows may give different output, as by `random()`."""
+        return bool(subexpressions.volatile_calls(*self.mfp.conditions, *self.mfp.outputs))
+
     def evaluate(
         self,
         columns: Sequence[pa.Array],
@@ -171,7 +176,8 @@ class _Batch:
 
     def _worth(self, node: Call) -> bool:
         """Whether a value is taken over and not computed again; errors have no column to be taken over in."""
-        return _dearest(node) > Cost.CHEAP and self._evaluation.of(node)[0].errors is None
+        dear = _dearest(node) > Cost.CHEAP or node.function.volatile  # random() again would be another number
+        return dear and self._evaluation.of(node)[0].errors is None
 
     def finish(self, outputs: Sequence[Expr]) -> PlanOutput:
         """Evaluates the outputs for the rows that pass."""

@@ -8,6 +8,9 @@ Rows of these parts are deleted, or their bounds are shortened texts. Take min(v
     part 2   1 .. 98    may hold less: only its pages that may hold a value of at most 2 are read; the least value is 1
     part 3   3 .. 97    is not read
 
+If the extreme row is deleted in each of a thousand parts, all of them are read. What they hold does not change as long as no part
+of the collection does, so the value of many parts is kept with them, as verdicts are: until the next change it is not read again.
+
 That is `ORDER BY v LIMIT 1` of the contested parts (`paths/top_k.py`). Which of the zeros of a float column it finds first is not
 determined, so if the answer is 0, the values are compared exactly, as for rows that are read.
 """
@@ -15,6 +18,7 @@ determined, so if the answer is 0, the values are compared exactly, as for rows 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,10 +28,13 @@ from tidegate.plan import Aggregate
 from tidegate.query.aggregate.reducers import State, add_rows, nothing, reducer_of
 from tidegate.query.paths import local, top_k
 from tidegate.query.paths.metadata import MetadataAnswer
-from tidegate.query.prune.parts import PruneResult
+from tidegate.query.prune.parts import MAX_CACHED_PARTS, PruneResult, cached_for_plan
 from tidegate.query.request import ScanRequest
 from tidegate.query.result import ScanMetrics
 from tidegate.query.sort import OrderBy, ResultShape
+
+MIN_CACHED_PARTS = 11
+"""Contested parts from which on their value is kept."""
 
 
 def read_extremes(request: ScanRequest, known: MetadataAnswer, scan: ScanMetrics) -> list[State]:
@@ -41,7 +48,12 @@ def read_extremes(request: ScanRequest, known: MetadataAnswer, scan: ScanMetrics
             continue
         assert type_ is not None
         parts = replace(known.rest, kept=places, whole=False)
-        states.append(_read_extreme(request, one, type_, parts, scan))
+        read = partial(_read_extreme, request, one, type_, parts, scan)
+        if not MIN_CACHED_PARTS <= len(places) <= MAX_CACHED_PARTS:
+            states.append(read())
+            continue
+        what = "extreme", one.kind, one.column, places.tobytes()
+        states.append(list(cached_for_plan(request.snapshot, request.plan, request.now, what, read)))
     return states
 
 

@@ -6,10 +6,10 @@
     estimates.column_bytes({0, 4})                           about how many bytes a row of each column takes in the file
     choice(plan, estimates)                                  the order in which the filter's columns are read: `plan/conditions.py`
 
-The share is guessed for each part (`selectivity.py`) and averaged by rows. One part more changes an average of a thousand by
-next to
-nothing, so at most `SAMPLED` are asked, at even distances *of rows*: a part of a million rows among a thousand of ten is met as
-often as its rows deserve. So an estimate costs about the same for a thousand parts and for a million.
+The share is guessed for each part (`selectivity.py`) and averaged by the rows that are not deleted. One part more changes an
+average of a thousand by next to nothing, so at most `SAMPLED` are asked, at even distances *of rows*: a part of a million rows
+among a thousand of ten is met as often as its rows deserve. So an estimate costs about the same for a thousand parts and for a
+million.
 
 Statistics hold no sizes of columns. For those that are asked for, `column_bytes` makes do with what there is:
 
@@ -70,7 +70,9 @@ class Estimates:
     absent: Mapping[int, np.ndarray]
     """By the id of a column, the parts of the frame whose rows lack it."""
     total: int
-    """Rows of all parts that are kept."""
+    """Rows of all parts that are kept, without those that are deleted."""
+    stored: int
+    """The same with them."""
     size: int
     """Their bytes."""
     now: int
@@ -82,7 +84,9 @@ class Estimates:
         rows, sizes, written = (table.column(name).to_numpy() for name in table.column_names)
         if kept is not None:
             rows, sizes, written = rows[kept], sizes[kept], written[kept]
-        places, weights = _sample(rows)
+        deleted = snapshot.deleted()
+        left = rows if deleted is None else rows - (deleted[0] if kept is None else deleted[0][kept])
+        places, weights = _sample(left)
         asked = places if kept is None else kept[places]
         absent = _absent(snapshot, written[places])
         return Estimates(
@@ -90,6 +94,7 @@ class Estimates:
             snapshot.schema.columns,
             weights,
             absent,
+            int(left.sum()),
             int(rows.sum()),
             int(sizes.sum()),
             now,
@@ -117,8 +122,8 @@ class Estimates:
         }
         open_ = [i for i, column in enumerate(self.columns) if column.type.kind not in _WIDTHS]
         guessed = sum(made[i] for i in open_)
-        if guessed > 0 and self.total > 0:
-            beyond = self.size / self.total - (sum(made.values()) - guessed)
+        if guessed > 0 and self.stored > 0:
+            beyond = self.size / self.stored - (sum(made.values()) - guessed)
             scale = max(beyond / guessed, COMPRESSED)
             made |= {i: made[i] * scale for i in open_}
         return {i: made[i] for i in wanted}

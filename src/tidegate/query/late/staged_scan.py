@@ -110,6 +110,14 @@ class StagedScan:
         self.wanted, self.failing = wanted, failing or Failing()
         self._widths = batching.Widths()
 
+    def with_plan(self, plan: MapFilterProject) -> StagedScan:
+        """The same scan with another plan over the same columns, in the same stages."""
+        other = StagedScan(
+            self.request, self.scan, plan, self._groups, self.wanted, self.failing, locate=self.locate
+        )
+        other._widths = self._widths  # how wide rows are does not depend on the plan
+        return other
+
     @cached_property
     def steps(self) -> Sequence[ScanStep]:
         """The plan in stages."""
@@ -346,7 +354,11 @@ class StagedScan:
         began = time.perf_counter()
         now, check = self.request.now, self.request.cancel.check
         alone = len(step.inputs) == len(step.columns) == 1
-        if alone and pa.types.is_dictionary(given[0].type):
+        coded = alone and pa.types.is_dictionary(given[0].type)
+        if coded and step.plan.is_volatile:
+            column = given[0].cast(self.types[step.columns[0]].arrow)
+            got = step.plan.evaluate([column], len(open_.rows), now, check)
+        elif coded:
             got = evaluate_dictionary(step.plan, given[0], self.types[step.columns[0]], now)
         elif alone and pa.types.is_string_view(given[0].type):
             got = evaluate_string_view(step.plan, given[0], self.types[step.columns[0]], now, check)

@@ -17,14 +17,21 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate import fork
-from tidegate.expr.model import Column
+from tidegate.expr.model import Column, Expr
 from tidegate.plan import MapFilterProject, may_pass
 from tidegate.plan.run import SafePlan
 from tidegate.query.estimate.rows import Estimates, stage_plan
 from tidegate.query.late.batching import Widths
 from tidegate.query.late.staged_scan import StagedScan, Taken, weight
 from tidegate.query.paths.prefetch import ahead
-from tidegate.query.prune.parts import MAX_CACHED_PARTS, PruneResult, cached_for_plan, treats_equal_alike
+from tidegate.query.prune.long_lists import ListsByPart
+from tidegate.query.prune.parts import (
+    BITS,
+    MAX_CACHED_PARTS,
+    PruneResult,
+    cached_for_plan,
+    treats_equal_alike,
+)
 from tidegate.query.request import ScanRequest
 from tidegate.query.result import Result, ScanMetrics
 from tidegate.query.row_failures import Failing, row_error
@@ -92,7 +99,8 @@ def take_rows(staged: Undecided) -> Iterator[Taken]:
     """What leaves the plan of all parts that are left."""
     request, found = staged.request, staged.found
     jobs = [
-        partial(staged.read, part, proven) for part, proven in zip(found.parts, found.proven(), strict=True)
+        partial(staged.read, place, part, proven)
+        for place, (part, proven) in enumerate(zip(found.parts, found.proven(), strict=True))
     ]
     for taken in ahead(jobs, workers(request, found.parts), weight):
         request.snapshot.lease.keep()  # here, and not in the threads: each would open a connection of its own
@@ -118,23 +126,36 @@ class Undecided:
     ) -> None:
         self.request, self.found, self.scan, self.failing, self.locate = request, found, scan, failing, locate
         self._plans: dict[int, StagedScan] = {}
+        self._lists = ListsByPart.of(found)
         self._lock = fork.lock()
 
-    def read(self, part: Part, proven: int) -> Iterator[Taken]:
-        """The plan's output for a part; `proven`: conditions that hold for all rows, as bits."""
+    def read(self, place: int, part: Part, proven: int) -> Iterator[Taken]:
+        """The plan's output for the part at a place; `proven`: conditions that hold for all rows, as bits."""
         with self._lock:
             if proven not in self._plans:
                 self._plans[proven] = self._staged(proven)
-        return self._plans[proven].read(part, proven=False)
+        staged = self._plans[proven]
+        return (staged if self._lists is None else self._with_lists(place, proven)).read(part, proven=False)
 
     def _staged(self, proven: int) -> StagedScan:
         plan = self.request.plan
         if proven:
-            assert self.found.verdicts is not None
-            open_ = [c for i, (c, _) in enumerate(self.found.verdicts.by_condition) if not proven >> i & 1]
-            plan = plan.rebuild(open_, plan.outputs)
+            plan = plan.rebuild([condition for _, condition in self._open(proven)], plan.outputs)
         stages = partial(groups, self.request, self.found, plan)
         return StagedScan(self.request, self.scan, plan, stages, failing=self.failing, locate=self.locate)
+
+    def _with_lists(self, place: int, proven: int) -> StagedScan:
+        """The scan of one part, with the constants of long lists that are within its bounds."""
+        assert self._lists is not None
+        wide = self._plans[proven].plan
+        conditions = self._lists.conditions(place, self._open(proven))
+        return self._plans[proven].with_plan(wide.rebuild(conditions, wide.outputs))
+
+    def _open(self, proven: int) -> list[tuple[int, Expr]]:
+        """The conditions that are not proven, with their places."""
+        assert self.found.verdicts is not None
+        each = enumerate(self.found.verdicts.by_condition)
+        return [(i, condition) for i, (condition, _) in each if i >= BITS or not proven >> i & 1]
 
 
 def counted(taken: Taken) -> Batch:

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.domain import Interpretation, Specs, any_of
-from tidegate.expr.model import Expr, Kind, Literal, Type, build, support
+from tidegate.expr.model import Expr, Kind, Literal, Type, build, subexpressions, support
 from tidegate.plan import MapFilterProject
 from tidegate.plan import deciding_columns as decisive
 from tidegate.query.late.pages import page_specs
@@ -54,6 +54,8 @@ def suits(request: ScanRequest, found: PruneResult) -> bool:
     shape, config = request.shape, request.config
     if not (config.fast_path and config.stats_filter and shape.order) or request.aggregation is not None:
         return False
+    if subexpressions.volatile_calls(*request.plan.conditions, *request.plan.outputs):
+        return False  # keys and rows are read one after the other, and would be ordered by different random numbers
     few = shape.max_rows is not None and 0 < shape.max_rows <= MAX_TOP_K and shape.limit != 0
     return few and bool(found.left) and not found.retracts and is_sortable(key_of(request).type)
 

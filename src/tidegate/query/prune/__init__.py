@@ -3,6 +3,7 @@
 | module | |
 |---|---|
 | `parts` | verdicts over all parts of a snapshot at once |
+| `long_lists` | `IN` with many constants: each part gets those within its bounds |
 | `pages_by_value` | pages ruled out by the values they contain |
 | `pushdown` | what each condition prunes, and what keeps it from pruning more: EXPLAIN FILTER PUSHDOWN |
 """

@@ -29,6 +29,7 @@ from tidegate.server.postgres.rows import InterruptibleToken, ResultRows, Statem
 from tidegate.server.postgres.session_state import SessionState
 from tidegate.server.postgres.settings import set_config_calls
 from tidegate.server.postgres.wire import sqlstate
+from tidegate.sql.bind import session_identity
 from tidegate.sql.parse import parse_statement, statement, syntax, tokenize
 from tidegate.statements import columns_of, plan_modification
 
@@ -71,9 +72,10 @@ class StatementRunner:
         if is_catalog(piece, self._has):
             return self._catalog(piece, watch, substitute(piece, types, values))
         piece = strip_schemas(piece)
-        result = _run_with_client_positions(
-            lambda text: self.client.sql(text, watch), substitute(piece, types, values), piece
-        )
+        with session_identity(self.who.user, self.who.database):
+            result = _run_with_client_positions(
+                lambda text: self.client.sql(text, watch), substitute(piece, types, values), piece
+            )
         self.state.wrote |= word in WRITE_STATEMENTS
         return _statement_result(result, word)
 

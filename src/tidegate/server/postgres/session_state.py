@@ -23,6 +23,7 @@ from tidegate.server.postgres.settings import TIMEOUT, PostgresSettings, parse_t
 from tidegate.server.postgres.wire.sqlstate import PostgresError
 from tidegate.session import Session
 from tidegate.sql.parse import Token
+from tidegate.statements import duration_text
 
 TIDEGATE_SETTINGS = frozenset(field_.name for field_ in fields(Config))
 _TIMEOUT_SETTING = "statement_timeout_ms"
@@ -225,7 +226,7 @@ class SessionState:
             "session authorization": "session_authorization",
         }.get(words, words)
         if name == TIMEOUT:
-            value = f"{self.db.context.config.statement_timeout_ms}ms"
+            value = duration_text(self.db.context.config.statement_timeout_ms)
         else:
             canonical = self.settings.canonical_name(name)
             if canonical is None or name in TIDEGATE_SETTINGS:

@@ -14,12 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from tidegate.errors import SettingError
 from tidegate.server.postgres.wire.sqlstate import PostgresError
+from tidegate.sql.bind import POSTGRES_VERSION
 from tidegate.sql.parse import Token
+from tidegate.statements import milliseconds_of
 
-VERSION = "15.0"
 FIXED = {
-    "server_version": (VERSION,),
+    "server_version": (POSTGRES_VERSION,),
     "server_version_num": ("150000",),
     "server_encoding": ("UTF8",),
     "client_encoding": ("UTF8", "unicode", "sqlascii"),
@@ -76,7 +78,6 @@ REPORTED_SETTINGS = (
 """Settings that the server reports at the start, and when they change."""
 TIMEOUT = "statement_timeout"
 MAX_VALUE_LENGTH = 10_000
-_UNITS = {"": 1.0, "us": 0.001, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 36e5, "d": 864e5}
 _NAMES = {name.lower(): name for name in (*FIXED, *FREE)} | {
     "time zone": "TimeZone",
     "names": "client_encoding",
@@ -137,10 +138,10 @@ def _normalized(name: str, value: str) -> str:
 
 def parse_timeout_ms(value: str) -> int:
     """Parses a timeout as PostgreSQL writes it: `5000`, `5s`, `1min`."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?\s*", value)
-    if match is None:
-        raise PostgresError("22023", f"{value[:60]!r} is not a duration", hint="write 5000, 5s or 1min")
-    return round(float(match[1]) * _UNITS[match[2] or ""])
+    try:
+        return milliseconds_of(value)
+    except SettingError as error:
+        raise PostgresError("22023", error.message, hint=error.hint) from None
 
 
 def set_config_calls(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:

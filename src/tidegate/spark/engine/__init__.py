@@ -2,10 +2,9 @@
 
 | module | |
 |---|---|
-| `query.py` | `select` and `explain`: binds the query, pins its snapshots, runs it |
-| `scans.py` | one scan of a query: what pruning leaves, and which of three readers is used |
-| `semi_join.py` | keys of a small side of a join prune the parts of the other side |
-| `sql_text.py`, `aggregate_sql.py` | the logical tree as Spark SQL |
+| `query.py` | `select` and `plan`: runs a pinned query, and describes how |
+| `scans.py` | one scan of a query: which of three readers is used |
+| `aggregate_sql.py` | the words of Spark SQL in which `plan/sql/writer.py` writes the logical tree |
 | `run.py` | runs a DataFrame with a limit on memory, cancellation and a progress bar |
 
 Depends on `read/` for the scans, on `translate/` for scalar expressions, and on `tasks/` for errors of tasks.

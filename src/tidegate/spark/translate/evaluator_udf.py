@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.model import Column, Expr, Type, permute, support, walk
+from tidegate.expr.model import Column, Expr, Type, permute, subexpressions, support, walk
 from tidegate.plan.run import Failures
 from tidegate.query import row_error
 from tidegate.spark.arrow import from_spark, to_spark
@@ -49,7 +49,8 @@ def udf_sql(spark: SparkSession, expr: Expr, columns: Sequence[str], now: int | 
         return evaluator(*arrays)
 
     untyped: Any = arrow_udf  # its stubs lack functions whose annotations give the kind of UDF
-    spark.udf.register(name, untyped(run, spark_type(expr.type)))
+    udf = untyped(run, spark_type(expr.type))
+    spark.udf.register(name, udf.asNondeterministic() if subexpressions.volatile_calls(inner) else udf)
     # A UDF without arguments would not know the number of rows.
     return f"{name}({', '.join(columns[at] for at in read) or 'true'})"
 

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial, reduce
 from typing import Any
 
 from pyspark import SparkContext
 
-from tidegate.expr.model import Call, Expr, Kind, Literal, Type, build, types
+from tidegate.expr.model import REGISTRY, Call, Expr, Kind, Literal, Type, build, types
 from tidegate.spark.translate.catalyst_tree import CatalystNode, field_at, type_of
 from tidegate.spark.translate.value import SparkValue, TranslationScope, exact_value, failure, translates
 
@@ -58,19 +59,17 @@ def document(scope: TranslationScope, node: CatalystNode) -> Expr | None:
     return text.args[0]
 
 
-def _inner(of: Expr, path: Path) -> Expr:
-    """Returns the value at a path as JSON."""
-    for step in path:
-        key = build.literal(step, types.INT4) if isinstance(step, int) else build.literal(step, types.TEXT)
-        of = build.call("->", of, key)
-    return of
+def _step(operator: str, of: Expr, step: str | int) -> Expr:
+    """Returns the value of a key, or an element of a list; Spark has no element of a scalar."""
+    if isinstance(step, str):
+        return build.call(operator, of, build.literal(step, types.TEXT))
+    (function,) = (f for f in REGISTRY.overloads(operator) if f.params[1] == types.INT4 and f.hidden)
+    return Call(function, (of, build.literal(step, types.INT4)), function.result_type([]))
 
 
 def _text(of: Expr, path: Path) -> SparkValue:
     """Returns the value at a path as text."""
-    last = path[-1]
-    key = build.literal(last, types.INT4) if isinstance(last, int) else build.literal(last, types.TEXT)
-    text = build.call("->>", _inner(of, path[:-1]), key)
+    text = _step("->>", reduce(partial(_step, "->"), path[:-1], of), path[-1])
     return SparkValue(text, text, sure=False, loose=True)
 
 
@@ -93,7 +92,9 @@ def strict(value: SparkValue, other_side: SparkValue) -> SparkValue | None:
         return replace(value, loose=False)
     read = value.low
     assert isinstance(read, Call)
-    kind = build.call("jsonb_typeof", build.call("->", *read.args))
+    of, step = read.args
+    assert isinstance(step, Literal)
+    kind = build.call("jsonb_typeof", _step("->", of, step.value.as_py()))
     wrong = build.call("in", kind, build.literal(_FAILING_TYPES, types.array(types.TEXT)))
     text_or_failure = build.case([(wrong, failure(types.TEXT))], read)
     return SparkValue(text_or_failure, text_or_failure, value.sure)

@@ -25,9 +25,12 @@ from tidegate.sql.bind.modification import BoundChange, bind_change
 from tidegate.sql.bind.options import interval_milliseconds
 from tidegate.sql.bind.query import BoundQuery, bind_as_of, bind_expression, bind_query, bind_transform
 from tidegate.sql.bind.scope import Scope
+from tidegate.sql.bind.session import POSTGRES_VERSION, session_identity
+from tidegate.sql.bind.unknown_literals import literal_places, with_literal_types
 from tidegate.sql.bind.values import bind_values
 
 __all__ = [
+    "POSTGRES_VERSION",
     "Binder",
     "BoundChange",
     "BoundQuery",
@@ -46,4 +49,7 @@ __all__ = [
     "bind_transform",
     "bind_values",
     "interval_milliseconds",
+    "literal_places",
+    "session_identity",
+    "with_literal_types",
 ]

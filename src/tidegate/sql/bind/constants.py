@@ -11,6 +11,7 @@ column of VALUES) is converted in one go: strings by one run of the cast that re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Context, Decimal, Inexact
 from typing import Any
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from tidegate.errors import BindError, ErrorCode, Position, TypeMismatch, row_error_code
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.model import REGISTRY, Call, Column, Kind, Literal, Type, build, types
+from tidegate.expr.model import REGISTRY, Call, Column, Expr, Kind, Literal, Type, build, types
 from tidegate.sql.parse.lexer import Token
 
 LEAST = {Kind.INT2: -(2**15), Kind.INT4: -(2**31), Kind.INT8: -(2**63)}
@@ -55,6 +56,36 @@ def _number(text: str) -> tuple[Any, Type]:
     raise BindError(
         f"a number has at most {types.MAX_PRECISION} digits", hint="write it as 1e300 to have a float8"
     )
+
+
+def folded(expr: Expr) -> Literal:
+    """A constant expression as the constant that it gives; its error is that of the statement."""
+    values, errors = evaluate(expr, [], 1)
+    if errors is not None and errors[0].is_valid:
+        message = errors[0].as_py()
+        code = row_error_code(message) or ErrorCode.INVALID_LITERAL
+        raise BindError(message, code=code, subject=str(expr.type))
+    return Literal(values[0], expr.type)
+
+
+_PLAIN_NUMBER = re.compile(r"\s*([+-]?)(\d+\.?\d*|\.\d+)(e[+-]?\d{1,5})?\s*", re.ASCII | re.IGNORECASE)
+
+
+def plain_numeric(text: str) -> Literal | None:
+    """`'text'::numeric` with all its digits; None if 38 do not suffice, or it is no number."""
+    match = _PLAIN_NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        value, type_ = _number(match[2] + (match[3] or ""))
+    except BindError:
+        return None
+    if type_.is_float:
+        return None
+    if type_.is_integer:
+        type_ = types.numeric(len(str(value)), 0)
+    value = Decimal(value)
+    return build.literal(value.copy_negate() if match[1] == "-" else value, type_)
 
 
 def negated(constant: Literal) -> Literal | None:
@@ -100,9 +131,7 @@ def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Lit
     # A string is read as the type of what it is compared with; that itself need not fit, as `in` brings nothing to the list's type.
     exact = {type_ for _, type_ in spelled} | {other.type for other in others}
     exact = exact - {types.UNKNOWN} | {beside} if types.UNKNOWN in exact else exact
-    if common.kind is Kind.NUMERIC and any(
-        build.numeric_digits(type_)[1] > (common.scale or 0) for type_ in exact
-    ):
+    if common.kind is Kind.NUMERIC and not all(_fits(type_, common) for type_ in exact):
         return None
     parts = [
         read_strings([(i, one.text) for i, one in enumerate(constants) if one.kind == "string"], common),
@@ -111,6 +140,12 @@ def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Lit
     ]
     values = pa.concat_arrays(parts)
     return Literal(pa.ListArray.from_arrays([0, len(values)], values)[0], types.array(common))
+
+
+def _fits(type_: Type, common: Type) -> bool:
+    """Whether a numeric type has all digits of another one."""
+    wanted, there = build.numeric_digits(type_), build.numeric_digits(common)
+    return wanted[0] <= there[0] and wanted[1] <= there[1]
 
 
 def _array(values: list[pa.Scalar], type_: Type) -> pa.Array:

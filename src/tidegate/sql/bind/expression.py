@@ -3,22 +3,39 @@
     price * 2 > '10'      over orders (id int8, price numeric(10,2))
     Call(>, (Call(*, (Column(1), 2)), 10::numeric))
 
-The tree is walked from its leaves with a loop, so a text as deep as it likes cannot exhaust the interpreter's
-stack; the limit on nesting is the expression's own (`tree.Call`). Overloads and implicit casts are chosen by
-`expr.build`, by name: a function that is declared is known here. An error gets the place of what is to blame:
-the string that cannot be read, else the operator or function.
+The tree is walked from its leaves with a loop, so a text as deep as it likes cannot exhaust the interpreter's stack; the limit on
+nesting is the expression's own (`tree.Call`). Overloads and implicit casts are chosen by `expr.build`, by name: a function that is
+declared is known here. An error gets the place of what is to blame: the string that cannot be read, else the operator or function.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import assert_never
+from zlib import crc32
 
-from tidegate.errors import BindError, ErrorCode, PlanError, Position, TidegateError, TypeMismatch
-from tidegate.expr.model import REGISTRY, Call, Expr, Kind, Literal, Now, Type, build, tree, types
+from tidegate.errors import BindError, ErrorCode, PlanError, Position, TidegateError
+from tidegate.expr.model import REGISTRY, Call, Expr, Function, Kind, Literal, Now, Type, build, tree, types
 from tidegate.sql.bind import constants as literal
+from tidegate.sql.bind.rewrites import (
+    PATTERN_OPERATORS,
+    SHOWS_VALUES,
+    json_subscript,
+    match_patterns,
+    shown,
+    span,
+)
+from tidegate.sql.bind.rows import ROW_TESTS, compare_rows, is_row, row_test
 from tidegate.sql.bind.scope import Scope
+from tidegate.sql.bind.session import (
+    CONSTANT_FUNCTIONS,
+    CURRENT_TIME_FUNCTIONS,
+    SESSION_FUNCTIONS,
+    moment,
+    session_constant,
+    type_name,
+)
 from tidegate.sql.parse.lexer import Token
+from tidegate.sql.parse.modifiers import MAX_DIGITS, TypeModifier
 from tidegate.sql.parse.syntax import (
     AggregateCall,
     Apply,
@@ -39,18 +56,9 @@ from tidegate.sql.parse.syntax import (
     walk,
 )
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-CURRENT_TIME_FUNCTIONS = {
-    "now": types.TIMESTAMPTZ,
-    "current_timestamp": types.TIMESTAMPTZ,
-    "transaction_timestamp": types.TIMESTAMPTZ,
-    "statement_timestamp": types.TIMESTAMPTZ,
-    "localtimestamp": types.TIMESTAMP,
-    "current_date": types.DATE,
-}
-"""Words whose value is the time at which a query is bound."""
 _ALIASES = {
     "@": "abs",
+    "^@": "starts_with",
     "char_length": "length",
     "character_length": "length",
     "pow": "power",
@@ -62,28 +70,23 @@ _ALIASES = {
     "json_build_object": "jsonb_build_object",
     "json_build_array": "jsonb_build_array",
     "json_strip_nulls": "jsonb_strip_nulls",
+    "json_object": "jsonb_object",
+    "json_extract_path": "jsonb_extract_path",
+    "json_extract_path_text": "jsonb_extract_path_text",
+    "jsonb_exists": "?",
+    "jsonb_contains": "@>",
+    "jsonb_contained": "<@",
+    "array_to_json": "to_jsonb",
     "to_json": "to_jsonb",
+    "row_to_json": "to_jsonb",
     "array_cat": "||",
     "textlen": "length",
 }
 """Other names of a function, for where the name itself is not declared."""
-_ONLY_SYNTAX = frozenset(
-    (
-        "and",
-        "or",
-        "not",
-        "case",
-        "cast",
-        "in",
-        "field",
-        "array",
-        "row",
-        "subscript",
-        "slice",
-        "slice to",
-        "slice from",
-    )
-)
+_ONLY_SYNTAX = frozenset((
+    "and", "or", "not", "case", "cast", "in", "field",
+    "array", "row", "subscript", "slice", "slice to", "slice from",
+))  # fmt: skip
 """Declared for the grammar's use: `"case"(x)` is no function."""
 
 
@@ -151,13 +154,15 @@ class Binder:
             case Constant():
                 return _constant(node)
             case Cast():
-                return build.cast(args[0], node.type)
+                return _explicit_cast(args[0], node.type, node.modifier)
             case Junction():
                 return build.conjunction(args) if node.name == "and" else build.disjunction(args)
             case In():
                 return self._in(node, args[0], args[1:])
             case Case():
                 return build.case(list(zip(args[:-1:2], args[1:-1:2], strict=True)), args[-1])
+            case Quantified() if node.operator in PATTERN_OPERATORS:
+                return match_patterns(node.operator, node.quantifier, *args)
             case Quantified():
                 return build.call(f"{node.quantifier} {node.operator}", *args)
             case FieldAccess():
@@ -165,6 +170,8 @@ class Binder:
             case Items():
                 # An empty array is of whatever type its surroundings want, just as the string '{}'.
                 return build.call(node.kind, *args) if args or node.kind == "row" else build.text("{}")
+            case Star() if node.qualifier and not node.args:
+                raise not_row_by_row("a whole row")
             case Star():
                 raise BindError("* stands only in a select list, or in count(*)")
             case Default():
@@ -191,19 +198,49 @@ class Binder:
         name = node.name
         if name == "mz_now" and not args:
             return Now()
-        if name in CURRENT_TIME_FUNCTIONS and not args:
-            return self._moment(name, f"{name}()" if node.is_function else name)
+        written = f"{name}()" if node.is_function else name
+        if name in CURRENT_TIME_FUNCTIONS and not (args and node.is_function):
+            return self._moment(name, written, *args)
+        if name in SESSION_FUNCTIONS and not args:
+            self._check_kept(written, "it is that of whoever asks")
+            return session_constant(name)
         if name == "-" and len(args) == 1 and isinstance(args[0], Literal):
             return literal.negated(args[0]) or build.call(name, *args)
         if name == "is unknown":
             return build.call("is null", build.coerce(args[0], types.BOOL))
+        if node.is_function and not args and (function := _volatile(name)) is not None:
+            return Call(function, (self._call_site(node),), function.result_type(()))
         if node.is_function:
             return self._function(name, args)
-        if name in ("=", "<>") and all(isinstance(arg, Items) and arg.kind == "row" for arg in node.args):
+        if name == "subscript" and args[0].type == types.JSONB:
+            return json_subscript(*args)
+        if name == "overlaps":
+            return build.call(name, *span(*args[:2]), *span(*args[2:]))
+        if name in ROW_TESTS and all(map(is_row, node.args)):
             return self._compare_rows(name, node.args)
+        if not self.lasting and (test := row_test(node, args)) is not None:
+            return test
         return build.call(name if REGISTRY.overloads(name) else _ALIASES.get(name, name), *args)
 
+    def _call_site(self, node: Apply) -> Literal:
+        """Tells one call of a volatile function from others: where in which text it is written."""
+        return build.literal(crc32(self.sql.encode()) << 31 | node.at.start, types.INT8)
+
     def _function(self, name: str, args: tuple[Expr, ...]) -> Expr:
+        if name in SHOWS_VALUES:
+            args = tuple(map(shown, args))
+        match name, len(args):
+            case constant, 0 if constant in CONSTANT_FUNCTIONS:
+                return session_constant(name)
+            case "pg_typeof", 1:
+                return build.literal(type_name(args[0].type), types.TEXT)
+            case "age", 1:
+                midnight = build.cast(self._moment("current_date", "age(x)"), types.TIMESTAMP)
+                return build.call("age", midnight, args[0])
+            case "length", 2:  # of bytes in a character set
+                return build.call("length", build.call("convert_from", *args))
+            case _:
+                pass
         if not REGISTRY.overloads(name) or name in _ONLY_SYNTAX:
             if name in types.NAMES and len(args) == 1:  # date(x), text(x): a cast, as PostgreSQL has it
                 return build.cast(args[0], types.NAMES[name])
@@ -213,23 +250,16 @@ class Binder:
                 raise BindError(f"function {name} does not exist", code=ErrorCode.UNDEFINED_FUNCTION)
         return build.call(name, *args)
 
-    def _moment(self, name: str, written: str) -> Expr:
+    def _moment(self, name: str, written: str, *digits: Expr) -> Expr:
+        self._check_kept(written, "use mz_now(), the time at which the collection is read")
+        assert self.now_ms is not None
+        return moment(name, self.now_ms, *(one.value.as_py() for one in digits if isinstance(one, Literal)))
+
+    def _check_kept(self, written: str, hint: str | None) -> None:
+        """Refuses what has a value only while a query is asked."""
         if self.now_ms is None:
-            raise PlanError(
-                f"{written} has no fixed value in an expression that is kept",
-                construct=written,
-                hint="use mz_now(), the time at which the collection is read",
-            )
-        at = _EPOCH + timedelta(milliseconds=self.now_ms)
-        type_ = CURRENT_TIME_FUNCTIONS[name]
-        value = (
-            at
-            if type_ == types.TIMESTAMPTZ
-            else at.replace(tzinfo=None)
-            if type_ == types.TIMESTAMP
-            else at.date()
-        )
-        return build.literal(value, type_)
+            message = f"{written} has no fixed value in an expression that is kept"
+            raise PlanError(message, construct=written, hint=hint)
 
     def _in(self, node: In, x: Expr, others: tuple[Expr, ...]) -> Expr:
         """Constants as one call with one array; the rest compared one by one."""
@@ -258,12 +288,8 @@ class Binder:
         return build.disjunction(parts)
 
     def _compare_rows(self, name: str, rows: tuple[Node, ...]) -> Expr:
-        """`(a, b) = (c, d)`: each pair has a common type of its own; NULL does not hide a difference."""
         left, right = ([self._known[id(value)] for value in row.args] for row in rows)
-        if len(left) != len(right):
-            raise TypeMismatch(f"rows of {len(left)} and {len(right)} values cannot be compared")
-        pairs = [build.call(name, a, b) for a, b in zip(left, right, strict=True)]
-        return build.conjunction(pairs) if name == "=" else build.disjunction(pairs)
+        return compare_rows(name, left, right)
 
     def _blame(self, node: Node, args: tuple[Expr, ...]) -> Span:
         """The place to point at: a constant that cannot be read as what is wanted, else the node itself."""
@@ -292,9 +318,20 @@ def _targets(node: Node, args: tuple[Expr, ...]) -> list[Type]:
         return []
 
 
+def _volatile(name: str) -> Function | None:
+    """The volatile function of a name."""
+    return next((function for function in REGISTRY.overloads(name) if function.volatile), None)
+
+
 def _check_stable(expr: Expr) -> None:
     """Refuses a function, or a cast put around its arguments, whose results are not promised for ever."""
     for part in (expr, *tree.children(expr)):
+        if isinstance(part, Call) and part.function.volatile:
+            raise PlanError(
+                f"{part.function.name}() gives another value whenever it is evaluated",
+                construct=part.function.name,
+                hint="a transform must give the same rows for ever; compute it where the rows are written or read",
+            )
         if isinstance(part, Call) and not part.function.stable:
             raise PlanError(
                 f"{part.function.signature} may change its results in a later version",
@@ -316,6 +353,31 @@ def assignment_cast(expr: Expr, target: Type) -> Expr:
     }
     narrowed = same or target.kind is Kind.TEXT or expr.type.kind is target.kind
     return build.cast(expr, target) if narrowed else build.coerce(expr, target)
+
+
+def _explicit_cast(expr: Expr, target: Type, modifier: TypeModifier | None = None) -> Expr:
+    """`expr::target`; plain numeric, unlike numeric(38,18), keeps the digits of numbers."""
+    if modifier is not None:
+        return _modified(expr, target, modifier)
+    if target is types.NUMERIC:
+        if expr.type.kind is Kind.NUMERIC:
+            return expr
+        if expr.type.is_integer:
+            return build.cast(expr, types.numeric(build.numeric_digits(expr.type)[0], 0))
+        if isinstance(expr, Literal) and expr.type == types.UNKNOWN and not expr.is_null:
+            return literal.plain_numeric(expr.value.as_py()) or build.cast(expr, target)
+    return build.cast(expr, target)
+
+
+def _modified(expr: Expr, target: Type, modifier: TypeModifier) -> Expr:
+    """A cast to `timestamp(3)` or `interval hour`; a constant interval is read with its fields."""
+    digits = build.literal(MAX_DIGITS if modifier.digits is None else modifier.digits, types.INT4)
+    if target != types.INTERVAL:
+        return build.call("time_precision", build.cast(expr, target), digits)
+    constant = isinstance(expr, Literal) and expr.type == types.UNKNOWN and not expr.is_null
+    value = build.cast(expr, types.TEXT if constant else target)
+    bound = build.call("interval_precision", value, build.literal(modifier.fields or "", types.TEXT), digits)
+    return literal.folded(bound) if constant else bound
 
 
 def not_row_by_row(construct: str) -> PlanError:

@@ -214,7 +214,8 @@ def computed(
             return build.call("/", total, column(node, "count", types.INT8, given))
         case "min" | "max" as kind:
             assert given is not None
-            return column(node, kind, given.type, given)
+            key = build.sort_key(given)
+            return build.from_sort_key(column(node, kind, key.type, key), given.type)
         case name:
             assert given is not None
             return column(node, "max" if name == "bool_or" else "min", types.BOOL, given)
@@ -226,9 +227,8 @@ def given_of(node: syntax.AggregateCall, rows: Binder) -> Expr | None:
     if node.star and (name != "count" or node.distinct):
         raise BindError("* stands only in count(*)", hint=f"{name} takes one argument")
     if not node.star and len(node.given) != 1:
-        raise BindError(
-            f"{name} takes one argument", hint="count(*) counts rows" if name == "count" else None
-        )
+        several = "count(DISTINCT (a, b)) counts distinct rows" if node.distinct else "count(*) counts rows"
+        raise BindError(f"{name} takes one argument", hint=several if name == "count" else None)
     value = None if node.star else resolve_unknown(rows.bind(node.given[0], "an aggregate"))
     if value is not None and name in ("bool_and", "bool_or", "every"):
         value = build.coerce(value, types.BOOL)

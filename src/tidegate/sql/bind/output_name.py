@@ -59,6 +59,8 @@ def label(node: Node) -> str:
                 return weak or node.kind
             case NonScalar(call=AggregateCall(name)):
                 return name
+            case NonScalar(table=str(name)):
+                return name
             case NonScalar(query=Query() as query, kind=kind):
                 return weak or _of_query(query, kind)
             case NonScalar() | Apply() | Constant() | Star() | Default() | Junction() | In() | Quantified():

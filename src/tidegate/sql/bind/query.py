@@ -26,22 +26,19 @@ import pyarrow as pa
 
 from tidegate.errors import BindError, ErrorCode, LimitError, PlanError, Position, TidegateError
 from tidegate.expr.evaluate import evaluate
-from tidegate.expr.model import Expr, Kind, Type, build, types
+from tidegate.expr.model import Column, Expr, Kind, Type, build, types
 from tidegate.plan import Aggregation, MapFilterProject
 from tidegate.sql.bind import grouping as group
 from tidegate.sql.bind.catalog import CatalogEntry, RelationCatalog, ViewRelation
 from tidegate.sql.bind.expression import Binder, not_row_by_row
 from tidegate.sql.bind.scope import Scope
-from tidegate.sql.bind.select_list import OrderKey, order_key, outputs, resolve_unknown
+from tidegate.sql.bind.select_list import OrderKey, by_sort_keys, order_key, outputs, resolve_unknown
+from tidegate.sql.parse.from_clause import Alias, Derived, From, JoinClause, TableFunction, TableRef
 from tidegate.sql.parse.grammar import statements as grammar
 from tidegate.sql.parse.syntax import (
-    Alias,
     CommonTable,
-    Derived,
-    From,
     Ident,
     Item,
-    JoinClause,
     Node,
     Ordering,
     Query,
@@ -49,8 +46,6 @@ from tidegate.sql.parse.syntax import (
     SetOperation,
     Span,
     Star,
-    TableFunction,
-    TableRef,
     Values,
 )
 
@@ -172,6 +167,8 @@ class _Queries:
         """A whole query."""
         if parsed.recursive is not None:
             raise _beyond("WITH RECURSIVE", self.sql, parsed.recursive)
+        if parsed.ties is not None:
+            raise _beyond("WITH TIES", self.sql, parsed.ties)
         inner = self
         for table in parsed.tables:
             inner = inner._with(table)
@@ -247,18 +244,17 @@ class _Queries:
                     "SELECT DISTINCT can be ordered only by what it selects",
                     position=rows.position(ordering.value.at),
                 )
-        if groups is None and select.distinct is None:
-            return reduced.then(plan.select(leaving), names, tuple(keys))
-        if reduced.aggregation is not None:
+        if reduced.aggregation is not None and (groups is not None or select.distinct is not None):
             raise _beyond("an aggregation over another one", self.sql, select.at)
+        if groups is None and select.distinct is not None:
+            return _distinct(reduced.source, plan.select(leaving), names, keys)
+        sorted_by = by_sort_keys(keys, leaving)
         if groups is None:
-            below = plan.select(leaving)
-            whole = Aggregation(len(names), (), MapFilterProject.identity(below.types), True, names)
-        else:
-            grouped = select.group_by is not None and bool(select.group_by.keys)
-            below, whole = groups.aggregation(plan, having, leaving, grouped=grouped)
-            whole = whole if select.distinct is None else replace(whole, distinct=len(names))
-        return BoundQuery(reduced.source, below, names, tuple(keys), aggregation=whole)
+            return reduced.then(plan.select(leaving), names, sorted_by)
+        grouped = select.group_by is not None and bool(select.group_by.keys)
+        below, whole = groups.aggregation(plan, having, leaving, grouped=grouped)
+        whole = whole if select.distinct is None else replace(whole, distinct=len(names))
+        return BoundQuery(reduced.source, below, names, sorted_by, aggregation=whole)
 
     # ---------------------------------------------------------------- FROM
 
@@ -272,8 +268,8 @@ class _Queries:
                 table: str | None = source.name[-1].text
             case Derived():
                 reduced, table = self._reduced(source.query, "a subquery"), None
-            case TableFunction(_, _, at):
-                raise _beyond("a table function in FROM", self.sql, at)
+            case TableFunction():
+                raise _beyond("a table function in FROM", self.sql, source.at)
             case JoinClause(kind, _, _, _, _, at):
                 raise _beyond(f"a {kind}", self.sql, at)
             case _:
@@ -325,6 +321,18 @@ class _Queries:
             error.set_view(name)
             raise
         return replace(reduced, names=view.columns + reduced.names[len(view.columns) :])
+
+
+def _distinct(
+    source: str | None, below: MapFilterProject, names: tuple[str, ...], keys: Sequence[OrderKey]
+) -> BoundQuery:
+    """SELECT DISTINCT: groups by all columns, which may be sorted."""
+    leaving: list[Expr] = [Column(i, type_, names[i]) for i, type_ in enumerate(below.types)]
+    sorted_by = by_sort_keys(keys, leaving)
+    above = MapFilterProject.identity(below.types).select(leaving)
+    return BoundQuery(
+        source, below, names, sorted_by, aggregation=Aggregation(len(names), (), above, True, names)
+    )
 
 
 def find_relation(catalog: RelationCatalog, table: TableRef, sql: str) -> CatalogEntry:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from tidegate.errors import BindError, ErrorCode
+from tidegate.errors import BindError, ErrorCode, PlanError
 from tidegate.expr.model import Column, Type
 from tidegate.sql.parse.syntax import Ident
 from tidegate.text import identifier
@@ -59,6 +59,12 @@ class Scope:
                 else "give the columns different names with AS"
             )
             raise BindError(f'column "{name}" is ambiguous', code=ErrorCode.AMBIGUOUS_COLUMN, hint=hint)
+        if table is None and any(owner == name for owner, _, _ in self.columns):
+            raise PlanError(
+                f'the row of table "{name}" as a value cannot be had row by row',
+                construct="a whole row",
+                code=ErrorCode.NOT_ROW_BY_ROW,
+            )
         raise BindError(
             f'column "{name}" does not exist', code=ErrorCode.UNDEFINED_COLUMN, hint=self._hint(name, table)
         )

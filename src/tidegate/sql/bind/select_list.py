@@ -8,7 +8,8 @@ but is not shown. Both are bound by whatever `Binder` the query has: over rows, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tidegate.errors import BindError, ErrorCode, TidegateError
 from tidegate.expr.model import Expr, Kind, build, types
@@ -72,6 +73,17 @@ def order_key(ordering: Ordering, binder: Binder, names: tuple[str, ...], leavin
             leaving.append(bound)
         column = leaving.index(bound)
     return OrderKey(column, ordering.descending, ordering.nulls_first)
+
+
+def by_sort_keys(keys: Sequence[OrderKey], leaving: list[Expr]) -> tuple[OrderKey, ...]:
+    """The entries of ORDER BY, by the sort keys of jsonb; these are added to `leaving`."""
+    found = []
+    for key in keys:
+        value = build.sort_key(leaving[key.column])
+        if value not in leaving:
+            leaving.append(value)
+        found.append(replace(key, column=leaving.index(value)))
+    return tuple(found)
 
 
 def _output(node: Node, binder: Binder, names: tuple[str, ...], leaving: list[Expr]) -> int | None:

@@ -3,9 +3,12 @@
     SELECT c.name FROM orders o JOIN customers c ON o.customer = c.id WHERE c.country = 'de'
 
 `push_down` copies `c.country = 'de'` into the scan of customers (`push_down.py`), computes expressions of one scan inside that
-scan (`lift.py`), and drops columns that nothing reads (`demand.py`). `equi_join_keys` gives the pairs of keys of a join.
+scan (`lift.py`), and drops columns that nothing reads (`demand.py`). Before that, what is sorted by is replaced by its sort key
+(`sort_keys.py`). `check_volatile` refuses a query in which one call of `random()` would be computed in two places
+(`volatility.py`).
 """
 
-from tidegate.sql.lower.push_down import equi_join_keys, push_down
+from tidegate.sql.lower.push_down import push_down
+from tidegate.sql.lower.volatility import check_volatile
 
-__all__ = ["equi_join_keys", "push_down"]
+__all__ = ["check_volatile", "push_down"]

@@ -17,8 +17,12 @@ def narrowed(rel: logical.Rel, wanted: frozenset[int]) -> logical.Rel:
     match rel:
         case logical.Scan():
             return _scan(rel, wanted)
-        case logical.SingleRow() | logical.ConstantRows():
+        case logical.SingleRow() | logical.ConstantRows() | logical.RowNumbers() | logical.WorkingTable():
             return rel
+        case logical.TableFunctionApply():
+            position = rel.position if rel.position and rel.position.index in wanted else None
+            below = narrowed(rel.input, wanted | logical.columns_read(rel))
+            return replace(rel, input=below, position=position)
         case logical.Map():
             made = tuple((column, value) for column, value in rel.computed if column.index in wanted)
             read = support(*(value for _, value in made))
@@ -27,17 +31,12 @@ def narrowed(rel: logical.Rel, wanted: frozenset[int]) -> logical.Rel:
         case logical.SubqueryApply():
             return _ask(rel, wanted)
         case logical.Window():
-            windows = tuple(one for one in rel.computed if one[0].index in wanted)
-            new = logical.Window(rel.input, windows)
-            below = narrowed(
-                rel.input, (wanted - {one[0].index for one in rel.computed}) | logical.columns_read(new)
-            )
-            return logical.Window(below, windows) if windows else below
+            return _window(rel, wanted)
         case logical.Group():
             aggregates = tuple(one for one in rel.computed if one[0].index in wanted)
             new_group = replace(rel, computed=aggregates)
             return replace(new_group, input=narrowed(rel.input, logical.columns_read(new_group)))
-        case logical.SetOp():
+        case logical.SetOp() | logical.Recursive():
             return _combine(rel, wanted)
         case logical.Distinct():
             return replace(rel, input=narrowed(rel.input, logical.columns_read(rel)))
@@ -45,10 +44,18 @@ def narrowed(rel: logical.Rel, wanted: frozenset[int]) -> logical.Rel:
             return replace(rel, input=narrowed(rel.input, wanted | logical.columns_read(rel)))
         case logical.Join():
             inside = wanted | support(*rel.on)
-            left = inside | (logical.outer_columns(rel.right) if rel.lateral else frozenset())
-            return replace(rel, left=narrowed(rel.left, left), right=narrowed(rel.right, inside))
+            beside = inside | (logical.outer_columns(rel.right) if rel.lateral else frozenset())
+            return replace(rel, left=narrowed(rel.left, beside), right=narrowed(rel.right, inside))
         case _:
             assert_never(rel)
+
+
+def _window(rel: logical.Window, wanted: frozenset[int]) -> logical.Rel:
+    windows = tuple(one for one in rel.computed if one[0].index in wanted)
+    new = logical.Window(rel.input, windows)
+    rest = wanted - {one[0].index for one in rel.computed}
+    below = narrowed(rel.input, rest | logical.columns_read(new))
+    return logical.Window(below, windows) if windows else below
 
 
 def _scan(rel: logical.Scan, wanted: frozenset[int]) -> logical.Scan:
@@ -70,10 +77,10 @@ def _ask(rel: logical.SubqueryApply, wanted: frozenset[int]) -> logical.Rel:
     return logical.SubqueryApply(below, new.computed) if looks else below
 
 
-def _combine(rel: logical.SetOp, wanted: frozenset[int]) -> logical.Rel:
+def _combine(rel: logical.SetOp | logical.Recursive, wanted: frozenset[int]) -> logical.Rel:
     """Of a UNION ALL the columns that are wanted; else all of them tell rows apart."""
     keep = [i for i, column in enumerate(rel.columns) if column.index in wanted]
-    if rel.name != "UNION" or not rel.every:
+    if isinstance(rel, logical.Recursive) or rel.name != "UNION" or not rel.every:
         keep = list(range(len(rel.columns)))
     columns, a, b = (
         tuple(those[i] for i in keep) for those in (rel.columns, rel.left_columns, rel.right_columns)

@@ -84,7 +84,9 @@ def _changed(rel: logical.Rel, lifting: _Lifting) -> logical.Rel:
 
 
 def _summary(one: logical.AggregateExpr, down: Callable[[Expr], Expr]) -> logical.AggregateExpr:
-    return replace(one, args=tuple(down(value) for value in one.args))
+    order = tuple(replace(key, value=down(key.value)) for key in one.order)
+    where = None if one.where is None else down(one.where)
+    return replace(one, args=tuple(map(down, one.args)), order=order, where=where)
 
 
 def _reached(rel: logical.Rel) -> list[logical.Scan]:
@@ -110,7 +112,8 @@ def _moved(expr: Expr, scans: list[logical.Scan], lifting: _Lifting) -> Expr:
         if not isinstance(node, Call) or node in chosen:
             continue
         scan = _only(node, scans)
-        if scan is not None and not subexpressions.may_fail(node) and _unspoken(node):
+        fixed = subexpressions.may_fail(node) or bool(subexpressions.volatile_calls(node))
+        if scan is not None and not fixed and _unspoken(node):
             chosen[node] = lifting.column(scan, node)
         else:
             stack.extend(tree.children(node))

@@ -14,7 +14,10 @@ Where a condition may go:
 | left Join | it reads the left side alone: a row without a pair must be judged with the NULLs that it gets |
 | Group | it reads keys alone, and every set has them |
 | Window | it reads columns that all of its windows partition by |
+| TableFunctionApply | it reads none of the columns that are made there |
 | UNION | always, into both sides |
+
+A condition with a volatile function, `random() < 0.1`, stays where it is written: moved or copied it would be asked of other rows.
 
 A left join above which a condition never holds for NULLs of the right side is an inner one. Where `a.id = b.id`, what is asked of
 `a.id` alone is asked of `b.id` too; and of `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)` each side gets its own half: `a.x = 1
@@ -31,14 +34,15 @@ from dataclasses import replace
 from typing import assert_never
 
 from tidegate.expr.model import Call, Column, Expr, Literal, build, subexpressions, support, tree, walk
-from tidegate.plan import logical
+from tidegate.plan import equi_join_keys, logical
 from tidegate.sql.lower.demand import narrowed
 from tidegate.sql.lower.lift import lifted
+from tidegate.sql.lower.sort_keys import by_sort_keys
 
 
 def push_down(query: logical.LogicalQuery) -> logical.LogicalQuery:
-    """The same query with conditions and expressions pushed into scans, and unused columns dropped."""
-    rel = push(query.rel, [])
+    """The same query with conditions and expressions in scans, sort keys, and no unused columns."""
+    rel = push(by_sort_keys(query.rel), [])
     wanted = frozenset(column.index for column in query.columns)
     rel, count = lifted(narrowed(rel, wanted), query.count)
     return replace(query, rel=narrowed(rel, wanted), count=count)
@@ -48,9 +52,13 @@ def push(rel: logical.Rel, conditions: Sequence[Expr]) -> logical.Rel:
     """The rows of `rel` for which the conditions hold."""
     match rel:
         case logical.Filter():
-            return push(rel.input, [*rel.conditions, *conditions])
+            together = [*rel.conditions, *conditions]
+            fixed = [c for c in together if subexpressions.volatile_calls(c)]
+            return _filtered(push(rel.input, [c for c in together if c not in fixed]), fixed)
         case logical.Map():
-            return logical.Map(push(rel.input, [_over(c, rel.computed) for c in conditions]), rel.computed)
+            fixed = [c for c in conditions if subexpressions.volatile_calls(_over(c, rel.computed))]
+            moved = [_over(c, rel.computed) for c in conditions if c not in fixed]
+            return _filtered(logical.Map(push(rel.input, moved), rel.computed), fixed)
         case logical.Distinct():
             return logical.Distinct(push(rel.input, conditions), rel.columns)
         case logical.Sort(limit=None, offset=0):
@@ -59,7 +67,7 @@ def push(rel: logical.Rel, conditions: Sequence[Expr]) -> logical.Rel:
             return _join(rel, conditions)
         case logical.Group():
             return _group(rel, conditions)
-        case logical.Window() | logical.SubqueryApply():
+        case logical.Window() | logical.SubqueryApply() | logical.TableFunctionApply():
             return _beside(rel, conditions)
         case logical.SetOp(name="UNION"):
             return _union(rel, conditions)
@@ -68,7 +76,15 @@ def push(rel: logical.Rel, conditions: Sequence[Expr]) -> logical.Rel:
             mine = [c for c in conditions if support(c) and support(c) <= own]
             rest = [c for c in conditions if c not in mine]
             return _filtered(replace(rel, conditions=(*rel.conditions, *mine)), rest)
-        case logical.SingleRow() | logical.ConstantRows() | logical.SetOp() | logical.Sort():
+        case (
+            logical.SingleRow()
+            | logical.ConstantRows()
+            | logical.RowNumbers()
+            | logical.WorkingTable()
+            | logical.Recursive()
+            | logical.SetOp()
+            | logical.Sort()
+        ):
             below = tuple(push(one, []) for one in logical.inputs(rel))
             return _filtered(logical.with_inputs(rel, below), conditions)
         case _:
@@ -89,10 +105,14 @@ def _over(condition: Expr, made: logical.ComputedColumns) -> Expr:
     )
 
 
-def _beside(rel: logical.Window | logical.SubqueryApply, conditions: Sequence[Expr]) -> logical.Rel:
+def _beside(
+    rel: logical.Window | logical.SubqueryApply | logical.TableFunctionApply, conditions: Sequence[Expr]
+) -> logical.Rel:
     """Pushes through an operator that adds columns; for a window only what keeps its input intact."""
-    if isinstance(rel, logical.SubqueryApply):
-        made = {column.index for column, _ in rel.computed}
+    if not isinstance(rel, logical.Window):
+        made = {c.index for c in logical.output_columns(rel)} - {
+            c.index for c in logical.output_columns(rel.input)
+        }
         below = [c for c in conditions if not support(c) & made]
     else:
         parts = [
@@ -183,7 +203,8 @@ def copies(on: Sequence[Expr], conditions: Sequence[Expr], onto: frozenset[int])
     for condition in conditions:
         read = support(condition)
         constant = any(isinstance(node, Literal) for node in walk(condition))
-        if len(read) != 1 or not constant or subexpressions.may_fail(condition):
+        fixed = subexpressions.may_fail(condition) or bool(subexpressions.volatile_calls(condition))
+        if len(read) != 1 or not constant or fixed:
             continue
         for a, b in equi_join_keys(on):
             source, target = (a, b) if a.index in read else (b, a)
@@ -193,23 +214,13 @@ def copies(on: Sequence[Expr], conditions: Sequence[Expr], onto: frozenset[int])
     return found
 
 
-def equi_join_keys(on: Sequence[Expr]) -> list[tuple[Column, Column]]:
-    """The pairs of columns that must be equal."""
-    found = []
-    for condition in on:
-        match condition:
-            case Call(function, (Column() as a, Column() as b)) if function.name == "=":
-                found.append((a, b))
-            case _:
-                pass
-    return found
-
-
 def _halves(both: Sequence[Expr], side: frozenset[int]) -> list[Expr]:
     """What an OR over both sides implies for one side: the conditions of each branch on this side."""
     found = []
     for condition in both:
         if not isinstance(condition, Call) or condition.function.name != "or":
+            continue
+        if subexpressions.volatile_calls(condition):
             continue
         each = []
         for alternative in condition.args:

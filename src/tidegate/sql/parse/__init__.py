@@ -7,6 +7,7 @@
 | `lexer.py` | `tokenize`, `split_statements` |
 | `token_cursor.py` | the cursor over tokens that grammar rules read from |
 | `syntax.py` | nodes of queries and expressions: `syntax.Query`, `syntax.Name`, … |
+| `from_clause.py` | nodes of FROM: `from_clause.TableRef`, `from_clause.JoinClause`, … |
 | `statement.py` | one dataclass a statement: `statement.CreateTable`, … |
 | `grammar/` | the rules: expressions, calls, types, queries, statements, sources |
 
@@ -14,7 +15,7 @@
 ['CreateTable', 'SelectStatement']
 """
 
-from tidegate.sql.parse import statement, syntax
+from tidegate.sql.parse import from_clause, statement, syntax
 from tidegate.sql.parse.grammar.statements import (
     parse_expression,
     parse_query,
@@ -22,9 +23,12 @@ from tidegate.sql.parse.grammar.statements import (
     parse_statements,
 )
 from tidegate.sql.parse.lexer import Token, split_statements, tokenize
+from tidegate.sql.parse.parameters import Parameters
 
 __all__ = [
+    "Parameters",
     "Token",
+    "from_clause",
     "parse_expression",
     "parse_query",
     "parse_statement",

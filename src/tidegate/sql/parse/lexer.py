@@ -36,7 +36,7 @@ class Token(NamedTuple):
 
 
 _OPERATORS = """
-    ->> -> #>> #> #- @> <@ ?| ?& ? || && !~~* !~~ ~~* ~~ !~* !~ ~* ~ <= >= <> != == << >> :: := =>
+    ->> -> #>> #> #- @> <@ @? @@ ^@ ?| ?& ? || && !~~* !~~ ~~* ~~ !~* !~ ~* ~ <= >= <> != == << >> :: := =>
     = < > + - * / % ^ & | # @ ! ( ) [ ] , ; . :
 """
 _SPELLED = {"!=": "<>", "==": "="}
@@ -53,7 +53,7 @@ _TOKEN = re.compile(
   | (?P<quoted> "(?: [^"]++ | "" )*+" )
   | (?P<comment> /\* )
   | (?P<dollar> \$ (?: [^\W\d]\w* )? \$ )
-  | (?P<op> """
+  | (?P<op> \|\|?/(?!\*) | """
     + "|".join(map(re.escape, _LONGEST_FIRST))
     + ")",
     re.VERBOSE | re.DOTALL,
@@ -188,10 +188,8 @@ def _no_token(sql: str, at: int) -> ParseError | UnsupportedError:
             f"{_PREFIXED[fold(here)]} are not supported", hint=hint, position=Position(sql, at, at + 2)
         )
     if here == "$" and after.isdigit():
-        hint = "write the value itself"
-        return UnsupportedError(
-            "parameters such as $1 are not supported", hint=hint, position=Position(sql, at, at + 2)
-        )
+        hint = "give the values beside the text: db.sql(text, [1, 'a']) for $1, db.sql(text, {\"id\": 1}) for :id"
+        return UnsupportedError("there is no value for $1", hint=hint, position=Position(sql, at, at + 2))
     shown = here if here.isprintable() else f"U+{ord(here):04X}"
     quotes = "strings stand in '…', names in \"…\"" if here in "`‘’“”´" else None
     return ParseError(f"unexpected character {shown}", hint=quotes, position=spot)

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from tidegate.errors import Position
 from tidegate.expr.model import Type
 from tidegate.sql.parse.lexer import Token
+from tidegate.sql.parse.modifiers import TypeModifier
+
+if TYPE_CHECKING:
+    from tidegate.sql.parse.from_clause import From
 
 
 class Span(NamedTuple):
@@ -110,6 +114,7 @@ class Cast:
     args: tuple[Node, ...]
     type: Type
     at: Span
+    modifier: TypeModifier | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,6 +173,8 @@ class NonScalar:
     operator: str = "="
     call: AggregateCall | None = None
     over: Over | None = None
+    table: str | None = None
+    """The name of a table function, whose arguments are `args`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +195,7 @@ class WindowFrame:
     unit: Literal["rows", "range", "groups"]
     first: tuple[str, Node | None]
     last: tuple[str, Node | None]
-    excluding: bool
+    exclude: Literal["current row", "group", "ties"] | None
     at: Span
 
 
@@ -260,59 +267,6 @@ class Ordering:
     nulls_first: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Alias:
-    """`AS t (a, b)`."""
-
-    name: Ident
-    columns: tuple[Ident, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TableRef:
-    """A collection or view in FROM, by name."""
-
-    name: tuple[Ident, ...]
-    alias: Alias | None
-    at: Span
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Derived:
-    """A query in FROM."""
-
-    query: Query
-    alias: Alias | None
-    at: Span
-    lateral: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TableFunction:
-    """A function in FROM, such as generate_series."""
-
-    call: Node
-    alias: Alias | None
-    at: Span
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinClause:
-    """Two things in FROM; `kind` as it was written, a comma being a CROSS JOIN."""
-
-    kind: str
-    left: From
-    right: From
-    on: Node | None
-    using: tuple[Ident, ...]
-    at: Span
-    side: Literal["inner", "left", "right", "full", "cross"] = "cross"
-    natural: bool = False
-
-
-From: TypeAlias = TableRef | Derived | TableFunction | JoinClause
-
-
 class GroupBy(NamedTuple):
     """GROUP BY, and where it stands."""
 
@@ -320,6 +274,8 @@ class GroupBy(NamedTuple):
     at: Span
     sets: tuple[tuple[tuple[int, ...], ...], ...] = ()
     """GROUPING SETS, ROLLUP and CUBE: the choices of keys, by their places, that each entry stands for."""
+    distinct: bool = False
+    """GROUP BY DISTINCT: of equal grouping sets one counts."""
 
 
 class Having(NamedTuple):
@@ -387,6 +343,8 @@ class Query:
     order_by: tuple[Ordering, ...]
     limit: Node | None
     offset: Node | None
+    ties: Span | None = None
+    """Where WITH TIES stands: rows that are equal to the last one in ORDER BY belong to the limit."""
 
     @property
     def text(self) -> str:

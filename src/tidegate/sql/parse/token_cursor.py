@@ -23,7 +23,8 @@ from typing import TypeVar
 from tidegate.config import MAX_NESTING
 from tidegate.errors import LimitError, ParseError, Position
 from tidegate.sql.parse.lexer import Token, tokenize
-from tidegate.sql.parse.syntax import Ident, Span
+from tidegate.sql.parse.parameters import Parameters
+from tidegate.sql.parse.syntax import Constant, Ident, Node, Span
 from tidegate.text import RESERVED
 
 T = TypeVar("T")
@@ -41,9 +42,12 @@ _ENDS = frozenset((")", ";", "from", "where", "order", "limit", "union", "group"
 class TokenCursor:
     """A place in a list of tokens."""
 
-    def __init__(self, sql: str) -> None:
+    def __init__(self, sql: str, parameters: Parameters | None = None) -> None:
         self.sql = sql
-        self.tokens = tokenize(sql)
+        self.parameters = parameters
+        self.tokens = tokenize(sql, parameters=parameters is not None and not parameters.named)
+        if parameters is not None:
+            self.tokens = parameters.tokens(sql, self.tokens)
         self.i = 0
         self.depth = 0
 
@@ -124,6 +128,14 @@ class TokenCursor:
         while self.eat("."):
             parts.append(self.label(what))
         return tuple(parts)
+
+    def constant(self, token: Token) -> Node:
+        """A string, a number, or the value of a parameter."""
+        if token.kind == "parameter" and self.parameters is not None:
+            return self.parameters.node(self.sql, token)
+        return Constant(
+            "string" if token.kind == "string" else "number", token.text, Span(token.start, token.end)
+        )
 
     def string(self, what: str) -> str:
         """A string."""

@@ -17,6 +17,6 @@ nothing is changed; a row whose new values are its old ones is counted, and noth
 | `concurrency` | what others change meanwhile |
 """
 
-from tidegate.statements.modify.run import modify, pinned_change, plan_modification
+from tidegate.statements.modify.run import deletes_by_position, modify, pinned_change, plan_modification
 
-__all__ = ["modify", "pinned_change", "plan_modification"]
+__all__ = ["deletes_by_position", "modify", "pinned_change", "plan_modification"]

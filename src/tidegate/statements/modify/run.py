@@ -9,7 +9,7 @@ from tidegate.context import CatalogSnapshot, Context, position_of
 from tidegate.errors import ConflictError, PlanError, UnsupportedError
 from tidegate.expr.model import Expr
 from tidegate.query import CancelToken, Path, Result, ResultShape, ScanMetrics, ScanRequest
-from tidegate.query.prune import prune
+from tidegate.query.prune import PruneResult, prune
 from tidegate.sql.bind import BoundQuery, Relation, bind_change
 from tidegate.sql.parse import statement
 from tidegate.statements.insert import default_of
@@ -70,6 +70,14 @@ def _bind(
     return BoundModification(given, shard, schema, change, wall)
 
 
+def deletes_by_position(question: ScanRequest, pruned: PruneResult) -> bool:
+    """Whether rows are deleted where they are, or else by retractions.
+
+    Rows that are still to meet their retractions have no positions of their own.
+    """
+    return question.config.delete_by_position and not pruned.retracts
+
+
 def _attempt(
     context: Context, bound: BoundModification, found: Snapshot, attempts: Attempts
 ) -> Result | None:
@@ -81,9 +89,7 @@ def _attempt(
     )
     pruned = prune(found, question.plan, now, use=question.config.stats_filter)
     scan = ScanMetrics(parts_total=pruned.total, bytes_total=pruned.size)
-    # Rows that are still to meet their retractions have no positions of their own.
-    by_position = question.config.delete_by_position and not pruned.retracts
-    way = modify_by_position if by_position else modify_by_value
+    way = modify_by_position if deletes_by_position(question, pruned) else modify_by_value
     rows = way(question, bound, pruned, scan, attempts)
     if rows is None:
         return None

@@ -74,6 +74,7 @@ class SqliteConsensus:
             "CREATE TABLE IF NOT EXISTS consensus "
             "(key TEXT, number INTEGER, data BLOB NOT NULL, PRIMARY KEY (key, number)) STRICT, WITHOUT ROWID"
         )
+        self._run("CREATE INDEX IF NOT EXISTS consensus_numbers ON consensus (key, number)")
 
     def head(self, key: str) -> NumberedEntry | None:
         """The newest entry."""
@@ -89,8 +90,19 @@ class SqliteConsensus:
 
     def scan(self, key: str, first: int, limit: int = 1_000_000) -> list[NumberedEntry]:
         """Entries from number `first` on, at most `limit`."""
+        if not self.read_only and self._newest(key) < first:
+            return []
         query = "SELECT number, data FROM consensus WHERE key = ? AND number >= ? ORDER BY number LIMIT ?"
         return [NumberedEntry(*row) for row in self._run(query, [key, first, limit])]
+
+    def _newest(self, key: str) -> int:
+        """The number of the newest entry, from an index without data; below all numbers if there is none.
+
+        A search by the primary key reads whole entries. The entry of a DELETE in 100,000 parts has some megabytes, and each
+        query looks for later ones.
+        """
+        ((newest,),) = self._run("SELECT max(number) FROM consensus WHERE key = ?", [key])
+        return -1 if newest is None else int(newest)
 
     def truncate(self, key: str, before: int) -> None:
         """Removes entries below number `before`, but never the newest."""

@@ -6,11 +6,12 @@ Parts in the order of their times, sizes in MiB, fanout 4 (8 by default):
     150 | 129            | 4  4  1        three are not enough
 
 Only neighbours are merged, so a part covers a short time, and filters on time still select few parts. Each row is rewritten about
-once a tier, of which there are few. Rewritten rows get the newest schema, and times below `since` become `since`. Retractions that
-are rows are turned into deletions first (`settle.py`); if some are left, identical rows of one time are consolidated. Rows that
-ended before `since` are left out; a part whose rows have mostly ended is rewritten for that reason alone, so the stored size stays
-in proportion to what is valid. The sum of diffs, including that of rows left out, stays the same: that is checked here and again by
-the state.
+once a tier, of which there are few. Rows are sorted by CLUSTER BY, or else, in a collection in which rows are deleted, by the
+column that rises in its largest part (`natural_order.py`). Rewritten rows get the newest schema, and times below `since` become
+`since`. Retractions that are rows are turned into deletions first (`settle.py`); if some are left, identical rows of one time are
+consolidated. Rows that ended before `since` are left out; a part whose rows have mostly ended is rewritten for that reason alone,
+so the stored size stays in proportion to what is valid. The sum of diffs, including that of rows left out, stays the same: that is
+checked here and again by the state.
 
 A compaction that is killed leaves orphans; one that conflicts with another discards what it wrote. In both cases the parts that it
 read still exist. `full=True` merges all small neighbours however few, and in a shard with retractions the large parts too.
@@ -40,13 +41,14 @@ from tidegate.storage.maintain.merge_parts import (
     merged_blocks,
     parts_of,
 )
+from tidegate.storage.maintain.natural_order import compaction_order, group_order
 from tidegate.storage.maintain.rewrite import Aging, swap, write_parts
 from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.part.deletions import NEVER
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.part import Part
 from tidegate.storage.shard.leases.lease import Lease, release_expired_leases
-from tidegate.storage.shard.shard import PartSwept, Shard, sort_order
+from tidegate.storage.shard.shard import PartSwept, Shard
 from tidegate.storage.shard.state import Conflict, State
 from tidegate.storage.shard.validity import Validity, end_times
 
@@ -84,12 +86,13 @@ def compact_shard(shard: Shard, *, full: bool = False, max_bytes: int | None = N
     """
     done, size = advance_and_settle(shard), 0
     with hold_planned_parts(shard) as lease:
+        order = compaction_order(shard, lease.state)
         for group in plan_parts(shard, lease.state, full=full):
             if max_bytes is not None and size >= max_bytes:
                 break
             size += sum(part.size for part in group)
             try:
-                added = rewrite(shard, lease, group)
+                added = rewrite(shard, lease, group, group_order(order, lease.state, group))
             except (Conflict, PartSwept):
                 done.conflicts += 1
                 continue
@@ -233,10 +236,9 @@ def _runs(mask: np.ndarray) -> list[range]:
     return [range(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
 
 
-def rewrite(shard: Shard, lease: Lease, group: Sequence[Part]) -> int | None:
+def rewrite(shard: Shard, lease: Lease, group: Sequence[Part], order: tuple[int, ...]) -> int | None:
     """Replaces parts by others with the same updates; returns how many, or None if nothing was gained."""
     state = lease.state
-    order = sort_order(state, state.schema, retracts=False)
     with shard.writing() as written:
         blocks = _kept_alive(
             lease, merged_blocks(shard, aging := aging_of(shard, state, group), group, order)

@@ -22,10 +22,13 @@ writers that append now are not affected.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.storage.part.deletions import PartRows
 from tidegate.storage.shard.changes import Advance, Append, Replace
 from tidegate.storage.shard.leases.lease import release_expired_leases
 from tidegate.storage.shard.shard import Shard
@@ -70,6 +73,7 @@ def drop_expired(shard: Shard) -> int:
             nonlocal expired
             gone = () if state.dropped else (*_ended(state, state.since), *_deleted(state, state.since))
             expired = tuple(dict.fromkeys(gone))[:DROPPED_AT_ONCE]
+            _check_deleted(shard, state, expired)
             return Replace(expired, (), expired=True) if expired else None
 
         shard.machine.update(propose)
@@ -102,6 +106,14 @@ def _ended(state: State, since: int) -> list[int]:
         ended = pc.fill_null(pc.less_equal(table.column("expires"), pa.scalar(since, pa.int64())), False)
         ids += table.column("id").filter(ended).to_pylist()
     return ids
+
+
+def _check_deleted(shard: Shard, state: State, ids: Sequence[int]) -> None:
+    """Raises if one of these parts has a row left, although the counts of its records say otherwise."""
+    deleted = np.intersect1d(ids, _deleted(state, state.since))
+    if len(deleted):
+        parts = PartRows.of(list(state.parts.find(deleted)))
+        state.parts.deletions.check_whole(parts, state.since, shard.machine.objects.get)
 
 
 def _deleted(state: State, since: int) -> list[int]:

@@ -7,15 +7,16 @@
                 position 1 deleted at 50                                      readers skip a position, and compare nothing
 
 One entry of the log replaces the parts that retract, and deletes the rows in the parts that hold them (`Replace.settled`). Each
-row is deleted at the time of its retraction, so AS OF every time and changes between two times stay as they were. The state checks
-that as much is deleted as is no longer retracted.
+row is deleted at the time of its retraction, so AS OF every time and changes between two times stay as they were, except for the
+form of a row that was retracted in another one. The state checks that as much is deleted as is no longer retracted.
 
 | a retraction | |
 |---|---|
 | of a row that is stored once | the row is deleted at its position |
 | of some occurrences of a row with a diff above 1 | the row is deleted, and the other occurrences are stored from that time on |
 | of a row in a part that retracts itself | the row goes along to the new part, and is deleted there |
-| that finds no identical row | stays as it is: `-0.0` for `0.0`, or more retractions than rows |
+| of a row that is stored in an equal form only, `-0.0` for `0.0` | that row is deleted |
+| that finds no equal row | stays as it is: there are more retractions than rows |
 
 A retraction that finds nothing would find nothing again, as long as no part that is not later than it is added: what is appended
 is later, so only maintenance and a repair add such parts. The option `LOOKED_UP` remembers how many parts there were, and the next

@@ -7,11 +7,12 @@
 |---|---|
 | a byte of it has changed | when the entry, the rollup or the object that holds it is read: all of them are sealed |
 | it has a position that the part lacks, or not as many as its record says | when it is added, if inline; else by every reader |
-| it has a position that is deleted already | when it is added, if both bitmaps are inline; else by a reader of both |
+| it has a position that is deleted already | when added or written, if both are inline or in one object; else by a reader |
 
 An object is not read when its records are added, because a state changes without I/O: what is wrong in it stays unknown until the
-first reader. Nor does a reader open a part of which all rows are deleted by the counts of its records: two objects that delete a
-row twice, and by that all rows of the part, hide the others. Each error names the part and the object.
+first reader. A reader does not open a part of which all rows are deleted by the counts of its records. If these were written apart,
+it compares their bitmaps, as two that delete a row twice would hide another row; so does maintenance before it drops the part
+(`Deletions.check_whole`). Each error names the part and the object.
 """
 
 from __future__ import annotations
@@ -71,6 +72,20 @@ def damaged_bitmap(part: str, objects: Sequence[str], mistake: str) -> CorruptEr
         f"the bitmap of deleted rows of {part}, in {place}, {mistake}",
         hint="nothing was changed, and no row returned; restore it from a backup, and please report this",
     )
+
+
+def check_disjoint(records: pa.Table) -> None:
+    """Raises if two records of one part delete the same row; their bitmaps must be inline."""
+    unions: dict[int, BitMap] = {}
+    for part, packed in zip(*(records.column(name).to_pylist() for name in ("part", "bitmap")), strict=True):
+        bitmap = BitMap.deserialize(packed)
+        known = unions.get(part)
+        if known is not None and known.intersect(bitmap):
+            raise CorruptError(
+                f"row {(known & bitmap).min()} of part {part} would be deleted twice",
+                hint="nothing was changed; please report this",
+            )
+        unions[part] = bitmap if known is None else known | bitmap
 
 
 def bitmaps_to_object(records: pa.Table) -> bytes:

@@ -234,6 +234,27 @@ class Deletions:
                 )
         return packed
 
+    def check_whole(self, parts: PartRows, as_of: int, fetch: Fetch) -> None:
+        """Raises if one of these parts is wholly deleted by the counts of its records, and not by rows.
+
+        Only bitmaps that were written apart, at least one of them as an object, can have a row in common: what is inline is
+        checked when it is added, and one object when it is written. So nothing is read for other parts.
+        """
+        doubtful = np.flatnonzero(np.isin(parts.ids, self._written_apart)) if self.objects else ()
+        for i in map(int, doubtful):
+            self.bitmaps(
+                PartRows(parts.ids[[i]], parts.rows[[i]], [parts.names(i)].__getitem__), as_of, fetch
+            )
+
+    @cached_property
+    def _written_apart(self) -> np.ndarray:
+        """The parts with bitmaps in several objects, or in an object and inline."""
+        places = self.records.column("blob").combine_chunks().dictionary_encode().indices
+        sources = pc.fill_null(places, -1).to_numpy().astype(np.int64)
+        parts, _ = np.unique(np.stack([self.parts, sources]), axis=1)
+        ids, counts = np.unique(parts, return_counts=True)
+        return ids[counts > 1]
+
     def _union_of(self, part: int, records: range) -> bytes | None:
         """The bitmap of all records of a part, if it is known from adding them."""
         if part not in self.unions or self._inline.slice(records.start, len(records)).null_count:

@@ -184,11 +184,15 @@ class PartialFile:
 
     def check(self, name: str) -> bytes:
         """The file, if the fetched pages are what was written."""
+        self.verify(name)
+        return self.file.getvalue()
+
+    def verify(self, name: str) -> None:
+        """Raises unless the fetched pages are what was written."""
         for column, views, sizes, checksums in self.checks:
             check(name, column, views, sizes, checksums)
         for view in self.targets:
             view.release()
-        return self.file.getvalue()
 
     def release(self) -> None:
         """Lets the memory of a decoded file be used again."""

@@ -5,20 +5,18 @@
     file.frame                                           the statistics of its pages, if it has any
     file.fetched                                         bytes that this reader fetched; the cached tail does not count
 
-Fetched pages are checked against the table in the tail, and the tail against the digest in the state. A part without such a table
-(a small one) is fetched whole, and checked by its own digest.
+Fetched pages are checked against the table in the tail, the tail against the digest in the state. Small parts have no such table:
+they are fetched whole, and checked by their own digest.
 
 Polars decodes most pages: it skips rows that are not wanted while it decodes, and takes two thirds of pyarrow's time if all are.
-pyarrow has less overhead, and so decodes small selections; and texts that are wanted in their dictionary encoding. Nested columns
-(arrays, records, intervals) are decoded by pyarrow and then filtered.
+pyarrow has less overhead, and decodes small selections, texts in their dictionary encoding, and nested columns, which are filtered.
 
-The state overrides the times in the file: a part whose `first` and `last` are the same holds that time in all rows, whatever its
-`_time` says.
+The state overrides the times in the file: a part whose `first` and `last` are the same holds that time in all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
@@ -294,6 +292,16 @@ class PartFile:
             _as(found[c.name], type_) if c.name in found else pa.array([], type_.arrow)
             for c, type_ in zip(columns, types, strict=True)
         ]
+
+    def verify(self, ids: Iterable[int]) -> None:
+        """Fetches whole columns and raises unless they are what was written: for a reader that cannot check."""
+        assert self.table is not None
+        for column in (self.table.by_id[id_] for id_ in ids if self.has(id_)):
+            files = [splice_whole(column, group, rows) for group, rows in enumerate(self.table.groups)]
+            self._fetch(files)
+            for file in files:
+                file.verify(self.part.name)
+                file.release()
 
     def _fetch(self, files: Sequence[PartialFile]) -> None:
         """Fills all files in one call."""

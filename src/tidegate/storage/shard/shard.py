@@ -34,7 +34,7 @@ from tidegate.clock import Clock
 from tidegate.config import Config
 from tidegate.errors import IndeterminateError, MissingObject, StoreError, TidegateError, TimeError
 from tidegate.metrics import Metrics
-from tidegate.storage.part.bitmaps import bitmaps_to_object
+from tidegate.storage.part.bitmaps import bitmaps_to_object, check_disjoint
 from tidegate.storage.part.checksum import digest
 from tidegate.storage.part.conform import TableLike, conform, conform_diffs
 from tidegate.storage.part.deletion_records import in_object, with_column
@@ -238,6 +238,7 @@ class Shard:
         """Deletions that nothing refers to yet, ready for `commit`; large bitmaps are stored as an object."""
         if records.column("bitmap").nbytes <= MAX_INLINE_BYTES:
             return StoredDeletions(records, {})
+        check_disjoint(records)  # nobody reads the object when the records are added
         name = f"del/{state.shard}/{secrets.token_hex(12)}"
         self.machine.objects.put(name, bitmaps_to_object(records))
         return StoredDeletions(in_object(records, name), {name: state.number})

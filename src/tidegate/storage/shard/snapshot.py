@@ -130,15 +130,24 @@ class Snapshot(LeasedState):
 
     def _find_visible_parts(self) -> list[np.ndarray]:
         places, deletions = [], self.state.parts.deletions
-        for table in self.state.parts.tables(["id", "rows", "first", "expires"]):
+        for table in self.state.parts.tables(["id", "rows", "name", "first", "expires"]):
             begun = pc.less_equal(table.column("first"), self.as_of)
             lasting = pc.fill_null(pc.greater(table.column("expires"), self.as_of), True)
             there = pc.and_(begun, lasting).to_numpy()
             if deletions:
                 deleted, _ = deletions.totals(table.column("id").to_numpy(), self.as_of)
-                there = there & (deleted < np.maximum(table.column("rows").to_numpy(), 1))
+                whole = deleted >= np.maximum(table.column("rows").to_numpy(), 1)
+                self._check_whole(table.filter(pa.array(there & whole)))
+                there = there & ~whole
             places.append(np.flatnonzero(there))
         return places
+
+    def _check_whole(self, table: pa.Table) -> None:
+        """Raises if a part of which all rows are deleted, by the counts of its records, has others."""
+        if table.num_rows:
+            self.state.parts.deletions.check_whole(
+                PartRows.of_table(table), self.as_of, self.shard.machine.objects.get
+            )
 
     def deleted(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Of each part of `table`, how many rows are deleted, and the sum of their diffs; None: no row is."""

@@ -74,7 +74,7 @@ SHOWN = [
     "arr[1:2]",
     "(arr || 5)[2]",
     "ARRAY[a, b, 3]",
-    "ROW(a, 'x') < ROW(1, 'y')",
+    "ROW(a, 'x')",
     "arr @> '{1,2}'",
     "t || 'x' || 'y'",
     "t || (a + b)::text",

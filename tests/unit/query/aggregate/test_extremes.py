@@ -54,6 +54,27 @@ def test_extremes_of_parts_with_deletions_are_read_in_the_order_of_their_bounds(
     told(db, "SELECT min(id), max(s), count(*) FROM t", (None, None, 0))
 
 
+def test_an_extreme_that_is_deleted_in_every_part_is_read_once(db: tidegate.Database) -> None:
+    db.sql("CREATE TABLE t (id int8, v int8)")
+    for part in range(12):
+        db.append("t", {"id": [part] * 4, "v": [0, 3 + part, 50, 99]})
+    at = db.context.table("t").machine.fetch().upper - 1
+    db.sql("DELETE FROM t WHERE v = 0 OR v = 99")
+    least, greatest = "SELECT min(v) FROM t", "SELECT max(v), count(*) FROM t"
+    first = db.sql(least)
+    assert (first.rows(), first.scan.parts_read) == ([(3,)], 12), "any of them could hold less"
+    again = db.sql(least)
+    assert (again.rows(), again.scan.parts_read) == ([(3,)], 0)
+    assert db.sql(greatest).rows() == db.sql(greatest).rows() == [(50, 24)]
+    assert db.sql(f"{least} WHERE id >= 5").rows() == [(8,)]
+    assert db.sql(least, as_of=at).rows() == [(0,)]
+    db.sql("DELETE FROM t WHERE v = 3")
+    changed = db.sql(least)
+    assert (changed.rows(), changed.scan.parts_read > 0) == ([(4,)], True)
+    db.append("t", {"id": [99], "v": [-7]})
+    assert db.sql(least).rows() == [(-7,)]
+
+
 @pytest.mark.parametrize("kind", ["float8", "float4"])
 def test_a_part_of_which_only_nan_is_left_is_above_its_bounds(db: tidegate.Database, kind: str) -> None:
     db.sql(f"CREATE TABLE t (id int8, v {kind})")

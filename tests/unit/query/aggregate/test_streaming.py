@@ -264,12 +264,14 @@ def test_subqueries_and_views_that_aggregate(db: tidegate.Database) -> None:
     assert db.sql("SELECT total * 2 AS d, k FROM totals WHERE total > 3 ORDER BY k").rows() == [(10, "b")]
     assert db.sql("WITH n AS (SELECT count(*) AS c FROM t) SELECT c + 1 FROM n WHERE c = 3").rows() == [(4,)]
     assert db.sql("SELECT * FROM (SELECT DISTINCT k FROM t) q WHERE k > 'a'").rows() == [("b",)]
-    db._context = replace(db.context, engine=None)
-    for sql in ("SELECT max(total) FROM totals", "SELECT DISTINCT total FROM totals"):
-        with pytest.raises(tidegate.UnsupportedError, match="an aggregation over another one needs Spark"):
-            db.sql(sql)
-    with pytest.raises(tidegate.UnsupportedError, match="DISTINCT over groups in a subquery needs Spark"):
-        db.sql("SELECT * FROM (SELECT DISTINCT count(*) FROM t GROUP BY k) q")
+    db._context = replace(db.context, engine=None)  # an aggregation over another one is the embedded engine's
+    for sql, rows in {
+        "SELECT max(total) FROM totals": [(5,)],
+        "SELECT DISTINCT total FROM totals ORDER BY 1": [(3,), (5,)],
+        "SELECT * FROM (SELECT DISTINCT count(*) FROM t GROUP BY k) q ORDER BY 1": [(1,), (2,)],
+    }.items():
+        result = db.sql(sql)
+        assert (result.path, result.rows()) == ("embedded", rows)
 
 
 @pytest.mark.parametrize(
@@ -291,21 +293,22 @@ def test_transforms_never_aggregate(sql: str, construct: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "what"),
+    ("sql", "rows"),
     [
-        ("SELECT DISTINCT ON (k) k FROM t", "DISTINCT ON"),
-        ("SELECT k FROM t GROUP BY GROUPING SETS ((k), ())", "GROUPING SETS"),
-        ("SELECT k FROM t GROUP BY CUBE (k)", "CUBE"),
-        ("SELECT array_agg(k) FROM t", "the aggregate array_agg"),
-        ("SELECT sum(k ORDER BY k) FROM t", "the aggregate sum"),
-        ("SELECT count(*) OVER () FROM t", "the window function count"),
+        ("SELECT DISTINCT ON (k) k FROM t ORDER BY k", [(1,), (2,)]),
+        ("SELECT k FROM t GROUP BY GROUPING SETS ((k), ()) ORDER BY k", [(1,), (2,), (None,)]),
+        ("SELECT k FROM t GROUP BY CUBE (k) ORDER BY k", [(1,), (2,), (None,)]),
+        ("SELECT array_agg(k ORDER BY k) FROM t", [([1, 1, 2],)]),
+        ("SELECT count(*) OVER () FROM t", [(3,), (3,), (3,)]),
     ],
 )
-def test_what_only_spark_does(db: tidegate.Database, sql: str, what: str) -> None:
-    db.sql("CREATE TABLE t (k int4)")
+def test_what_an_engine_does_needs_no_spark(db: tidegate.Database, sql: str, rows: list[Any]) -> None:
+    db.sql("CREATE TABLE t (k int4); INSERT INTO t VALUES (1), (2), (1)")
     db._context = replace(db.context, engine=None)
-    with pytest.raises(tidegate.UnsupportedError, match=f"{what} needs Spark"):
-        db.sql(sql)
+    result = db.sql(sql)
+    assert (result.path, result.rows()) == ("embedded", rows)
+    with pytest.raises(tidegate.UnsupportedError, match="this query needs Spark"):
+        db.sql(f"{sql} OPTIONS (engine = spark)")
 
 
 def test_a_column_of_no_group_is_pointed_at(db: tidegate.Database) -> None:

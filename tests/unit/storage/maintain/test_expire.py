@@ -212,7 +212,7 @@ def test_a_part_of_which_nothing_is_left_is_no_part() -> None:
     compaction.advance(shard)
     with compaction.hold_planned_parts(shard) as lease:
         group = shard.machine.fetch().parts.all()
-        assert compaction.rewrite(shard, lease, list(group)) == 0
+        assert compaction.rewrite(shard, lease, list(group), ()) == 0
     assert count(shard) == 0
 
 

@@ -118,18 +118,6 @@ def test_what_finds_nothing_stays() -> None:
     assert ids(shard) == [2]
 
 
-def test_equal_is_not_identical() -> None:
-    shard = World().create()
-    shard.append(rows(1, x=0.0))
-    shard.append(rows(2, x=float("nan")))
-    shard.append(rows(3, x=None, note=None))
-    shard.append(rows(1, x=-0.0), diff=-1)
-    shard.append({"id": [2, 3], "x": [float("nan"), None], "note": ["n", None]}, diff=-1)
-    assert settled_exactly(shard) == 2
-    assert [part.diffs for part in shard.machine.fetch().parts.all() if part.retracts] == [-1]
-    assert ids(shard) == []
-
-
 def test_only_parts_that_may_hold_the_rows_are_read() -> None:
     with tidegate.open("memory://", config=Config(retraction_lookup_bytes=0)) as db:
         db.sql("CREATE TABLE t (id int8, note text)")

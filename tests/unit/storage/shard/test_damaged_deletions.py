@@ -26,13 +26,23 @@ from tidegate.database import Database
 from tidegate.errors import CorruptError
 from tidegate.storage.consensus.protocol import MemoryConsensus
 from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.expire import drop_expired
 from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.part.bitmaps import bitmaps_to_object, pack_positions
 from tidegate.storage.part.deletion_records import with_column
 from tidegate.storage.shard import shard as writer
-from tidegate.storage.shard.changes import Append, LogEntry, Replace, decode_entry, encode_entry
+from tidegate.storage.shard.changes import (
+    Advance,
+    Append,
+    LogEntry,
+    Release,
+    Replace,
+    decode_entry,
+    encode_entry,
+)
 from tidegate.storage.shard.commit import AppendOptions, commit_built_parts
 from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.snapshot import open_snapshot
 
 
 def packed(*positions: int) -> bytes:
@@ -114,6 +124,57 @@ def test_a_row_that_two_objects_delete_is_refused(
         reader(world.open())
     for name in world.objects("del/"):
         assert name in str(raised.value)
+
+
+def hidden_by_counts(shard: Shard) -> None:
+    """Two objects that delete half of a part's rows, both the same: by their counts all rows are deleted."""
+    stored = shard.store_deletions(shard.machine.fetch(), deleted(1, 1, 3))
+    shard.machine.update(lambda s: Append(s.upper, s.upper + 1, (), "x", deletions=stored.at(s.upper)))
+    state = shard.machine.fetch()
+    assert state.parts.deletions.totals(np.array([1]), 1 << 62)[0].tolist() == [state.parts.get(1).rows]
+
+
+@pytest.mark.parametrize("reader", ["snapshot", "UPDATE"])
+def test_rows_that_two_objects_hide_by_their_counts_are_not_hidden(in_objects: None, reader: str) -> None:
+    world, shard, history = filled()
+    history.change(shard, DELETE_ODD)
+    hidden_by_counts(shard)
+    before = world.log.head("shard/s1")
+    with pytest.raises(CorruptError, match=r"part/s1/\w+, in .*, deletes rows more than once") as raised:
+        READERS[reader](world.open())
+    for name in world.objects("del/"):
+        assert name in str(raised.value)
+    assert not [e for e in changes_since(world, before) if isinstance(e, Append | Replace)]
+
+
+def test_such_a_part_is_not_dropped(in_objects: None) -> None:
+    world, shard, history = filled()
+    history.change(shard, DELETE_ODD)
+    hidden_by_counts(shard)
+    shard.machine.update(lambda s: Release(tuple(s.leases)))
+    shard.machine.update(lambda s: Advance(s.upper - 1))
+    with pytest.raises(CorruptError, match="deletes rows more than once"):
+        drop_expired(world.open())
+    assert shard.machine.fetch().parts.holds(np.array([1]))
+
+
+def test_no_object_deletes_a_row_twice(in_objects: None) -> None:
+    _, shard, _ = filled()
+    records = pa.concat_tables([deleted(1, 0, 1), deleted(1, 1, 2)])
+    with pytest.raises(CorruptError, match="row 1 of part 1 would be deleted twice"):
+        shard.store_deletions(shard.machine.fetch(), records)
+
+
+def test_what_one_object_deletes_is_not_read(in_objects: None) -> None:
+    world, shard, _ = filled()
+    part = shard.machine.fetch().parts.get(1)
+    stored = shard.store_deletions(shard.machine.fetch(), deleted(1, *range(part.rows)))
+    shard.machine.update(lambda s: Append(s.upper, s.upper + 1, (), "x", deletions=stored.at(s.upper)))
+    rest = sum(other.rows for other in shard.machine.fetch().parts.all()) - part.rows
+    for name in world.objects("del/"):
+        world.blob.delete(name)
+    with open_snapshot(world.open()) as snapshot:
+        assert sum(batch.num_rows for batch in snapshot.batches()) == rest
 
 
 # ---------------------------------------------------------------- what the state refuses

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from tidegate.expr.domain.specs import NO, YES, Specs
 from tidegate.expr.domain.transfer import all_of, any_of
+from tidegate.expr.duckdb_sql import forms as duckdb_form
 from tidegate.expr.functions.compare.comparison import equal_transfer
 from tidegate.expr.model import order
 from tidegate.expr.model.function import ANY, ANY_A, NEVER, scalar
@@ -98,7 +99,7 @@ def case_transfer(out: Type, *args: Specs) -> Specs:
 
 @scalar(
     "case", (ANY,), _case_type, variadic=True, lenient=True, sees_errors=True, sees_scalars=True, hidden=True, errors=NEVER,
-    transfer=case_transfer, stable=True, spark=spark_form.case_form,
+    transfer=case_transfer, stable=True, spark=spark_form.case_form, duckdb=duckdb_form.case,
 )  # fmt: skip
 def case(*args: Outcome, out: Type) -> Outcome:
     """The value of the first branch whose condition is true, or the ELSE value."""
@@ -144,7 +145,7 @@ def coalesce_transfer(out: Type, *args: Specs) -> Specs:
 
 @scalar(
     "coalesce", (ANY_A,), _common, variadic=True, lenient=True, sees_errors=True, sees_scalars=True, errors=NEVER,
-    transfer=coalesce_transfer, stable=True, spark=spark_form.choice_form("coalesce"),
+    transfer=coalesce_transfer, stable=True, spark=spark_form.choice_form("coalesce"), duckdb=duckdb_form.coalesce,
 )  # fmt: skip
 def coalesce(*args: Outcome, out: Type) -> Outcome:
     """The first argument that is not NULL; later arguments are not evaluated."""

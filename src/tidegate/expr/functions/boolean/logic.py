@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from tidegate.expr.domain.specs import NO, Specs
 from tidegate.expr.domain.transfer import all_of, any_of
+from tidegate.expr.duckdb_sql import forms as duckdb_form
 from tidegate.expr.model.function import ANY, NEVER, scalar
 from tidegate.expr.model.outcome import Datum, Outcome, first_error, only_where
 from tidegate.expr.model.types import BOOL, Type
@@ -84,19 +85,28 @@ _joins = partial(
 _tests = partial(scalar, result=BOOL, lenient=True, errors=NEVER, stable=True)
 
 
-@_joins("and", transfer=and_transfer, spark=junction_form("AND"))
+@_joins("and", transfer=and_transfer, spark=junction_form("AND"), duckdb=duckdb_form.junction("AND"))
 def and_(*args: Outcome) -> Outcome:
     """True if all conditions are true. False takes precedence over an error, an error over NULL."""
     return _junction(args, deciding=False)
 
 
-@_joins("or", transfer=or_transfer, spark=junction_form("OR"))
+@_joins("or", transfer=or_transfer, spark=junction_form("OR"), duckdb=duckdb_form.junction("OR"))
 def or_(*args: Outcome) -> Outcome:
     """True if any condition is true. True takes precedence over an error, an error over NULL."""
     return _junction(args, deciding=True)
 
 
-@scalar("not", (BOOL,), BOOL, errors=NEVER, transfer=not_transfer, stable=True, spark="(NOT {0})")
+@scalar(
+    "not",
+    (BOOL,),
+    BOOL,
+    errors=NEVER,
+    transfer=not_transfer,
+    stable=True,
+    spark="(NOT {0})",
+    duckdb="(NOT {0})",
+)
 def not_(a: Datum) -> pa.Array:
     """The negation: true for false, false for true."""
     return pc.invert(a)
@@ -107,7 +117,7 @@ def is_null_transfer(out: Type, a: Specs) -> Specs:
     return Specs.boolean(a.null, ~a.empty, NO, a.error)
 
 
-@_tests("is null", (ANY,), transfer=is_null_transfer, spark="({0} IS NULL)")
+@_tests("is null", (ANY,), transfer=is_null_transfer, spark="({0} IS NULL)", duckdb="({0} IS NULL)")
 def is_null(a: Datum) -> pa.Array:
     """True if the value is NULL."""
     return a.is_null()
@@ -119,7 +129,7 @@ def is_true_transfer(out: Type, a: Specs) -> Specs:
     return Specs.boolean(true, false | a.null, NO, a.error)
 
 
-@_tests("is true", (BOOL,), transfer=is_true_transfer, spark="({0} IS TRUE)")
+@_tests("is true", (BOOL,), transfer=is_true_transfer, spark="({0} IS TRUE)", duckdb="({0} IS TRUE)")
 def is_true(a: Datum) -> pa.Array:
     """True if the condition is true, False if it is false or NULL."""
     return pc.fill_null(a, False)
@@ -130,7 +140,7 @@ def is_false_transfer(out: Type, a: Specs) -> Specs:
     return is_true_transfer(out, not_transfer(out, a))
 
 
-@_tests("is false", (BOOL,), transfer=is_false_transfer, spark="({0} IS FALSE)")
+@_tests("is false", (BOOL,), transfer=is_false_transfer, spark="({0} IS FALSE)", duckdb="({0} IS FALSE)")
 def is_false(a: Datum) -> pa.Array:
     """True if the condition is false, False if it is true or NULL."""
     return pc.fill_null(pc.invert(a), False)

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from tidegate.expr.domain.claims import finite, guarded, stretch
 from tidegate.expr.domain.specs import NO, Specs, is_bounded
 from tidegate.expr.domain.transfer import all_of, by_trend
+from tidegate.expr.duckdb_sql import forms as duckdb_form
 from tidegate.expr.functions.number.arithmetic import check_float_range, ends, identity, limits, out_of_range
 from tidegate.expr.model import order
 from tidegate.expr.model.function import AT_ENDS, NEVER, REGISTRY, UP, cast
@@ -75,12 +76,14 @@ def shorten(a: pa.Array, out: Type) -> Outcome:
 
 
 for _narrow, _wide in combinations(INTEGERS, 2):
-    _never_fails(_narrow, _wide, implicit=True, spark=cast_form())(widen)
+    _never_fails(_narrow, _wide, implicit=True, spark=cast_form(), duckdb=duckdb_form.widening)(widen)
     _fails_at_ends(_wide, _narrow, spark=cast_form())(shorten)
 _never_fails(INTEGERS, FLOATS, implicit=True, spark=cast_form())(widen)
 
 
-@_fails_at_ends((*INTEGERS, MZ_TIMESTAMP), NUMERIC, implicit=True, spark=cast_form())
+@_fails_at_ends(
+    (*INTEGERS, MZ_TIMESTAMP), NUMERIC, implicit=True, spark=cast_form(), duckdb=duckdb_form.widening
+)
 def integer_to_numeric(a: pa.Array, out: Type) -> Outcome:
     """The same number as a numeric; fails if it has too many digits."""
     return finish_int64(to_numpy(a).astype(np.int64), 0, out.arrow, validity(a))
@@ -118,7 +121,7 @@ def to_real(a: pa.Array) -> Outcome:
 # ---------------------------------------------------------------- numerics
 
 
-@_fails_at_ends(NUMERIC, NUMERIC, implicit=True, spark=cast_form())
+@_fails_at_ends(NUMERIC, NUMERIC, implicit=True, spark=cast_form(), duckdb=duckdb_form.widening)
 def numeric_to_numeric(a: pa.Array, out: Type) -> Outcome:
     """The number with other digits, rounded half away from zero; fails if it does not fit."""
     return rescale(a, out.arrow)

@@ -34,10 +34,9 @@ from tidegate.expr.model.outcome import (
     with_errors,
 )
 from tidegate.expr.model.types import DATE, INTERVAL, MZ_TIMESTAMP, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, Type
-from tidegate.expr.primitives.cancel import checked
 from tidegate.expr.primitives.time import calendar as civil
 from tidegate.expr.primitives.time.calendar import MICROS_A_DAY
-from tidegate.expr.primitives.time.interval_text import interval_texts, parse_interval
+from tidegate.expr.primitives.time.interval_text import interval_texts, parse_intervals
 from tidegate.expr.primitives.time.text import parse_times
 from tidegate.expr.spark_sql.forms import cast_form, text_cast
 
@@ -58,24 +57,7 @@ def text_to_time(a: pa.Array, out: Type) -> Outcome:
 @cast(TEXT, INTERVAL, cost=MODERATE, stable=True)
 def text_to_interval(a: pa.Array) -> Outcome:
     """An interval: `1 year 2 mons 3 days 04:05:06`, `P1Y2M3DT4H5M6S`, `1-2`, `3 hours ago`."""
-    # Data has few distinct intervals, so each distinct text is read once.
-    encoded = a.dictionary_encode()
-    parts: list[tuple[int, int, int]] = []
-    messages: list[str | None] = []
-    for text in checked(encoded.dictionary.to_pylist()):
-        try:
-            parts.append(parse_interval(text))
-            messages.append(None)
-        except ValueError as error:
-            parts.append((0, 0, 0))
-            messages.append(str(error))
-    months, days, micros = np.array(parts, np.int64).reshape(-1, 3).T
-    values = order.make_intervals(months, days, micros).take(encoded.indices)
-    return with_errors(values, _present(pa.array(messages, pa.string()).take(encoded.indices)))
-
-
-def _present(errors: pa.Array) -> pa.Array | None:
-    return None if errors.null_count == len(errors) else errors
+    return parse_intervals(a)
 
 
 def time_texts(a: pa.Array) -> pa.Array:
@@ -113,20 +95,20 @@ def interval_to_text(a: pa.Array, out: Type) -> pa.Array:
     return fit_varchar(null_where_any(interval_texts(*order.interval_parts(a)), a), out)
 
 
-@_rises(DATE, _CLOCKS, implicit=True, spark=cast_form())
+@_rises(DATE, _CLOCKS, implicit=True, spark=cast_form(), duckdb="CAST({0} AS TIMESTAMP)")
 def date_to_timestamp(a: pa.Array, out: Type) -> pa.Array:
     """The midnight at the start of the date."""
     return from_numpy(to_numpy(a).astype(np.int64) * MICROS_A_DAY, out.arrow, a)
 
 
-@_rises(TIMESTAMP, TIMESTAMPTZ, implicit=True, spark=cast_form())
-@_rises(TIMESTAMPTZ, TIMESTAMP, spark=cast_form())
+@_rises(TIMESTAMP, TIMESTAMPTZ, implicit=True, spark=cast_form(), duckdb="{0}")
+@_rises(TIMESTAMPTZ, TIMESTAMP, spark=cast_form(), duckdb="{0}")
 def timestamp_to_timestamp(a: pa.Array, out: Type) -> pa.Array:
     """The same time, taken as UTC."""
     return a.view(out.arrow)
 
 
-@_rises(_CLOCKS, DATE, spark=cast_form())
+@_rises(_CLOCKS, DATE, spark=cast_form(), duckdb="CAST({0} AS DATE)")
 def timestamp_to_date(a: pa.Array) -> pa.Array:
     """The date, in UTC."""
     return from_numpy(np.floor_divide(to_numpy(a), MICROS_A_DAY).astype(np.int32), pa.date32(), a)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.domain.specs import NO, Specs, fit
+from tidegate.expr.duckdb_sql import forms as duckdb_form
 from tidegate.expr.model import order
 from tidegate.expr.model.function import ANY_A, NEVER, scalar
 from tidegate.expr.model.outcome import Datum, length, spread, to_bools
@@ -85,37 +86,67 @@ def not_equal_transfer(out: Type, a: Specs, b: Specs) -> Specs:
 _compares = partial(scalar, params=(ANY_A, ANY_A), result=BOOL, errors=NEVER, stable=True)
 
 
-@_compares("=", transfer=equal_transfer, spark=comparison_form("({0} = {1})"))
+@_compares(
+    "=",
+    transfer=equal_transfer,
+    spark=comparison_form("({0} = {1})"),
+    duckdb=duckdb_form.comparison("({0} = {1})"),
+)
 def equal(a: Datum, b: Datum) -> pa.Array:
     """Whether both values are equal; NaN equals itself."""
     return order.equal(a, b)
 
 
-@_compares("<>", transfer=not_equal_transfer, spark=comparison_form("({0} <> {1})"))
+@_compares(
+    "<>",
+    transfer=not_equal_transfer,
+    spark=comparison_form("({0} <> {1})"),
+    duckdb=duckdb_form.comparison("({0} <> {1})"),
+)
 def not_equal(a: Datum, b: Datum) -> pa.Array:
     """Whether the values differ."""
     return pc.invert(order.equal(a, b))
 
 
-@_compares("<", transfer=less_transfer, spark=comparison_form("({0} < {1})", ordered=True))
+@_compares(
+    "<",
+    transfer=less_transfer,
+    spark=comparison_form("({0} < {1})", ordered=True),
+    duckdb=duckdb_form.comparison("({0} < {1})"),
+)
 def less(a: Datum, b: Datum) -> pa.Array:
     """Whether the first value is less; NaN is greatest, text is compared by code point."""
     return order.less(a, b)
 
 
-@_compares("<=", transfer=less_equal_transfer, spark=comparison_form("({0} <= {1})", ordered=True))
+@_compares(
+    "<=",
+    transfer=less_equal_transfer,
+    spark=comparison_form("({0} <= {1})", ordered=True),
+    duckdb=duckdb_form.comparison("({0} <= {1})"),
+)
 def less_equal(a: Datum, b: Datum) -> pa.Array:
     """Whether the first value is less or equal."""
     return order.less_equal(a, b)
 
 
-@_compares(">", transfer=greater_transfer, spark=comparison_form("({0} > {1})", ordered=True))
+@_compares(
+    ">",
+    transfer=greater_transfer,
+    spark=comparison_form("({0} > {1})", ordered=True),
+    duckdb=duckdb_form.comparison("({0} > {1})"),
+)
 def greater(a: Datum, b: Datum) -> pa.Array:
     """Whether the first value is greater; NaN is greatest."""
     return order.less(b, a)
 
 
-@_compares(">=", transfer=greater_equal_transfer, spark=comparison_form("({0} >= {1})", ordered=True))
+@_compares(
+    ">=",
+    transfer=greater_equal_transfer,
+    spark=comparison_form("({0} >= {1})", ordered=True),
+    duckdb=duckdb_form.comparison("({0} >= {1})"),
+)
 def greater_equal(a: Datum, b: Datum) -> pa.Array:
     """Whether the first value is greater or equal."""
     return order.less_equal(b, a)

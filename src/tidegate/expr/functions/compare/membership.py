@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from tidegate.expr.domain.claims import constant
 from tidegate.expr.domain.specs import NO, YES, Specs, fit, is_bounded
+from tidegate.expr.duckdb_sql import forms as duckdb_form
 from tidegate.expr.functions.compare import comparison as compare
 from tidegate.expr.model import order
 from tidegate.expr.model.function import ANY_A, ARRAY_A, NEVER, scalar
@@ -226,7 +227,11 @@ def _among_constants(x: Specs, values: pa.Array) -> tuple[np.ndarray, np.ndarray
     if pa.types.is_decimal(low.type):
         low, values = order.align(low, values)
     values, low, high = (comparison_key(bound) for bound in (values, low, high))
-    values = values.unique().take(pc.array_sort_indices(values.unique()))
+    if not pc.all(
+        pc.less(values[:-1], values[1:]), min_count=0
+    ).as_py():  # long lists come sorted, for each part
+        values = values.unique()
+        values = values.take(pc.array_sort_indices(values))
     if pa.types.is_integer(integers(low).type):
         dense = x.type.is_integer or x.type.kind is Kind.DATE
         return _among_integers(integers(values), integers(low), integers(high), dense)
@@ -336,7 +341,7 @@ def not_in_transfer(out: Type, x: Specs, arrays: Specs) -> Specs:
 _tests = partial(scalar, params=(ANY_A, ARRAY_A), result=BOOL, lenient=True, errors=NEVER, stable=True)
 
 
-@_tests("in", aliases=("any =",), transfer=in_transfer, spark=in_form)
+@_tests("in", aliases=("any =",), transfer=in_transfer, spark=in_form, duckdb=duckdb_form.membership)
 def is_in(x: Datum, arrays: Datum) -> pa.Array:
     """Whether the value is one of the elements; NULL if it is not and an element is NULL."""
     nested = pa.types.is_nested(x.type)

@@ -8,9 +8,9 @@
 | `{"a": null}` | `null` | NULL |
 | `{"b": 1}`, `[1]`, `7` | NULL | NULL |
 
-A text key reads objects only and an integer arrays only; a step of a `#>` path reads both. All constant paths
-into one column form a family: they are traced to the column and read together
-(`primitives/json/path.py`).
+A text key reads objects only and an integer arrays only; a step of a `#>` path reads both. As in PostgreSQL, a scalar is its own
+element 0 and -1 for `->` and `->>`, but not for `#>`. All constant paths into one column form a family: they are traced to the
+column and read together (`primitives/json/path.py`).
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ from tidegate.expr.primitives.duckdb_kernels import duckdb_eval
 from tidegate.expr.primitives.json import exact as exact_json
 from tidegate.expr.primitives.json.exact import Json
 from tidegate.expr.primitives.json.path import (
+    ElementStep,
     IndexStep,
     JsonPath,
     KeyOrIndexStep,
     KeyStep,
     PathRequest,
+    PathStep,
     extract,
     first_bytes,
     is_small_batch,
+    readings,
     take_step,
     to_pointers,
     to_text,
@@ -54,6 +57,8 @@ from tidegate.expr.primitives.json.path import (
 _GIVE_JSON = ("->", "#>", "jsonb_extract_path")
 _GIVE_TEXT = ("->>", "#>>", "jsonb_extract_path_text")
 _TEXTS = array(TEXT)
+_READS_SCALARS = 2
+"""The version of `->` and `->>` since which the elements 0 and -1 of a scalar are the scalar."""
 
 
 class JsonPathFamily:
@@ -78,7 +83,7 @@ class JsonPathFamily:
 
             data->>'a' = 'x' AND #1 > 5    →    paths (a), types (text, int8)    #0 = 'x' AND #1 > 5
 
-        A column 0 that is read itself is the empty path.
+        A column 0 that is read itself is the empty path. A last `-> 0`, which reads scalars too, stays in the expressions.
         """
         calls = subexpressions.largest(exprs, self._reads_document)
         requests = [
@@ -96,8 +101,11 @@ class JsonPathFamily:
 
     def _reads_document(self, expr: Expr) -> bool:
         """Whether an expression is a whole path into column 0, or the column itself."""
-        is_path = isinstance(expr, Call) and expr.function.family is self
-        root = self.root(expr) if is_path and isinstance(expr, Call) else expr
+        root = expr
+        if isinstance(expr, Call):
+            if expr.function.family is not self or len(readings(self._followed(expr)[1])) > 1:
+                return False
+            root = self.root(expr) or expr
         return isinstance(root, Column) and root.index == 0
 
     def _followed(self, call: Call) -> tuple[Expr, JsonPath]:
@@ -116,15 +124,16 @@ def _constant_path(call: Call) -> JsonPath | None:
     values = [arg.value.as_py() for arg in call.args[1:] if isinstance(arg, Literal)]
     if len(values) != len(call.args) - 1:
         return None
-    return _steps(call.function.name, values)
+    return _steps(call.function.name, values, scalars=call.function.version >= _READS_SCALARS)
 
 
-def _steps(name: str, values: Sequence[Any]) -> JsonPath | None:
+def _steps(name: str, values: Sequence[Any], *, scalars: bool = True) -> JsonPath | None:
     flat = values[0] if len(values) == 1 and isinstance(values[0], list) else values
     if any(value is None for value in flat):
         return None
     if name in ("->", "->>"):
-        return tuple(IndexStep(value) if isinstance(value, int) else KeyStep(value) for value in flat)
+        index = ElementStep if scalars else IndexStep
+        return tuple(index(value) if isinstance(value, int) else KeyStep(value) for value in flat)
     return tuple(KeyOrIndexStep(value) for value in flat)
 
 
@@ -160,7 +169,7 @@ _follows = partial(
 )
 
 
-def _read(json: Datum, key: Datum, out: Type, *, either: bool) -> pa.Array:
+def _read(json: Datum, key: Datum, out: Type, *, either: bool = False, scalars: bool = False) -> pa.Array:
     """One step, either the same for all rows or different in each."""
     n = length(json, key)
     documents = spread(json, n)
@@ -168,29 +177,34 @@ def _read(json: Datum, key: Datum, out: Type, *, either: bool) -> pa.Array:
         if not key.is_valid:
             return pa.nulls(n, pa.string())
         value = key.as_py()
-        step = (
-            IndexStep(value)
-            if isinstance(value, int)
-            else KeyOrIndexStep(value)
-            if either
-            else KeyStep(value)
-        )
+        step: PathStep = KeyOrIndexStep(value) if either else KeyStep(value)
+        if isinstance(value, int):
+            step = ElementStep(value) if scalars else IndexStep(value)
         return extract(documents, [PathRequest((step,), out == TEXT)])[0]
-    values = take_step(documents, key, either=either)
+    values = take_step(documents, key, either=either, scalars=scalars)
     return to_text(values) if out == TEXT else values
 
 
 # The row with TEXT comes first: an unknown literal is a key.
-@_follows("->", (JSONB, TEXT), JSONB, overloads=[((JSONB, INT4), JSONB)])
-def get(json: Datum, key: Datum, *, out: Type) -> pa.Array:
-    """The value of a key of an object, or at an index of an array (negative: from the end), as JSON."""
-    return _read(json, key, out, either=False)
+@_follows("->", (JSONB, TEXT), JSONB)
+@_follows("->>", (JSONB, TEXT), TEXT)
+def get_key(json: Datum, key: Datum, *, out: Type) -> pa.Array:
+    """The value of a key of an object, as JSON with `->` and as text with `->>`."""
+    return _read(json, key, out)
 
 
-@_follows("->>", (JSONB, TEXT), TEXT, overloads=[((JSONB, INT4), TEXT)])
-def get_text(json: Datum, key: Datum, *, out: Type) -> pa.Array:
-    """The value of a key of an object, or at an index of an array (negative: from the end), as text."""
-    return _read(json, key, out, either=False)
+@_follows("->", (JSONB, INT4), JSONB, version=_READS_SCALARS)
+@_follows("->>", (JSONB, INT4), TEXT, version=_READS_SCALARS)
+def get_element(json: Datum, index: Datum, *, out: Type) -> pa.Array:
+    """An element of an array by its index, from the end if negative: JSON with `->`, text with `->>`."""
+    return _read(json, index, out, scalars=True)
+
+
+@_follows("->", (JSONB, INT4), JSONB, hidden=True)
+@_follows("->>", (JSONB, INT4), TEXT, hidden=True)
+def get_list_element(json: Datum, index: Datum, *, out: Type) -> pa.Array:
+    """An element of an array, NULL for a scalar: what transforms that were stored with version 1 read."""
+    return _read(json, index, out)
 
 
 def _read_path(json: Datum, path: Datum, out: Type) -> pa.Array:

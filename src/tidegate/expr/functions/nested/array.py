@@ -166,7 +166,7 @@ def slice_to(arrays: Datum, last: Datum) -> pa.Array:
 # ---------------------------------------------------------------- sizes
 
 
-def _lengths(arrays: pa.Array) -> list[np.ndarray]:
+def dimension_sizes(arrays: pa.Array) -> list[np.ndarray]:
     """The size of each row in every dimension; inner sizes are those of the first inner array."""
     result = [sizes_of(arrays)]
     while pa.types.is_list(arrays.type.value_type):
@@ -183,7 +183,7 @@ def array_length(arrays: Datum, dimension: Datum) -> pa.Array:
     """The number of elements of an array in a dimension; NULL if there are none."""
     arrays, dimension = spread_rows(arrays, dimension)
     number, result = to_numpy(dimension), np.zeros(len(arrays), np.int64)
-    for i, sizes in enumerate(_lengths(arrays)):
+    for i, sizes in enumerate(dimension_sizes(arrays)):
         result = np.where(number == i + 1, sizes, result)
     return pa.array(result, pa.int32(), mask=(result == 0) | ~valid_rows(dimension))
 
@@ -237,14 +237,14 @@ def array_position(arrays: Datum, value: Datum) -> pa.Array:
     arrays, value = spread_rows(arrays, value)
     sizes = sizes_of(arrays)
     row, flat = rows_of(sizes), arrays.flatten()
-    hits = np.flatnonzero(_equal_in_row(value, flat, row))
+    hits = np.flatnonzero(equal_in_row(value, flat, row))
     rows, first = np.unique(row[hits], return_index=True)
     result = np.zeros(len(arrays), np.int64)
     result[rows] = hits[first] - starts_of(sizes)[rows] + 1
     return pa.array(result, pa.int32(), mask=result == 0)
 
 
-def _equal_in_row(values: pa.Array, flat: pa.Array, row: np.ndarray) -> np.ndarray:
+def equal_in_row(values: pa.Array, flat: pa.Array, row: np.ndarray) -> np.ndarray:
     """Which elements equal the value of their row, NULL being equal to NULL."""
     if values.type == flat.type and not pa.types.is_primitive(flat.type):
         codes = _codes(pa.concat_arrays([values, flat]))

@@ -1,17 +1,8 @@
 """Arithmetic and functions of numerics, exact to the digits of their types.
 
-A numeric's scale is part of its type, so the result's type fixes how many digits are kept:
-
-| operation on (p1,s1), (p2,s2) | digits after the point | rounding |
-|---|---|---|
-| `+ -` | max(s1, s2) | never; a sum beyond 38 digits is an error |
-| `*` | s1 + s2, less if that exceeds 38 digits, see `product_type` | half away from zero |
-| `/` | 18, or max(s1, s2) if greater and there is room | half away from zero |
-| `%` | max(s1, s2) | never |
-
-So a plain `numeric`, which is numeric(38,18), keeps its type under `+ - * / %`, `price * 2` has the scale of
-price, and 0.1 * 0.1 is 0.01 exactly. A result that does not fit fails with "numeric field overflow"; digits are
-never dropped silently. Roots, logarithms and powers are in `math.py`.
+`result_types.py` says which digits a result keeps. A result that does not fit fails with "numeric field overflow", and a
+product or quotient that is not 0 but would be rounded to 0 with "numeric field underflow". Roots, logarithms and powers are in
+`math.py`.
 """
 
 from __future__ import annotations
@@ -22,105 +13,141 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.domain.claims import absolute_transfer, guarded, one_sided, zero_of
+from tidegate.expr.domain.claims import (
+    absolute_transfer,
+    bound_floats,
+    container_count,
+    guarded,
+    one_sided,
+    zero_of,
+)
 from tidegate.expr.domain.specs import Specs
+from tidegate.expr.domain.transfer import by_trend
+from tidegate.expr.duckdb_sql import forms as duckdb_form
 from tidegate.expr.functions.number.arithmetic import same_type
+from tidegate.expr.functions.numeric.result_types import (
+    constant_product,
+    constant_quotient,
+    digits,
+    product_type,
+    quotient_type,
+    remainder_type,
+    rounded_to_constant,
+    rounded_type,
+    sum_type,
+    whole_quotient_type,
+    whole_type,
+)
 from tidegate.expr.model import order
-from tidegate.expr.model.function import AT_ENDS, DOWN, EITHER, NEVER, UP, scalar
+from tidegate.expr.model.function import (
+    AT_ENDS,
+    DOWN,
+    EITHER,
+    NEVER,
+    UP,
+    BoundTransfer,
+    Function,
+    MaskedTrend,
+    scalar,
+)
 from tidegate.expr.model.outcome import Datum, Outcome, first_error, length, spread, to_numpy, with_errors
-from tidegate.expr.model.types import DEFAULT_SCALE, INT4, MAX_PRECISION, NUMERIC, Type, numeric
-from tidegate.expr.primitives.decimal import Rounding, add, multiply, rescale, round_digits
+from tidegate.expr.model.types import INT4, MAX_PRECISION, NUMERIC, Type, numeric
+from tidegate.expr.primitives.decimal import Rounding, add, fail_underflow, multiply, rescale, round_digits
 from tidegate.expr.primitives.decimal_division import quotient, remainder, whole_quotient
 from tidegate.expr.spark_sql import forms as spark_form
-
-
-def digits(type_: Type) -> tuple[int, int]:
-    """The number of digits before and after the point."""
-    assert type_.precision is not None
-    assert type_.scale is not None
-    return type_.precision - type_.scale, type_.scale
-
-
-def sum_type(a: Type, b: Type) -> Type:
-    """The type of a sum: the greater scale, and one whole digit more than either side."""
-    (whole_a, scale_a), (whole_b, scale_b) = digits(a), digits(b)
-    scale = max(scale_a, scale_b)
-    return numeric(max(whole_a, whole_b) + scale + 1, scale)
-
-
-def product_type(a: Type, b: Type) -> Type:
-    """The type of a product: the sum of both scales, as far as 38 digits allow.
-
-    Never less than the greater scale of the two, or 18 if that is less: an overflow is better than lost cents.
-    """
-    (whole_a, scale_a), (whole_b, scale_b) = digits(a), digits(b)
-    whole, scale = whole_a + whole_b, scale_a + scale_b
-    if whole + scale > MAX_PRECISION:
-        scale = max(MAX_PRECISION - whole, min(max(scale_a, scale_b), DEFAULT_SCALE))
-    return numeric(whole + scale, scale)
-
-
-def quotient_type(a: Type, b: Type) -> Type:
-    """The type of a quotient: a scale of at least 18."""
-    (whole_a, scale_a), (_, scale_b) = digits(a), digits(b)
-    whole, scale = whole_a + scale_b, max(scale_a, scale_b, DEFAULT_SCALE)
-    if whole + scale > MAX_PRECISION:
-        scale = max(MAX_PRECISION - whole, DEFAULT_SCALE)
-    return numeric(whole + scale, scale)
-
-
-def remainder_type(a: Type, b: Type) -> Type:
-    """The type of a remainder: the greater scale, and the fewer whole digits."""
-    (whole_a, scale_a), (whole_b, scale_b) = digits(a), digits(b)
-    scale = max(scale_a, scale_b)
-    return numeric(max(min(whole_a, whole_b) + scale, 1), scale)
-
-
-def whole_type(a: Type, *_: Type) -> Type:
-    """The type of a rounded number: scale 0, with room for rounding up."""
-    return numeric(digits(a)[0] + 1, 0)
-
-
-def whole_quotient_type(a: Type, b: Type) -> Type:
-    """The type of `div`: scale 0, with all whole digits of the quotient."""
-    return numeric(max(digits(a)[0] + digits(b)[1], 1), 0)
-
-
-def rounded_type(a: Type, _: Type) -> Type:
-    """The type of round(x, n): the same scale, with room for rounding up."""
-    whole, scale = digits(a)
-    return numeric(whole + scale + 1, scale)
-
 
 _NUMERICS = (NUMERIC, NUMERIC)
 
 
-@scalar("+", _NUMERICS, sum_type, trend=(UP, UP), errors=AT_ENDS, stable=True, spark=spark_form.sum_form("+"))
+@scalar(
+    "+",
+    _NUMERICS,
+    sum_type,
+    trend=(UP, UP),
+    errors=AT_ENDS,
+    stable=True,
+    spark=spark_form.sum_form("+"),
+    duckdb=duckdb_form.exact_sum("+"),
+)
 def plus(a: Datum, b: Datum, out: Type) -> Outcome:
     """The exact sum."""
     return add(a, b, out.arrow)
 
 
 @scalar(
-    "-", _NUMERICS, sum_type, trend=(UP, DOWN), errors=AT_ENDS, stable=True, spark=spark_form.sum_form("-")
+    "-",
+    _NUMERICS,
+    sum_type,
+    trend=(UP, DOWN),
+    errors=AT_ENDS,
+    stable=True,
+    spark=spark_form.sum_form("-"),
+    duckdb=duckdb_form.exact_sum("-"),
 )
 def minus(a: Datum, b: Datum, out: Type) -> Outcome:
     """The exact difference."""
     return add(a, b, out.arrow, minus=True)
 
 
+def _least(specs: Specs) -> np.ndarray:
+    """The least size of a number that is not 0."""
+    n = container_count(specs, *specs.bounds())
+    low, high = (bound_floats(bound, n) for bound in specs.bounds())
+    size = np.where(low > 0, low, np.where(high < 0, -high, 0.0))
+    return np.maximum(size, 10.0 ** -digits(specs.type)[1])
+
+
+def _greatest(specs: Specs) -> np.ndarray:
+    """The greatest size of a number."""
+    n = container_count(specs, *specs.bounds())
+    low, high = (np.abs(bound_floats(bound, n)) for bound in specs.bounds())
+    size = np.maximum(low, high)
+    return np.where(np.isnan(size), 10.0 ** digits(specs.type)[0], size)
+
+
+_HALF_UNIT = 0.51
+"""A little more than the half of a last digit, from which on a number is not rounded to 0: floats compare roughly."""
+
+
+@BoundTransfer
+def product_transfer(function: Function, out: Type, a: Specs, b: Specs) -> Specs:
+    """A product over containers; where digits are cut it may fail if both factors come near 0."""
+    scale = digits(out)[1]
+    sure = np.asarray([scale >= digits(a.type)[1] + digits(b.type)[1]])
+    sure = sure | (_least(a) * _least(b) >= _HALF_UNIT * 10.0**-scale)
+    specs = by_trend(function.claiming((EITHER, EITHER), AT_ENDS), (a, b), out)
+    return specs.may_fail(~(sure | (a.exact & b.exact) | specs.empty))
+
+
 @scalar(
-    "*", _NUMERICS, product_type, trend=(EITHER, EITHER), errors=AT_ENDS, stable=True, spark=spark_form.product_form
+    "*", _NUMERICS, product_type, constant_result=constant_product, trend=(EITHER, EITHER), transfer=product_transfer,
+    stable=True, spark=spark_form.product_form, duckdb=duckdb_form.exact_product
 )  # fmt: skip
 def times(a: Datum, b: Datum, out: Type) -> Outcome:
-    """The product, rounded half away from zero if it needs more than 38 digits."""
-    return multiply(a, b, out.arrow)
+    """The product: exact up to 20 digits after the point, else rounded half away from zero."""
+    product = multiply(a, b, out.arrow)
+    if out.scale == a.type.scale + b.type.scale:
+        return product
+    return fail_underflow(product, a, b)
 
 
-@scalar("/", _NUMERICS, quotient_type, **guarded(one_sided, EITHER, EITHER), stable=True)
+@BoundTransfer
+def quotient_transfer(function: Function, out: Type, a: Specs, b: Specs) -> Specs:
+    """A quotient over containers: nothing is known where the divisor may be 0; near 0 it may be cut to 0."""
+    one = one_sided(a, b)
+    trends = (MaskedTrend(EITHER, one), MaskedTrend(EITHER, one))
+    specs = by_trend(function.claiming(trends, AT_ENDS), (a, b), out)
+    enough = _least(a) >= _greatest(b) * _HALF_UNIT * 10.0 ** -digits(out)[1]
+    return specs.may_fail(~((one & enough) | (a.exact & b.exact) | specs.empty))
+
+
+@scalar(
+    "/", _NUMERICS, quotient_type, constant_result=constant_quotient, transfer=quotient_transfer,
+    trend=lambda a, b: (MaskedTrend(EITHER, one_sided(a, b)),) * 2, stable=True,
+)  # fmt: skip
 def divide(a: Datum, b: Datum, out: Type) -> Outcome:
-    """The quotient with 18 digits after the point, rounded half away from zero."""
-    return quotient(a, b, out.arrow)
+    """The quotient with at least 18 digits after the point, rounded half away from zero."""
+    return fail_underflow(quotient(a, b, out.arrow), a)
 
 
 @scalar("div", _NUMERICS, whole_quotient_type, **guarded(one_sided, EITHER, EITHER), stable=True)
@@ -205,7 +232,8 @@ def _to_digits(name: str, mode: Rounding, doc: str) -> None:
     # in between may round it up beyond 38 digits.
     claims = guarded(lambda _, n: n.exact, UP, UP)
     form = spark_form.round_form if name == "round" else None
-    scalar(name, (NUMERIC, INT4), rounded_type, **claims, stable=True, doc=doc, spark=form)(with_digits)
+    declare = partial(scalar, name, (NUMERIC, INT4), rounded_type, constant_result=rounded_to_constant)
+    declare(**claims, stable=True, doc=doc, spark=form)(with_digits)
 
 
 def _nulls(a: pa.Array, out: Type) -> Outcome:

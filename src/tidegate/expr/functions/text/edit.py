@@ -343,14 +343,6 @@ def to_hex8(a: Datum) -> pa.Array:
     return null_where_any(_hex_digits(to_numpy(a).astype(np.int64).view(np.uint64), 16), a)
 
 
-@scalar("quote_literal", (TEXT,), TEXT, errors=NEVER, stable=True)
-def quote_literal(a: Datum) -> pa.Array:
-    """The text as an SQL string literal."""
-    doubled = pc.replace_substring(pc.replace_substring(a, "'", "''"), "\\", "\\\\")
-    opening = pc.if_else(pc.match_substring(a, "\\"), "E'", "'")
-    return pc.binary_join_element_wise(opening, doubled, "'", "")
-
-
 # ---------------------------------------------------------------- characters and numbers
 
 

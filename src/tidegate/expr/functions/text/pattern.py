@@ -32,6 +32,7 @@ from tidegate.expr.domain.claims import constant, constants
 from tidegate.expr.domain.specs import Specs
 from tidegate.expr.domain.text_prefix import common_prefix, keeps_prefix, successor
 from tidegate.expr.domain.transfer import by_trend
+from tidegate.expr.duckdb_sql import forms as duckdb_form
 from tidegate.expr.functions.boolean.logic import not_transfer
 from tidegate.expr.functions.compare.comparison import equal_transfer
 from tidegate.expr.functions.text.edit import duckdb_rows
@@ -249,7 +250,7 @@ _likes = partial(
 _ilikes = partial(scalar, "ilike", result=BOOL, transfer=ilike_transfer, cost=MODERATE, stable=True)
 
 
-@_likes((TEXT, TEXT))
+@_likes((TEXT, TEXT), duckdb=duckdb_form.like)
 def like(a: Datum, pattern: Datum) -> Outcome:
     """Whether the whole text matches a pattern, in which % is any text and _ any character."""
     return _like(a, pattern)

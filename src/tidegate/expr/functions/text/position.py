@@ -24,6 +24,7 @@ from tidegate.expr.domain.claims import constant
 from tidegate.expr.domain.specs import NO, YES, Specs, is_bounded
 from tidegate.expr.domain.text_prefix import common_prefix, keeps_prefix, non_negative
 from tidegate.expr.domain.transfer import by_trend
+from tidegate.expr.duckdb_sql import forms as duckdb_form
 from tidegate.expr.model.function import (
     MODERATE,
     NEVER,
@@ -239,6 +240,7 @@ def substring_transfer(function: Function, out: Type, a: Specs, start: Specs, si
 @scalar(
     "substring", (TEXT, INT4, INT4), TEXT, aliases=("substr",), transfer=substring_transfer, stable=True,
     spark=minimum_form("substring({0}, {1}, {2})", 1, 0),
+    duckdb=duckdb_form.minimum("substring({0}, {1}, {2})", 1, 0),
 )  # fmt: skip
 def substring(a: Datum, start: Datum, size: Datum) -> Outcome:
     """A number of characters from a position on; positions before 1 count but are empty."""

@@ -151,16 +151,14 @@ def _groups(text: pa.Array, regex: Regex) -> tuple[pa.Array, list[pa.Array]]:
     """Where the pattern matches, and its groups; the whole match if it has no groups."""
     if regex.bodies:
         match = pc.extract_regex(text, regex.re2)
-        groups = [
-            _null_if_unmatched(pc.struct_field(match, [i]), body) for i, body in enumerate(regex.bodies)
-        ]
+        groups = [null_if_unmatched(pc.struct_field(match, [i]), body) for i, body in enumerate(regex.bodies)]
     else:
         match = pc.extract_regex(text, f"(?P<g0>{regex.re2})")
         groups = [pc.struct_field(match, [0])]
     return match.is_valid(), groups
 
 
-def _null_if_unmatched(group: pa.Array, body: str) -> pa.Array:
+def null_if_unmatched(group: pa.Array, body: str) -> pa.Array:
     """A group with NULL where it took no part in the match.
 
     RE2 returns an empty text for it, which is unambiguous unless the group's own pattern matches the empty text.
@@ -169,7 +167,8 @@ def _null_if_unmatched(group: pa.Array, body: str) -> pa.Array:
     return group if matches_nothing else pc.if_else(pc.equal(group, ""), pa.scalar(None, pa.string()), group)
 
 
-def _match_one(text: pa.Array, pattern: pa.Scalar, options: pa.Scalar) -> Outcome:
+def match_groups(text: pa.Array, pattern: pa.Scalar, options: pa.Scalar) -> Outcome:
+    """The groups of the first match of each text, NULL without a match."""
     if "g" in options.as_py():
         return fail_valid_rows(text, 'regexp_match() does not support the "global" option', TEXTS.arrow)
     regex = _compiled(pattern, options)
@@ -200,13 +199,13 @@ _extracts = partial(scalar, makes_null=True, transfer=match_transfer, cost=HEAVY
 @_extracts("regexp_match", (TEXT, TEXT), TEXTS)
 def regexp_match(a: Datum, pattern: Datum) -> Outcome:
     """The groups of the first match, or the whole match if there are none; NULL without a match."""
-    return run_per_constant(_match_one, TEXTS.arrow, a, pattern, PLAIN)
+    return run_per_constant(match_groups, TEXTS.arrow, a, pattern, PLAIN)
 
 
 @_extracts("regexp_match", (TEXT, TEXT, TEXT), TEXTS)
 def regexp_match_options(a: Datum, pattern: Datum, options: Datum) -> Outcome:
     """The groups of the first match, with options as in regexp_like."""
-    return run_per_constant(_match_one, TEXTS.arrow, a, pattern, options)
+    return run_per_constant(match_groups, TEXTS.arrow, a, pattern, options)
 
 
 def _substring_one(text: pa.Array, pattern: pa.Scalar) -> Outcome:

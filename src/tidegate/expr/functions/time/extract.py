@@ -10,9 +10,11 @@ within which it follows the order, and its range. Over containers:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +22,7 @@ import pyarrow.compute as pc
 
 from tidegate.expr.domain.claims import bound_integers, constant, container_count, inherited_flags
 from tidegate.expr.domain.specs import NO, Specs, is_bounded
+from tidegate.expr.duckdb_sql import forms as duckdb_form
 from tidegate.expr.functions.time.arithmetic import micros
 from tidegate.expr.model import order
 from tidegate.expr.model.function import scalar
@@ -34,6 +37,7 @@ from tidegate.expr.model.types import (
     TIMESTAMP,
     TIMESTAMPTZ,
     Type,
+    numeric,
 )
 from tidegate.expr.primitives.time import calendar as civil
 from tidegate.expr.primitives.time.calendar import (
@@ -215,24 +219,40 @@ def _constant(value: int, scale: int, out: Type) -> pa.Scalar:
     return pa.scalar(value / 10**scale if out.is_float else Decimal(value).scaleb(-scale), out.arrow)
 
 
+_WHOLE_FIELD = numeric(10, 0)
+_FIELD_TYPES = {"second": numeric(8, 6), "milliseconds": numeric(8, 3), "epoch": numeric(20, 6)}
+
+
+def _field_type(constants: Sequence[Any], types: Sequence[Type]) -> Type | None:
+    """The type of extract for a constant field: seconds have six digits after the point, years none."""
+    field = None if constants[0] is None else field_of(constants[0])
+    if field is None:
+        return None
+    if types[1] == DATE:
+        return numeric(20, 0) if field == "epoch" else _WHOLE_FIELD
+    return NUMERIC if field == "julian" else _FIELD_TYPES.get(field, _WHOLE_FIELD)
+
+
 def _declare(name: str, source: Type, result: Type, read_as: Type) -> None:
     allowed = _BY_TYPE[read_as]
 
     def transfer(out: Type, unit: Specs, t: Specs) -> Specs:
         return _bounds(out, unit, t, allowed)
 
-    def read(text: str, t: pa.Array) -> Outcome:
+    def read(out: Type, text: str, t: pa.Array) -> Outcome:
         field = field_of(text)
         if field is None or field not in allowed:
-            return fail_all_rows(unit_error(text, read_as), len(t), result.arrow)
-        return Outcome(null_where_any(_numbers(field, micros(t), result), t))
+            return fail_all_rows(unit_error(text, read_as), len(t), out.arrow)
+        return Outcome(null_where_any(_numbers(field, micros(t), out), t))
 
-    def kernel(unit: Datum, t: Datum) -> Outcome:
-        return evaluate_by_choice(unit, read, result.arrow, t)
+    def kernel(unit: Datum, t: Datum, out: Type) -> Outcome:
+        return evaluate_by_choice(unit, partial(read, out), out.arrow, t)
 
     kernel.__doc__ = f"One field of a {source}: epoch, year, month, day, hour, dow, week …, as {result}."
     exact, form = not result.is_float, None if source == TIME else extract_form
-    scalar(name, (TEXT, source), result, transfer=transfer, stable=True, exact=exact, spark=form)(kernel)
+    duckdb = duckdb_form.extract(field_of) if name == "extract" and source != TIME else None
+    declare = partial(scalar, name, (TEXT, source), result, constant_result=_field_type if exact else None)
+    declare(transfer=transfer, stable=True, exact=exact, spark=form, duckdb=duckdb)(kernel)
 
 
 for _source in _BY_TYPE:
@@ -312,7 +332,9 @@ def _interval_read(text: str, i: pa.Array, result: Type) -> Outcome:
     return Outcome(null_where_any(_scaled(values, scale, result), i))
 
 
-@scalar("extract", (TEXT, INTERVAL), NUMERIC, transfer=_interval_bounds, stable=True)
+@scalar(
+    "extract", (TEXT, INTERVAL), NUMERIC, constant_result=_field_type, transfer=_interval_bounds, stable=True
+)
 @scalar("date_part", (TEXT, INTERVAL), FLOAT8, transfer=_interval_bounds, stable=True, exact=False)
 def interval_part(unit: Datum, i: Datum, out: Type) -> Outcome:
     """One field of an interval: epoch, year, month, day, hour and others, as stored in it."""

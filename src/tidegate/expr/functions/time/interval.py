@@ -42,6 +42,9 @@ _LONGEST = MAX_DAYS * MICROS_A_DAY
 _ODD_DAYS = 110_000
 """More days than fit a time part: how far the days of an interval without months may be from its length."""
 
+_PART_LIMIT = 2**31
+"""Months and days are kept in 32 bits each."""
+
 
 _sums = partial(scalar, result=INTERVAL, errors=AT_ENDS, stable=True)
 
@@ -83,7 +86,9 @@ def _scaled(months: np.ndarray, days: np.ndarray, micros: np.ndarray, *args: Dat
         # Days of the time part leave it before it is made an integer, which could not hold them.
         carry = np.where(np.abs(time) > 9e15, np.trunc(time / MICROS_A_DAY), 0)
         whole_days, time = whole_days + carry, time - carry * MICROS_A_DAY
-        bad = ~((np.abs(whole_months) < 2**31) & (np.abs(whole_days) < 1e12) & (np.abs(time) < 1e18))
+        # As in PostgreSQL each part must fit, although 2147483647 * '1 mon -30 days' has no length at all.
+        fits = (np.abs(whole_months) < _PART_LIMIT) & (np.abs(np.trunc(days)) < _PART_LIMIT)
+        bad = ~(fits & (np.abs(whole_days) < 1e12) & (np.abs(time) < 1e18))
         parts = (np.where(bad, 0, part).astype(np.int64) for part in (whole_months, whole_days, time))
         return checked_intervals(*parts, *args, bad=np.atleast_1d(bad))
 

@@ -1,6 +1,6 @@
 """Extracts paths from JSON columns; any number of paths costs one parse of each document.
 
-A path is a tuple of steps. `payload -> 'a' -> 0 ->> 'b'` is (Key a, Index 0, Key b) read as text, and
+A path is a tuple of steps. `payload -> 'a' -> 0 ->> 'b'` is (Key a, Element 0, Key b) read as text, and
 `payload #> '{a,0}'` is (KeyOrIndex a, KeyOrIndex 0), because a step of `#>` looks into maps and lists alike.
 
 DuckDB extracts a list of paths after parsing a document once (0.5 to 1 µs for one path of a document of 315 bytes, 0.9 to 1.2 µs
@@ -12,11 +12,12 @@ that one of them can:
 | Key "ab" | `."ab"` | `/ab` |
 | Key "0" | `."0"` | – (`/0` looks into lists too) |
 | Key "" or "*" | – | `/` or `/*` |
-| Index -1 | `[-1]` | – |
+| Index -1, Element -1 | `[-1]` | – |
 | KeyOrIndex "0" | – | `/0` |
 | KeyOrIndex "-1", "01" | both, as two alternatives | – |
 
-Nearly all paths are one segment; others read their later segments from the result of the first.
+Nearly all paths are one segment; others read their later segments from the result of the first. A path that ends with Element 0 or
+Element -1 is read twice, with and without that step: `'5' -> 0` is 5, as in PostgreSQL.
 
 DuckDB reads reals as doubles. A document whose reals lose digits by that (see `canonical.py`), if the result could show it, is read
 again by `exact.py`, which is rare enough not to matter.
@@ -55,6 +56,16 @@ class IndexStep:
     """Looks up an element of lists, negative ones from the end; other values have none."""
 
     at: int
+
+
+@dataclass(frozen=True)
+class ElementStep(IndexStep):
+    """A step of `-> n`: an element of lists; the only element of a scalar, 0 or -1, is the scalar."""
+
+    @property
+    def reads_scalars(self) -> bool:
+        """Whether a scalar has this element."""
+        return self.at in (0, -1)
 
 
 @dataclass(frozen=True)
@@ -185,13 +196,47 @@ def extract(documents: pa.Array, wanted: Sequence[PathRequest]) -> list[pa.Array
             for d in checked(documents.to_pylist())
         ]
         return [pa.array([row[i] for row in rows], pa.string()) for i in range(len(wanted))]
-    results = _extract_with_duckdb(documents, wanted)
+    results = _extract_readings(documents, wanted)
     return reread_exactly(documents, results, lambda row: exactly(exact_json.decode(documents[row].as_py())))
 
 
 def is_small_batch(documents: pa.Array) -> bool:
     """Whether a loop over the documents is cheaper than a call of DuckDB."""
     return len(documents) <= canonical.MAX_ROWS_ONE_BY_ONE
+
+
+def readings(path: JsonPath) -> list[JsonPath]:
+    """The path, and what it is if the value before its last elements is a scalar, without those steps."""
+    found = [path]
+    for step in reversed(path):
+        if not isinstance(step, ElementStep) or not step.reads_scalars:
+            break
+        found.append(found[-1][:-1])
+    return found
+
+
+def _extract_readings(documents: pa.Array, wanted: Sequence[PathRequest]) -> list[pa.Array]:
+    """The values at each path as DuckDB reads them; of scalars, by the path without its last elements."""
+    groups = [readings(w.path) for w in wanted]
+    asked = [
+        PathRequest(path, w.as_text and len(group) == 1)
+        for w, group in zip(wanted, groups, strict=True)
+        for path in group
+    ]
+    values = iter(_extract_with_duckdb(documents, asked))
+    results = []
+    for w, group in zip(wanted, groups, strict=True):
+        value = next(values)
+        for _ in group[1:]:
+            scalar = next(values)
+            value = pc.coalesce(value, _where(_is_scalar(scalar), scalar))
+        results.append(to_text(value) if w.as_text and len(group) > 1 else value)
+    return results
+
+
+def _is_scalar(documents: pa.Array) -> pa.Array:
+    letters = first_bytes(documents)
+    return pa.array((letters != ord("[")) & (letters != ord("{")))
 
 
 def _extract_with_duckdb(documents: pa.Array, wanted: Sequence[PathRequest]) -> list[pa.Array]:
@@ -286,6 +331,8 @@ def look_up(document: Json, path: JsonPath) -> Any:
             value = value.get(step.name, _MISSING)
         elif isinstance(value, list) and at is not None and -len(value) <= at < len(value):
             value = value[at]
+        elif isinstance(step, ElementStep) and step.reads_scalars and not isinstance(value, dict | list):
+            pass
         else:
             return _MISSING
     return value
@@ -298,15 +345,21 @@ def render(value: Any, *, as_text: bool) -> str | None:
     return value if as_text and isinstance(value, str) else exact_json.encode(value)
 
 
-def take_step(documents: pa.Array, steps: pa.Array, *, either: bool = False) -> pa.Array:
-    """One step per row, by another key or index in each; text steps also index lists if `either`."""
+def take_step(
+    documents: pa.Array, steps: pa.Array, *, either: bool = False, scalars: bool = False
+) -> pa.Array:
+    """One step per row, by another key or index in each.
+
+    Text steps also index lists if `either`; integer steps also read scalars if `scalars`.
+    """
+    index = ElementStep if scalars else IndexStep
 
     def exactly(row: int) -> list[str | None]:
         document, step = documents[row].as_py(), steps[row].as_py()
         if document is None or step is None:
             return [None]
         path_step: PathStep = (
-            IndexStep(step) if isinstance(step, int) else KeyOrIndexStep(step) if either else KeyStep(step)
+            index(step) if isinstance(step, int) else KeyOrIndexStep(step) if either else KeyStep(step)
         )
         return [render(look_up(exact_json.decode(document), (path_step,)), as_text=False)]
 
@@ -314,7 +367,10 @@ def take_step(documents: pa.Array, steps: pa.Array, *, either: bool = False) -> 
         return pa.array([exactly(row)[0] for row in range(len(documents))], pa.string())
     if pa.types.is_integer(steps.type):
         paths = pc.binary_join_element_wise("$[", pc.cast(steps, pa.string()), "]", "")
-        paths = _where(pc.starts_with(documents, "["), paths)
+        if scalars:
+            only = pc.and_(_is_scalar(documents), pc.is_in(steps, value_set=pa.array([0, -1], steps.type)))
+            paths = pc.if_else(pc.and_(only, documents.is_valid()), "$", paths)
+        paths = _where(pc.or_(pc.starts_with(documents, "["), pc.equal(paths, "$")), paths)
     else:
         paths = _where(pc.starts_with(documents, "{"), to_pointers(steps))
         if either:

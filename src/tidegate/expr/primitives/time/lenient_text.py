@@ -1,59 +1,57 @@
 """Parses dates and times in any form that PostgreSQL accepts, one text at a time.
 
     2024-1-5  2024/01/05  20240105T100000Z  Jan 5, 2024  5 January 2024  05-Jan-2024  1/5/2024 (month first)
-    Fri Jan 5 10:00:00 2024   10:00 PM   10:00:00 America/New_York   J2460315   epoch
+    Fri Jan 5 10:00:00 2024   10:00 PM   10:00:00 America/New_York   J2460315   y2024m01d05   2024.005   epoch   allballs
 
-This is the slow path behind `text.py`: it sees only distinct texts that are not in plain ISO form. Words whose meaning depends on
-when they are read (`now`, `today`) are errors, since a stored row would change its meaning. So are `infinity` and years before
-Christ, which lie outside the calendar.
+This is the slow path behind `text.py`: it sees only distinct texts that are not in plain ISO form. `tokens.py` divides a text,
+`date_fields.py` says what a number means. Words whose meaning depends on when they are read (`now`, `today`) are errors, since a
+stored row would change its meaning. So are `infinity` and years before Christ, which lie outside the calendar.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from datetime import date
 from enum import StrEnum
+from typing import Literal
 
 import numpy as np
 
-from tidegate.expr.primitives.time.calendar import (
-    FIRST_DAY,
-    LAST_DAY,
-    MICROS_A_DAY,
-    MICROS_A_MINUTE,
-    MICROS_A_SECOND,
-    MICROS_AN_HOUR,
-    day_of,
-)  # fmt: skip
-from tidegate.expr.primitives.time.zones import find_zone
-
-_MONTH_NAMES = [
-    "january", "february", "march", "april", "may", "june",
-    "july", "august", "september", "october", "november", "december",
-]  # fmt: skip
-_MONTHS = {name: i + 1 for i, full in enumerate(_MONTH_NAMES) for name in (full, full[:3])} | {"sept": 9}
-_DAY_NAMES = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"]
-_WEEKDAYS = {name for full in _DAY_NAMES for name in (full, full[:3])} | {
-    "tues",
-    "wednes",
-    "weds",
-    "thur",
-    "thurs",
-}
-_MOVING = {"now", "today", "tomorrow", "yesterday", "allballs"}
-_TOKEN = re.compile(
-    r"""(?P<clock>\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?)
-      | (?P<date>(?:\d+|[a-z]{3,9})(?P<sep>[-/.])(?:\d{1,2}|[a-z]{3,9})(?P=sep)\d+)
-      | (?P<julian>j\d+)(?![a-z])
-      | (?P<compact>\d{8}|\d{6})(?:\.(?P<fraction>\d*))?(?!\d)
-      | (?P<number>\d+)
-      | (?P<offset>[+-]\d{1,2}(?::?\d\d)?(?::?\d\d)?)(?![\d:])
-      | (?P<t>t)(?=\d)
-      | (?P<word>[a-z][a-z0-9_]*(?:/[a-z0-9_+-]+)*)
-      | (?P<skip>[\s,]+)""",
-    re.VERBOSE | re.IGNORECASE | re.ASCII,
+from tidegate.expr.primitives.time.calendar import FIRST_DAY, LAST_DAY, MICROS_A_DAY, day_of
+from tidegate.expr.primitives.time.date_fields import (
+    CLOCK_FIELDS,
+    DATE_FIELDS,
+    DAY,
+    ERA,
+    FRACTION,
+    HALF,
+    HOUR,
+    MINUTE,
+    MONTH,
+    MONTH_NUMBERS,
+    SECOND,
+    WEEKDAY,
+    YEAR,
+    ZONE,
+    DateFields,
+    TimeFieldError,
+    TimeSyntaxError,
+    ZoneOffsetError,
+    fraction_micros,
+    read_offset,
+    whole,
 )
+from tidegate.expr.primitives.time.tokens import MAX_TEXT_LENGTH, WEEKDAYS, TimeToken, shorten, tokenize
+from tidegate.expr.primitives.time.zones import ABBREVIATIONS, find_zone
+
+_MOVING = frozenset(("now", "today", "tomorrow", "yesterday"))
+_WEEKDAYS = frozenset((*WEEKDAYS, *(day[:3] for day in WEEKDAYS), "tues", "wednes", "weds", "thur", "thurs"))
+_EPOCH_JULIAN = 2_440_588
+
+Label = Literal["year", "month", "day", "hour", "minute", "second", "julian", "clock", "other"]
+"""What a word says about the number behind it: `y2024`, `j2460315`, `t100000`."""
+_LABELS: dict[str, Label] = {
+    "y": "year", "m": "month", "d": "day", "h": "hour", "mm": "minute", "s": "second", "j": "julian", "jd": "julian",
+    "julian": "julian", "doy": "other", "dow": "other", "isodow": "other", "isoyear": "other",
+}  # fmt: skip
 
 
 class TimeKind(StrEnum):
@@ -70,258 +68,279 @@ class TimeKind(StrEnum):
         return "timestamp with time zone" if self is TimeKind.TIMESTAMPTZ else self.value
 
 
-class _InvalidTimeError(Exception):
-    """The text is not a valid time; the message lacks the text itself, which `parse_lenient` adds."""
+class _OutOfCalendarError(Exception):
+    """The time is valid, but lies outside of the years 1 to 9999."""
 
 
-def _syntax_error(kind: TimeKind) -> _InvalidTimeError:
-    return _InvalidTimeError(f"invalid input syntax for type {kind.shown}")
-
-
-def _field_error() -> _InvalidTimeError:
-    return _InvalidTimeError("date/time field value out of range")
-
-
-def _range_error(kind: TimeKind) -> _InvalidTimeError:
-    return _InvalidTimeError(f"{kind.value.removesuffix('tz')} out of range")
-
-
-@dataclass
-class _TimeFields:
-    """The fields of a time, filled token by token."""
-
-    year: int | None = None
-    month: int | None = None
-    day: int | None = None
-    clock: int | None = None
-    """Microseconds since midnight."""
-    hour: int = 0
-    half: str | None = None
-    east: int | None = None
-    """The zone's offset in microseconds."""
-    zone: str | None = None
-    before_christ: bool = False
-    clock_next: bool = False
-    """Whether six digits are hhmmss: after a T, or for a type without a date."""
-    days: int | None = None
-    """The whole date as a day number, from a Julian day or the epoch."""
-
-
-MAX_TEXT_LENGTH = 128
-"""PostgreSQL's limit on the characters of a time; it also bounds the digits of numbers."""
+class _MovingWordError(Exception):
+    """The text means another time whenever it is read."""
 
 
 def parse_lenient(text: str, kind: TimeKind) -> int | str:
     """Microseconds (since 1970; for a time, since midnight), or the error message."""
-    word = text.strip().lower()
-    if word in _MOVING:
+    try:
+        tokens = tokenize(text) if len(text.strip()) <= MAX_TEXT_LENGTH else None
+        if not tokens:
+            raise TimeSyntaxError
+        return _Reader(tokens, kind).result()
+    except TimeSyntaxError:
+        return f'invalid input syntax for type {kind.shown}: "{text}"'
+    except TimeFieldError:
+        return f'date/time field value out of range: "{text}"'
+    except ZoneOffsetError:
+        return f'time zone displacement out of range: "{text}"'
+    except _OutOfCalendarError:
+        return f'{kind.value.removesuffix("tz")} out of range: "{text}"'
+    except _MovingWordError:
         return f'"{text}" means another time whenever it is read: write now(), current_date or a date'
-    if word in ("infinity", "-infinity", "+infinity"):
-        return f'{kind.value} out of range: "{text}"'
-    try:
-        if len(word) > MAX_TEXT_LENGTH:
-            raise _syntax_error(kind)
-        fields = _TimeFields(clock_next=kind is TimeKind.TIME)
-        if not _read_tokens(word, fields):
-            raise _syntax_error(kind)
-        return _assemble(word, fields, kind)
-    except _InvalidTimeError as error:
-        return f'{error}: "{text}"'
 
 
-def _read_tokens(text: str, fields: _TimeFields) -> bool:
-    """Reads all tokens into `fields`; False if a token is unknown or does not fit the others."""
-    at = 0
-    while at < len(text):
-        token = _TOKEN.match(text, at)
-        if token is None or token.lastgroup is None:
-            return False
-        kind = next(k for k in _READERS if token[k] is not None)
-        if not _READERS[kind](token, fields):
-            return False
-        at = token.end()
-    return True
+class _Reader:
+    """Reads the tokens of one text into fields."""
 
+    def __init__(self, tokens: list[TimeToken], kind: TimeKind) -> None:
+        self.tokens, self.kind = tokens, kind
+        self.fields = DateFields()
+        self.label: Label | None = None
+        self.half: str | None = None
+        self.before_christ = False
+        self.east: int | None = None
+        """The zone's offset in microseconds."""
+        self.zone: str | None = None
+        self.epoch = False
+        for place, token in enumerate(tokens):
+            self._read(place, token)
 
-def _clock(token: re.Match[str], fields: _TimeFields) -> bool:
-    if fields.clock is not None:
-        return False
-    main, _, tail = token["clock"].partition(".")
-    hour, minute, second = [*map(int, main.split(":")), 0][:3]
-    return _set_clock(fields, hour, minute, second, tail)
+    @property
+    def time_alone(self) -> bool:
+        """Whether a time of day is read, and a date only beside it."""
+        return self.kind is TimeKind.TIME
 
+    def _read(self, place: int, token: TimeToken) -> None:
+        match token.kind:
+            case "time":
+                if self.label not in (None, "clock") and not self.time_alone:
+                    raise TimeSyntaxError
+                self.label = None if self.label == "clock" else self.label
+                self.fields.read_clock(token.text)
+            case "date":
+                self._date(place, token.text)
+            case "signed":
+                self._offset(token.text)
+            case "number":
+                self._number(place, token.text)
+            case _:
+                self._word(place, token.text)
 
-def _set_clock(fields: _TimeFields, hour: int, minute: int, second: int, tail: str) -> bool:
-    micros = round(float("0." + tail) * 1e6) if tail else 0
-    if minute > 59 or second > 60 or hour > 24 or (hour == 24 and (minute or second or micros)):
-        raise _field_error()
-    fields.hour = hour
-    fields.clock = hour * MICROS_AN_HOUR + minute * MICROS_A_MINUTE + second * MICROS_A_SECOND + micros
-    return True
+    # ------------------------------------------------------------ dates, and what looks like one
 
+    def _date(self, place: int, text: str) -> None:
+        if self.time_alone:
+            last, second = self.tokens[-1].kind, self.tokens[1].kind if len(self.tokens) > 1 else ""
+            zoned = not (place == 0 and len(self.tokens) > 1 and (last == "date" or second == "time"))
+        else:
+            zoned = self.label is not None or self.fields.seen & (MONTH | DAY) == MONTH | DAY
+        if not zoned:
+            self.fields.read_date(text)
+        elif text[0].isdigit() or self.label is not None:
+            self._clock_with_offset(text)
+        elif find_zone(text) is None:
+            raise TimeSyntaxError
+        else:
+            self.fields.mark(ZONE)
+            self.zone = text
 
-def _date(token: re.Match[str], fields: _TimeFields) -> bool:
-    if fields.month is not None or fields.days is not None:
-        return False
-    first, second, third = token["date"].split(token["sep"])
-    if first.isalpha() or second.isalpha():
-        name, other = (first, second) if first.isalpha() else (second, first)
-        if name not in _MONTHS or not other.isdigit():
-            return False
-        fields.month = _MONTHS[name]
-        year, day = (other, third) if len(other) > 2 else (third, other)
-    elif len(first) > 2:
-        year, fields.month, day = first, int(second), third
-    else:
-        # PostgreSQL's default: month, day, year.
-        fields.month, day, year = int(first), second, third
-    if len(day) > 2:
-        return False
-    fields.day = int(day)
-    _set_year(fields, year)
-    return True
+    def _clock_with_offset(self, text: str) -> None:
+        """hhmmss-zz."""
+        if (
+            self.label not in (None, "clock")
+            or self.fields.seen & CLOCK_FIELDS == CLOCK_FIELDS
+            or "-" not in text
+        ):
+            raise TimeSyntaxError
+        self.label = None
+        digits = text[: text.index("-")]
+        self.east = read_offset(text[len(digits) :])
+        seen = self.fields.seen | (DATE_FIELDS if self.time_alone else 0)
+        self.fields.mark(self.fields.read_joined(digits, seen) | ZONE)
 
+    def _offset(self, text: str) -> None:
+        self.east = read_offset(text)
+        self.fields.mark(ZONE)
 
-def _set_year(fields: _TimeFields, digits: str) -> None:
-    fields.year = int(digits)
-    if len(digits) <= 2:
-        fields.year += 2000 if fields.year < 70 else 1900
+    # ------------------------------------------------------------ numbers
 
+    def _number(self, place: int, text: str) -> None:
+        if self.label is not None:
+            label, self.label = self.label, None
+            self._labelled(label, text)
+            return
+        fields = self.fields
+        point = text.find(".")
+        if self.time_alone:
+            self._number_of_time(place, text, point)
+        elif point >= 0 and not fields.seen & DATE_FIELDS:
+            fields.read_date(text)
+        elif point > 2 or (
+            point < 0 and len(text) >= 6 and not (fields.seen & DATE_FIELDS and fields.seen & CLOCK_FIELDS)
+        ):
+            fields.mark(fields.read_joined(text, fields.seen))
+        else:
+            fields.mark(fields.read_number(text, fields.seen, fields.text_month))
 
-def _julian(token: re.Match[str], fields: _TimeFields) -> bool:
-    if fields.days is not None or fields.month is not None:
-        return False
-    fields.days = int(token["julian"][1:]) - 2_440_588
-    return True
+    def _number_of_time(self, place: int, text: str, point: int) -> None:
+        fields = self.fields
+        if point >= 0 and place == 0 and len(self.tokens) > 1 and self.tokens[-1].kind == "date":
+            fields.read_date(text)
+        elif point >= 0 and point <= 2:
+            raise TimeSyntaxError
+        elif point >= 0 or len(text) > 4:
+            fields.mark(fields.read_joined(text, fields.seen | DATE_FIELDS))
+        else:
+            fields.mark(fields.read_number(text, fields.seen | DATE_FIELDS, False))
 
+    def _labelled(self, label: Label, text: str) -> None:
+        fields = self.fields
+        head, point, tail = text.partition(".")
+        if point and label not in ("julian", "clock", "second"):
+            raise TimeSyntaxError
+        if label == "clock":
+            given = fields.read_joined(text, fields.seen | DATE_FIELDS)
+            fields.mark(given)
+            return
+        value = whole(head)
+        match label:
+            case "year":
+                fields.mark(YEAR)
+                fields.year = value
+            case "month" if fields.seen & MONTH and fields.seen & HOUR:
+                fields.mark(MINUTE)
+                fields.minute = value
+            case "month" | "day" | "hour" | "minute" | "second":
+                bits = {"month": MONTH, "day": DAY, "hour": HOUR, "minute": MINUTE, "second": SECOND}
+                fields.mark(bits[label] | (FRACTION if point else 0))
+                setattr(fields, label, value)
+                fields.micros = fraction_micros(point + tail) if point else fields.micros
+            case "julian":
+                fields.mark(DATE_FIELDS)
+                fields.days = value - _EPOCH_JULIAN
+                if point:
+                    fields.mark(CLOCK_FIELDS)
+                    fields.micros = int(float(f"0{point}{tail}0") * MICROS_A_DAY)
+            case _:
+                raise TimeSyntaxError
 
-def _compact(token: re.Match[str], fields: _TimeFields) -> bool:
-    """YYYYMMDD; YYMMDD before a date is known, hhmmss after."""
-    digits, fraction = token["compact"], token["fraction"]
-    dated = fields.month is not None or fields.days is not None
-    if len(digits) == 8 and not dated and not fraction:
-        fields.month, fields.day = int(digits[4:6]), int(digits[6:])
-        _set_year(fields, digits[:4])
-        return True
-    if len(digits) == 6 and fields.clock is None and (dated or fields.clock_next or fraction is not None):
-        return _set_clock(fields, int(digits[:2]), int(digits[2:4]), int(digits[4:]), fraction or "")
-    if len(digits) == 6 and not dated:
-        fields.month, fields.day = int(digits[2:4]), int(digits[4:])
-        _set_year(fields, digits[:2])
-        return True
-    return False
+    # ------------------------------------------------------------ words
 
+    def _word(self, place: int, text: str) -> None:
+        word, fields = shorten(text), self.fields
+        if word.upper() in ABBREVIATIONS:
+            fields.mark(ZONE)
+            self.zone = word
+        elif word in MONTH_NUMBERS and not self.time_alone:
+            self._month(MONTH_NUMBERS[word])
+        elif word in ("am", "pm"):
+            fields.mark(HALF)
+            self.half = word
+        elif word in ("ad", "bc"):
+            fields.mark(ERA)
+            self.before_christ = word == "bc"
+        elif word in _WEEKDAYS and not self.time_alone:
+            fields.mark(WEEKDAY)
+        elif word in _LABELS:
+            self.label = _LABELS[word]
+        elif word == "t":
+            self._clock_follows(place)
+        elif word not in ("at", "on"):
+            self._reserved(word, text)
 
-def _number(token: re.Match[str], fields: _TimeFields) -> bool:
-    """A day or a year beside the name of a month: two digits are the day while it is unknown."""
-    digits = token["number"]
-    if len(digits) <= 2 and fields.day is None and fields.days is None:
-        fields.day = int(digits)
-        return True
-    if (fields.year is None and fields.day is not None) or (len(digits) > 2 and fields.year is None):
-        _set_year(fields, digits)
-        return True
-    return False
+    def _reserved(self, word: str, text: str) -> None:
+        fields = self.fields
+        if word in _MOVING and not (self.time_alone and word != "now"):
+            raise _MovingWordError
+        if word == "allballs":
+            fields.mark(CLOCK_FIELDS | ZONE)
+            self.east = 0
+        elif word in ("epoch", "infinity", "-infinity", "+infinity") and not self.time_alone:
+            fields.mark(DATE_FIELDS | CLOCK_FIELDS | ZONE)
+            if word != "epoch":
+                raise _OutOfCalendarError
+            self.epoch = True
+        elif find_zone(text) is None:
+            raise TimeSyntaxError
+        else:
+            fields.mark(ZONE)
+            self.zone = text
 
+    def _month(self, number: int) -> None:
+        fields = self.fields
+        numeric = fields.seen & MONTH and not fields.text_month and not fields.seen & DAY
+        if numeric and 1 <= fields.month <= 31:  # the number before was the day
+            fields.mark(DAY)
+            fields.day = fields.month
+        else:
+            fields.mark(MONTH)
+        fields.text_month, fields.month = True, number
 
-def _offset(token: re.Match[str], fields: _TimeFields) -> bool:
-    dated = fields.month is not None or fields.days is not None
-    if (fields.clock is None and not dated) or fields.east is not None or fields.zone is not None:
-        return False
-    digits = token["offset"][1:].replace(":", "")
-    if len(digits) % 2:
-        digits = "0" + digits
-    hours, minutes, seconds = [*(int(digits[i : i + 2]) for i in range(0, len(digits), 2)), 0, 0][:3]
-    if hours > 15 or minutes > 59 or seconds > 59:
-        raise _InvalidTimeError("time zone displacement out of range")
-    east = hours * MICROS_AN_HOUR + minutes * MICROS_A_MINUTE + seconds * MICROS_A_SECOND
-    fields.east = -east if token["offset"][0] == "-" else east
-    return True
+    def _clock_follows(self, place: int) -> None:
+        follows = self.tokens[place + 1].kind if place + 1 < len(self.tokens) else ""
+        if (not self.time_alone and not self.fields.knows_date()) or follows not in (
+            "number",
+            "time",
+            "date",
+        ):
+            raise TimeSyntaxError
+        self.label = "clock"
 
+    # ------------------------------------------------------------ the whole
 
-def _word(token: re.Match[str], fields: _TimeFields) -> bool:
-    word = token["word"].lower()
-    if word in _MONTHS and fields.month is None:
-        fields.month = _MONTHS[word]
-    elif word in ("am", "pm") and fields.clock is not None:
-        fields.half = word
-    elif word in ("ad", "bc"):
-        fields.before_christ = word == "bc"
-    elif word == "epoch" and token.start() == 0 and token.end() == len(token.string):
-        fields.days, fields.clock, fields.east = 0, 0, 0
-    elif fields.zone is None and fields.east is None and find_zone(word) is not None:
-        fields.zone = word
-    else:
-        return word in _WEEKDAYS or word in ("at", "on")
-    return True
+    def result(self) -> int:
+        """Microseconds."""
+        if self.epoch:
+            return 0
+        fields = self.fields
+        fields.check_date(self.before_christ)
+        if self.half is not None:
+            if fields.hour > 12:
+                raise TimeFieldError
+            fields.hour += (12 if self.half == "pm" else 0) - (12 if fields.hour == 12 else 0)
+        if self.time_alone:
+            return self._time_of_day()
+        if not fields.knows_date():
+            raise TimeSyntaxError
+        day = self._day()
+        micros = day * MICROS_A_DAY + (0 if self.kind is TimeKind.DATE else fields.clock())
+        if self.kind is TimeKind.TIMESTAMPTZ:
+            micros -= self._offset_at(micros)
+        if not FIRST_DAY * MICROS_A_DAY <= micros < (LAST_DAY + 1) * MICROS_A_DAY:
+            raise _OutOfCalendarError
+        return micros
 
-
-def _t(_: re.Match[str], fields: _TimeFields) -> bool:
-    fields.clock_next = True
-    return True
-
-
-def _skip(_token: re.Match[str], _fields: _TimeFields) -> bool:
-    return True
-
-
-_READERS = {
-    "clock": _clock, "date": _date, "julian": _julian, "compact": _compact, "number": _number,
-    "offset": _offset,    "t": _t, "word": _word, "skip": _skip,
-}  # fmt: skip
-
-
-def _assemble(text: str, fields: _TimeFields, kind: TimeKind) -> int:
-    clock, days = _half_day(fields), _date_of(fields, kind)
-    if kind is TimeKind.TIME:
-        if fields.clock is None or text == "epoch" or (fields.zone is not None and days is None):
-            raise _syntax_error(kind)
+    def _time_of_day(self) -> int:
+        fields = self.fields
+        fields.check_clock()
+        dated = fields.seen & DATE_FIELDS
+        zone = None if self.zone is None else find_zone(self.zone)
+        needs_date = zone is not None and not zone.is_fixed
+        if fields.seen & CLOCK_FIELDS != CLOCK_FIELDS or (
+            dated != DATE_FIELDS and (needs_date or (dated and not fields.seen & ZONE))
+        ):
+            raise TimeSyntaxError
         # 24:00 is a time of day in PostgreSQL; in Arrow and Spark the day ends a microsecond before.
-        if clock >= MICROS_A_DAY:
-            raise _field_error()
-        return clock
-    if days is None:
-        raise _syntax_error(kind)
-    micros = days * MICROS_A_DAY + clock
-    if kind is TimeKind.TIMESTAMPTZ:
-        micros -= _offset_of(fields, micros)
-    if kind is TimeKind.DATE:
-        micros = days * MICROS_A_DAY
-    if not FIRST_DAY * MICROS_A_DAY <= micros < (LAST_DAY + 1) * MICROS_A_DAY:
-        raise _range_error(kind)
-    return micros
+        if fields.clock() >= MICROS_A_DAY:
+            raise TimeFieldError
+        return fields.clock()
 
+    def _day(self) -> int:
+        fields = self.fields
+        if fields.days is not None:
+            return fields.days
+        if self.before_christ or fields.year > 9999:
+            raise _OutOfCalendarError
+        return day_of(fields.year, fields.month, fields.day)
 
-def _half_day(fields: _TimeFields) -> int:
-    """Microseconds since midnight, AM and PM applied."""
-    if fields.half is None:
-        return fields.clock or 0
-    if fields.hour > 12:
-        raise _field_error()
-    shift = (12 if fields.half == "pm" else 0) - (12 if fields.hour == 12 else 0)
-    return (fields.clock or 0) + shift * MICROS_AN_HOUR
-
-
-def _date_of(fields: _TimeFields, kind: TimeKind) -> int | None:
-    """The day number, or None if the text has no date."""
-    year, month, day = fields.year, fields.month, fields.day
-    if fields.days is not None or (year is None and month is None and day is None):
-        return fields.days
-    if year is None or month is None or day is None:
-        raise _syntax_error(kind)
-    if not 1 <= month <= 12 or not 1 <= day <= 31 or year == 0:
-        raise _field_error()
-    if fields.before_christ or year > 9999:
-        raise _range_error(kind)
-    try:
-        date(year, month, day)
-    except ValueError:
-        raise _field_error() from None
-    return day_of(year, month, day)
-
-
-def _offset_of(fields: _TimeFields, local: int) -> int:
-    if fields.east is not None:
-        return fields.east
-    zone = None if fields.zone is None else find_zone(fields.zone)
-    return 0 if zone is None else int(zone.offset_of_local(np.array([local]))[0])
+    def _offset_at(self, local: int) -> int:
+        if self.east is not None:
+            return self.east
+        zone = None if self.zone is None else find_zone(self.zone)
+        return 0 if zone is None else int(zone.offset_of_local(np.array([local]))[0])

@@ -201,6 +201,9 @@ def _digit_matrix(data: np.ndarray, offsets: np.ndarray, rows: np.ndarray, size:
 
 
 def _to_utc(parsed: _ParsedColumns, type_: Type) -> tuple[np.ndarray, np.ndarray]:
+    if type_ == TIME:
+        # 23:59:59.9999999 rounds to 24:00:00, which is no time of day.
+        return parsed.micros, parsed.fine & (parsed.micros < MICROS_A_DAY)
     if type_ != TIMESTAMPTZ:
         return parsed.micros, parsed.fine
     micros = parsed.micros - parsed.offset

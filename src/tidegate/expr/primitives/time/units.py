@@ -15,6 +15,7 @@ from tidegate.expr.model.outcome import Datum, Outcome, length, only_where, spre
 from tidegate.expr.model.types import Type
 from tidegate.expr.primitives.cancel import check
 from tidegate.expr.primitives.time.interval_text import UNITS
+from tidegate.expr.primitives.time.tokens import shorten
 
 _LONG_NAMES = {
     "us": "microseconds", "ms": "milliseconds", "s": "second", "min": "minute", "h": "hour",
@@ -37,7 +38,8 @@ SQL_NAMES = {
 
 def field_of(text: str) -> str | None:
     """The canonical name of a field in any case, or None."""
-    return FIELDS.get(text.lower())
+    word = text.lower()
+    return FIELDS.get(word) or FIELDS.get(shorten(word))
 
 
 _FIELDS_ONLY = {"isoyear", "isodow", "dow", "doy", "epoch", "julian"}

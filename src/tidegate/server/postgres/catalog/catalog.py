@@ -27,7 +27,7 @@ from tidegate.context import Context
 from tidegate.errors import TidegateError
 from tidegate.expr.model import Type
 from tidegate.expr.model import types as ours
-from tidegate.expr.primitives import sandbox_connection
+from tidegate.expr.primitives import duckdb_kernels
 from tidegate.query import Result
 from tidegate.server.postgres.catalog.fill import CatalogRelation, create_tables, read_relations
 from tidegate.server.postgres.catalog.rewrite import output_name, to_duckdb
@@ -103,7 +103,7 @@ class PostgresCatalog:
         relations = read_relations(lake, self._pool)
         with self._lock:
             if self._duck is None or relations != self._relations:
-                duck = sandbox_connection()
+                duck = duckdb_kernels.sandbox_connection()
                 create_tables(duck, relations)
                 self._duck, self._relations = duck, relations
             return self._duck.cursor()

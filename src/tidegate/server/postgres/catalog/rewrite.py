@@ -37,7 +37,20 @@ SESSION_FUNCTIONS = frozenset(
         "pg_get_keywords", "pg_conf_load_time", "pg_my_temp_schema", "quote_ident",
     )
 )  # fmt: skip
-"""Functions about the server or session: a query without FROM that calls one is for the catalog."""
+"""Functions about the server or session: a query without FROM that calls one is for the catalog, unless it is one of `_OURS`."""
+_OURS = frozenset(
+    (
+        "version",
+        "current_schema",
+        "current_database",
+        "current_catalog",
+        "current_user",
+        "session_user",
+        "user",
+        "quote_ident",
+    )
+)
+"""Functions that our own SQL has too, with the same values, and with all other functions beside them."""
 _TYPES = {"regclass", "regtype", "regproc", "regnamespace", "regrole", "oid"}
 _BEFORE_TABLE = ("from", "join", "into", "update", "table", "only", "exists", "view", "describe")
 
@@ -77,6 +90,8 @@ def _is_session_function(tokens: Sequence[Token], i: int) -> bool:
         before = _text(tokens, i - 3)
     if before == "::":
         return word in _TYPES
+    if word in _OURS:
+        return False
     return before != "." and word in SESSION_FUNCTIONS and (after == "(" or word in _BARE_FUNCTIONS)
 
 

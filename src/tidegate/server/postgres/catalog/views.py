@@ -5,7 +5,7 @@ The client's name, database and settings are variables of its DuckDB connection:
 
 from __future__ import annotations
 
-from tidegate.server.postgres.settings import VERSION
+from tidegate.sql.bind import POSTGRES_VERSION
 from tidegate.text import CONTEXTUAL, JOINING, RESERVED
 
 DATABASE_OID, OWNER, CATALOG, PUBLIC, SCHEMA = 16_383, 10, 11, 2200, 13_000
@@ -41,7 +41,7 @@ def constant_macros() -> str:
 
 
 FUNCTIONS = f"""
-CREATE MACRO tg_version() AS 'PostgreSQL {VERSION} (Tidegate)';
+CREATE MACRO tg_version() AS 'PostgreSQL {POSTGRES_VERSION} (Tidegate)';
 CREATE MACRO tg_current_schema() AS 'public';
 CREATE MACRO tg_current_schemas(a) AS CASE WHEN a THEN ['pg_catalog', 'public'] ELSE ['public'] END;
 CREATE MACRO tg_current_database() AS getvariable('tg_database');

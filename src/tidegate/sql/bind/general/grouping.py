@@ -1,13 +1,8 @@
 """GROUP BY, HAVING and aggregates over any rows: `grouping.py` for trees (`logical.py`).
 
 Keys and aggregates become columns with numbers of their own, but for a key that is a column, which keeps its number: so a
-subquery over groups that speaks of a key needs no change. Beside the aggregates of `plan/aggregate.py` there are
-
-| aggregate | gives |
-|---|---|
-| `string_agg(x, 'separator' ORDER BY …)` | text |
-| `array_agg(x)` | an array, NULLs included; NULL of no rows |
-| `grouping(a, b)` | int4: a bit for each key that is not one of this set of GROUPING SETS |
+subquery over groups that speaks of a key needs no change. Beside the aggregates of `plan/aggregate.py` there are those of
+`aggregates/`, and `grouping(a, b)`: an int4 with a bit for each key that is not one of this set of GROUPING SETS.
 """
 
 from __future__ import annotations
@@ -15,10 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tidegate.errors import BindError, UnsupportedError
-from tidegate.expr.model import Call, Column, Expr, Literal, Now, Type, build, tree, types, walk
+from tidegate.expr.model import Call, Column, Expr, Literal, Now, Type, support, tree, types, walk
 from tidegate.plan import AggregateKind, logical
-from tidegate.sql.bind.general.names import PendingColumns, RowBinder, beyond, has_interval
-from tidegate.sql.bind.grouping import GroupBinder, GroupKey, key_of
+from tidegate.sql.bind.general.aggregates import AggregateBinders, bind_aggregate, computed_sum
+from tidegate.sql.bind.general.names import (
+    PendingColumns,
+    RowBinder,
+    aside,
+    beyond,
+    has_interval,
+    starred_row,
+)
+from tidegate.sql.bind.general.tables import array_of, check_clause
+from tidegate.sql.bind.grouping import GroupBinder, GroupKey, given_of, key_of
 from tidegate.sql.bind.select_list import resolve_unknown
 from tidegate.sql.parse import syntax
 from tidegate.sql.parse.syntax import AggregateCall, Apply, Node, NonScalar, Ordering, Select
@@ -81,14 +85,26 @@ class Grouped(GroupBinder):
 
     def _bind_node(self, node: Node, args: tuple[Expr, ...]) -> Expr:
         if isinstance(node, NonScalar) and node.call is not None and node.over is None:
-            return self._other(node, node.call)
+            return self._other(node)
+        if isinstance(node, NonScalar) and node.table is not None:
+            return self._table(node, node.table, args)
         if isinstance(node, NonScalar):
             made = beyond(self, self.around, self.names, self.gathered, node, args)
             self._check_free()
             return made
         if isinstance(node, Apply) and node.name == GROUPING and node.is_function and self._sets:
             return self._grouping(args)
-        return super()._bind_node(node, args)
+        row = starred_row(self, node, args, self.names)
+        return super()._bind_node(node, args) if row is None else row
+
+    def _table(self, node: NonScalar, name: str, args: tuple[Expr, ...]) -> Expr:
+        """A table function: a key of GROUP BY, else one over groups."""
+        check_clause(self.rows, self._clause, node.at)
+        array = array_of(name, args)
+        for column, known in self.rows.gathered.tables:
+            if known == array and column in self.keys:
+                return column
+        return self.gathered.table(self._over_groups(array, node), self.around.numbers)
 
     def _check_free(self) -> None:
         """A subquery over groups may speak of keys, and of no other column of the rows."""
@@ -119,43 +135,42 @@ class Grouped(GroupBinder):
     # ---------------------------------------------------------------- aggregates
 
     def _column(self, node: AggregateCall, kind: AggregateKind, type_: Type, value: Expr | None) -> Expr:
-        given = () if value is None else (value,)
-        distinct = node.distinct and kind in ("count", "sum")
-        return self._summary(checked(logical.AggregateExpr(kind, type_, given, distinct)), node.name)
+        def compute(one: logical.AggregateExpr) -> Column:
+            return self._summary(checked(one), node.name)
+
+        return computed_sum(kind, type_, value, compute, distinct=node.distinct)
 
     def _summary(self, summary: logical.AggregateExpr, name: str) -> Column:
+        reads = support(*logical.aggregate_inputs(summary))
+        if reads and reads <= self.names.outer_numbers():
+            raise UnsupportedError(
+                f"{name} of columns of an outer query alone is an aggregate of that query, and is not supported here",
+                hint="aggregate in the outer query, or over a column of this one",
+            )
         if summary not in self.summaries:
             self.summaries[summary] = self._new(summary.type, name)
         return self.summaries[summary]
 
-    def _other(self, node: NonScalar, call: AggregateCall) -> Expr:
-        """An aggregate that only Spark does."""
-        given = [resolve_unknown(self.rows.bind(one, "an aggregate")) for one in call.given]
-        order = tuple(
-            logical.SortKey(
-                resolve_unknown(self.rows.bind(o.value, "an aggregate")), o.descending, o.nulls_first
-            )
-            for o in call.order_by
+    def _other(self, node: NonScalar) -> Expr:
+        """An aggregate that only engines for queries of any shape compute."""
+        assert node.call is not None
+        name = node.call.name
+
+        def row(one: Node) -> Expr:
+            return resolve_unknown(self.rows.bind(one, "an aggregate"))
+
+        binders = AggregateBinders(
+            row,
+            self._direct,
+            lambda one: self.rows.condition(one, "FILTER"),
+            lambda call: given_of(call, self.rows),
         )
-        if call.within or call.star:
-            raise UnsupportedError(f"{node.construct} is not supported in this form")
-        if call.name == "string_agg" and len(given) == 2:
-            return self._summary(_string_agg(call, given, order, self.rows), call.name)
-        if (
-            call.name == "array_agg"
-            and len(given) == 1
-            and not order
-            and not call.distinct
-            and not call.where
-        ):
-            return self._summary(
-                logical.AggregateExpr("array_agg", types.array(given[0].type), tuple(given)), call.name
-            )
-        raise UnsupportedError(
-            f"{node.construct} is not supported"
-            + (" with ORDER BY, DISTINCT or FILTER" if call.name == "array_agg" else ""),
-            hint="there are count, sum, avg, min, max, bool_and, bool_or, every, string_agg, array_agg",
-        )
+        return bind_aggregate(node, binders, lambda one: self._summary(checked(one), name))
+
+    def _direct(self, node: Node) -> Expr:
+        """An argument before WITHIN GROUP: over groups, and of a type that the aggregate decides."""
+        with aside(self):
+            return self.bind(node)
 
     def _grouping(self, args: tuple[Expr, ...]) -> Expr:
         """grouping(a, b): which keys are not part of this row's set."""
@@ -166,21 +181,11 @@ class Grouped(GroupBinder):
         return self._summary(logical.AggregateExpr(GROUPING, types.INT4, given), GROUPING)
 
 
-def _string_agg(
-    call: AggregateCall, given: list[Expr], order: tuple[logical.SortKey, ...], rows: RowBinder
-) -> logical.AggregateExpr:
-    value, separator = build.coerce(given[0], types.TEXT), build.coerce(given[1], types.TEXT)
-    if not isinstance(separator, Literal) or separator.is_null:
-        raise UnsupportedError("the separator of string_agg must be a constant")
-    if call.distinct and any(one.value != value for one in order):
-        raise BindError("string_agg(DISTINCT …) can be ordered only by what it joins")
-    if call.where is not None:
-        value = build.case([(rows.condition(call.where, "FILTER"), value)])
-    return logical.AggregateExpr("string_agg", types.TEXT, (value, separator), call.distinct, order)
-
-
 def checked(summary: logical.AggregateExpr) -> logical.AggregateExpr:
-    """Refuses what Spark would do in another way than we do."""
+    """Refuses what engines would do in another way than we do."""
+    for key in summary.order:
+        if key.value.type.is_nested:
+            raise UnsupportedError(f"ORDER BY of {key.value.type} is not supported here")
     if not summary.args:
         return summary
     type_ = summary.args[0].type
@@ -199,4 +204,5 @@ def _sets(select: Select, written: list[Expr], keys: list[Expr]) -> tuple[tuple[
     for entry in select.group_by.sets:
         found = [(*one, *choice) for one in found for choice in entry]
     place = {key: i for i, key in enumerate(keys)}
-    return tuple(tuple(dict.fromkeys(place[written[i]] for i in one)) for one in found)
+    sets = [tuple(dict.fromkeys(place[written[i]] for i in one)) for one in found]
+    return tuple({frozenset(one): one for one in sets}.values() if select.group_by.distinct else sets)

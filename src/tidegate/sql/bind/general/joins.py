@@ -7,13 +7,16 @@ NATURAL                       USING all names that both sides have
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from tidegate.errors import BindError, Position, TidegateError, UnsupportedError
-from tidegate.expr.model import Column, Expr, build
+from tidegate.expr.model import Column, Expr, build, tree
 from tidegate.plan import logical
 from tidegate.sql.bind.general.names import NestedScope, ScopeColumn
-from tidegate.sql.parse.syntax import Ident, JoinClause
+from tidegate.sql.bind.general.tables import over_left
+from tidegate.sql.parse.from_clause import JoinClause
+from tidegate.sql.parse.syntax import Ident
 
 if TYPE_CHECKING:
     from tidegate.sql.bind.general.query import QueryBinder
@@ -50,7 +53,9 @@ def joined(
                 )
             pairs = logical.Join("inner", left, right, (), lateral)
             return logical.Filter(logical.SubqueryApply(pairs, tuple(binder.gathered.looks)), on), [*a, *b]
-    return logical.Join(kind, left, right, on, lateral), [*a, *b]
+    on = tuple(condition for condition in on if condition != tree.TRUE)
+    functions = over_left(kind, left, right, on) if lateral else None
+    return functions or logical.Join(kind, left, right, on, lateral), [*a, *b]
 
 
 def _check_tables(
@@ -104,6 +109,6 @@ def _using(
             value = column
         merged.append(ScopeColumn(None, ident.text, value))
     hidden = {ident.text for ident in names}
-    rest = [ScopeColumn(e.table, e.name, e.column, e.bare and e.name not in hidden) for e in (*a, *b)]
+    rest = [replace(e, bare=e.bare and e.name not in hidden) for e in (*a, *b)]
     rel: logical.Rel = logical.Join(kind, left, right, tuple(on), lateral)
     return (logical.Map(rel, tuple(made)) if made else rel), [*merged, *rest]

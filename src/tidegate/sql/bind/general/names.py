@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tidegate.errors import BindError, ErrorCode, UnsupportedError
@@ -20,7 +20,7 @@ from tidegate.plan import logical
 from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.scope import Scope
 from tidegate.sql.bind.select_list import resolve_unknown
-from tidegate.sql.parse.syntax import Ident, Items, Node, NonScalar, Over, Query
+from tidegate.sql.parse.syntax import Ident, Items, Node, NonScalar, Over, Query, Star
 
 
 class ColumnIds:
@@ -43,6 +43,8 @@ class ScopeColumn:
     name: str
     column: Column
     bare: bool = True
+    whole: bool = False
+    """Whether it is the whole row of its table, which the table's name means where no column has it."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,23 @@ class NestedScope(Scope):
             if table is not None and any(entry.table == table for entry in scope.entries):
                 break
             scope = scope.outer
+        row = self.whole_row(name) if table is None else None
+        if row is not None:
+            return row
         return super().find(parts)  # which knows what to say of a name that is not there
 
+    def whole_row(self, table: str) -> Column | None:
+        """The rows of a table as values."""
+        scope: NestedScope | None = self
+        while scope is not None:
+            for entry in scope.entries:
+                if entry.whole and entry.table == table:
+                    return Column(entry.column.index, entry.column.type, table)
+            scope = scope.outer
+        return None
+
     def _find_local(self, name: str, table: str | None) -> list[ScopeColumn]:
-        wanted = [entry for entry in self.entries if entry.name == name]
+        wanted = [entry for entry in self.entries if entry.name == name and not entry.whole]
         if table is None:
             return [entry for entry in wanted if entry.bare]
         return [entry for entry in wanted if entry.table == table]
@@ -91,12 +106,16 @@ class NestedScope(Scope):
     def places(self, table: str | None) -> list[int]:
         """The columns that `*` or `table.*` stands for."""
         if table is not None:
-            return super().places(table)
+            return [i for i in super().places(table) if not self.entries[i].whole]
         return [i for i, entry in enumerate(self.entries) if entry.bare]
 
     def numbers(self) -> frozenset[int]:
         """Of the columns of this query's own FROM."""
         return frozenset(entry.column.index for entry in self.entries)
+
+    def outer_numbers(self) -> frozenset[int]:
+        """Of the columns of all queries around this one."""
+        return frozenset() if self.outer is None else self.outer.numbers() | self.outer.outer_numbers()
 
 
 def _ambiguous(name: str, found: Sequence[ScopeColumn]) -> BindError:
@@ -111,15 +130,26 @@ class PendingColumns:
 
     looks: list[tuple[Column, logical.Subquery]] = field(default_factory=list)
     windows: list[tuple[Column, logical.AggregateExpr, logical.WindowSpec]] = field(default_factory=list)
+    tables: list[tuple[Column, Expr]] = field(default_factory=list)
+    """Table functions: the column of the elements, and the array."""
+
+    def table(self, array: Expr, numbers: ColumnIds) -> Column:
+        """The column of the elements of an array; equal ones are taken apart once."""
+        assert array.type.element is not None
+        for column, known in self.tables:
+            if known == array:
+                return column
+        self.tables.append((numbers.new(array.type.element), array))
+        return self.tables[-1][0]
 
 
 class QueryContext:
     """What binding an expression needs of the query that it stands in."""
 
     def __init__(
-        self, numbers: ColumnIds, query: Callable[[Query, NestedScope], logical.LogicalQuery]
+        self, numbers: ColumnIds, query: Callable[[Query, NestedScope, bool], logical.LogicalQuery]
     ) -> None:
-        """`query` binds a query that stands inside of names."""
+        """`query` binds a query that stands inside of names, and says whether its order counts."""
         self.numbers, self.query = numbers, query
         self.windows: dict[str, Over] = {}
 
@@ -135,7 +165,24 @@ class RowBinder(Binder):
     def _bind_node(self, node: Node, args: tuple[Expr, ...]) -> Expr:
         if isinstance(node, NonScalar):
             return beyond(self, self.around, self.names, self.gathered, node, args)
-        return super()._bind_node(node, args)
+        row = starred_row(self, node, args, self.names)
+        return super()._bind_node(node, args) if row is None else row
+
+
+def starred_row(binder: Binder, node: Node, args: tuple[Expr, ...], names: NestedScope) -> Expr | None:
+    """The row that `t.*` means in an expression: whole in `to_jsonb(t.*)`, its fields in `ROW(t.*)`."""
+    from tidegate.sql.bind.general.tables import check_node
+
+    check_node(binder, node)
+    if isinstance(node, Star) and node.qualifier and not node.args:
+        return names.whole_row(node.qualifier[-1].text)
+    if not isinstance(node, Items) or node.kind != "row" or not any(isinstance(a, Star) for a in node.args):
+        return None
+    values: list[Expr] = []
+    for given, arg in zip(node.args, args, strict=True):
+        fields = arg.type.fields if isinstance(given, Star) else ()
+        values += [build.field(arg, name) for name, _ in fields] or [arg]
+    return build.call("row", *values)
 
 
 def again(binder: Binder, node: Node) -> Expr:
@@ -169,6 +216,11 @@ def beyond(
         from tidegate.sql.bind.general.window import windowed
 
         return windowed(binder, around, gathered, node)
+    if node.table is not None:
+        from tidegate.sql.bind.general.tables import array_of, check_clause
+
+        check_clause(binder, binder._clause, node.at)
+        return gathered.table(array_of(node.table, args), around.numbers)
     raise UnsupportedError(f"{node.construct} is not supported", position=binder.position(node.at))
 
 
@@ -184,7 +236,7 @@ def _look(
     args: tuple[Expr, ...],
 ) -> Expr:
     assert node.query is not None
-    inner = around.query(node.query, names)
+    inner = around.query(node.query, names, node.kind == "array")
     columns = inner.columns
     if node.kind == "exists":
         look = logical.Subquery("exists", inner.rel, ())
@@ -194,15 +246,29 @@ def _look(
         raise BindError(
             f"the subquery must give {max(1, len(left))} {'column' if len(left) < 2 else 'columns'}, and gives {len(columns)}"
         )
+    if node.kind == "array":
+        inner = _as_array(inner, around.numbers)
     if node.kind in ("scalar", "array"):
-        if node.kind == "array":
-            raise UnsupportedError(
-                "ARRAY(subquery) is not supported", hint="array_agg in a scalar subquery is"
-            )
         return _subquery_column(
-            around, gathered, logical.Subquery("scalar", inner.rel, columns), columns[0].type
+            around, gathered, logical.Subquery("scalar", inner.rel, inner.columns), inner.columns[0].type
         )
     return _quantified(around, gathered, node, left, inner)
+
+
+def _as_array(inner: logical.LogicalQuery, numbers: ColumnIds) -> logical.LogicalQuery:
+    """ARRAY(query): array_agg of its column, in its order; an empty array, not NULL, of no rows."""
+    (column,) = inner.columns
+    if column.type.kind is Kind.ARRAY:
+        raise UnsupportedError(
+            "ARRAY(subquery) of arrays is not supported", hint="array_agg makes an array of arrays"
+        )
+    order = inner.rel.order if isinstance(inner.rel, logical.Sort) else ()
+    type_ = types.array(column.type)
+    together, result = numbers.new(type_), numbers.new(type_, "array")
+    call = logical.AggregateExpr("array_agg", type_, (column,), order=order)
+    group = logical.Group(inner.rel, (), ((together, call),))
+    value = build.call("coalesce", together, build.cast(build.text("{}"), type_))
+    return logical.LogicalQuery(logical.Map(group, ((result, value),)), ("array",), (result,))
 
 
 def _left(binder: Binder, node: NonScalar, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -248,3 +314,13 @@ def has_interval(type_: Type) -> bool:
     if type_.element is not None:
         return has_interval(type_.element)
     return type_.kind is Kind.INTERVAL or any(has_interval(inner) for _, inner in type_.fields)
+
+
+# ---------------------------------------------------------------- scopes of FROM
+
+
+def surrounding(outer: NestedScope | None) -> NestedScope | None:
+    """The scope of LATERAL: its neighbours in FROM are an outer scope of everything inside it."""
+    if outer is None or not outer.beside:
+        return outer
+    return replace(outer, beside=False, outer=surrounding(outer.outer))

@@ -10,11 +10,11 @@ way it is run. A common table or a view is bound anew wherever it is read, and i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from tidegate.errors import BindError, LimitError, Position, TidegateError, UnsupportedError
-from tidegate.expr.model import Column, Expr, Type, build, permute, types
+from tidegate.expr.model import Column, Expr, Type, build, permute, support, types
 from tidegate.plan import logical
 from tidegate.sql.bind.catalog import Relation, RelationCatalog, ViewRelation
 from tidegate.sql.bind.expression import Binder
@@ -26,28 +26,27 @@ from tidegate.sql.bind.general.names import (
     RowBinder,
     ScopeColumn,
     has_interval,
+    surrounding,
+)
+from tidegate.sql.bind.general.recursive import (
+    CommonSource,
+    RecursiveTable,
+    WorkingRows,
+    check_recursion,
+    table_names,
 )
 from tidegate.sql.bind.general.select import BoundSelect, SelectBinder
+from tidegate.sql.bind.general.tables import table_function
 from tidegate.sql.bind.query import bind_constant, find_relation
+from tidegate.sql.bind.rows import named_row
 from tidegate.sql.bind.scope import Scope
 from tidegate.sql.bind.select_list import order_key
+from tidegate.sql.bind.unknown_literals import literal_places, with_literal_types
 from tidegate.sql.lower.push_down import push_down
+from tidegate.sql.lower.volatility import check_volatile
+from tidegate.sql.parse.from_clause import Alias, Derived, From, JoinClause, TableFunction, TableRef
 from tidegate.sql.parse.grammar import statements as grammar
-from tidegate.sql.parse.syntax import (
-    Alias,
-    CommonTable,
-    Derived,
-    From,
-    JoinClause,
-    Node,
-    Ordering,
-    Query,
-    Select,
-    SetOperation,
-    TableFunction,
-    TableRef,
-    Values,
-)  # fmt: skip
+from tidegate.sql.parse.syntax import CommonTable, Node, Ordering, Query, Select, SetOperation, Values
 from tidegate.sql.parse.syntax import Span as Place
 
 _WORDS: dict[str, Literal["UNION", "INTERSECT", "EXCEPT"]] = {
@@ -61,7 +60,8 @@ def bind_general(
     """What a query means, with conditions and expressions as near to the scans as they can be."""
     parsed = grammar.parse_query(parsed) if isinstance(parsed, str) else parsed
     try:
-        return push_down(QueryBinder(parsed.sql, _World(catalog, now_ms, ColumnIds())).whole(parsed))
+        whole = QueryBinder(parsed.sql, _World(catalog, now_ms, ColumnIds())).whole(parsed)
+        return check_volatile(push_down(whole))
     except RecursionError:
         hint = "views and subqueries can be nested some hundred levels deep"
         at = parsed.position(parsed.at)
@@ -75,7 +75,7 @@ class _World:
     catalog: RelationCatalog
     now_ms: int | None
     numbers: ColumnIds
-    common: Mapping[str, tuple[CommonTable, QueryBinder]] | None = None
+    common: Mapping[str, CommonSource] | None = None
     views: tuple[str, ...] = ()
 
 
@@ -94,21 +94,47 @@ class QueryBinder:
         self, parsed: Query, outer: NestedScope | None, *, nested: bool = False
     ) -> logical.LogicalQuery:
         """A query, inside of others whose names are `outer`; if nested, its order counts only for its limits."""
-        if parsed.recursive is not None and _reads_itself(parsed):
-            raise self.unsupported("WITH RECURSIVE", parsed.recursive)
+        check_recursion(parsed, self.sql)
         inner = self
         for table in parsed.tables:
-            inner = inner._with(table)
+            inner = inner._with(table, recursive=parsed.recursive is not None)
         bound = inner._body(parsed, outer)
         limit, offset = inner._count(parsed.limit, "LIMIT"), inner._count(parsed.offset, "OFFSET") or 0
         rel = bound.rel
+        if parsed.ties is not None and limit is not None:
+            rel, limit = inner._ties(bound, limit, offset, parsed.ties)
         if limit is not None or offset or (bound.order and not nested):
             rel = logical.Sort(rel, bound.order, limit, offset)
         return logical.LogicalQuery(rel, bound.names, bound.columns)
 
-    def _with(self, table: CommonTable) -> QueryBinder:
-        common = {**(self.world.common or {}), table.name.text: (table, self)}
+    def _ties(self, bound: BoundSelect, limit: int, offset: int, at: Place) -> tuple[logical.Rel, int | None]:
+        """WITH TIES: the rows before which there are fewer than the limit and the offset together."""
+        if not bound.order:
+            raise BindError(
+                "WITH TIES needs an ORDER BY", hint="or write ROWS ONLY", position=Position(self.sql, *at)
+            )
+        if not limit:
+            return bound.rel, 0
+        rank = self.numbers.new(types.INT8)
+        call = logical.AggregateExpr("rank", types.INT8)
+        ranked = logical.Window(bound.rel, ((rank, call, logical.WindowSpec((), bound.order)),))
+        last = build.literal(min(limit + offset, 2**63 - 1), types.INT8)
+        return logical.Filter(ranked, (build.call("<=", rank, last),)), None
+
+    def _with(self, table: CommonTable, *, recursive: bool) -> QueryBinder:
+        common: dict[str, CommonSource] = {**(self.world.common or {})}
+        loop = recursive and table.name.text in table_names(table.query)
+        common[table.name.text] = RecursiveTable(table, self) if loop else (table, self)
+        return self.among(common)
+
+    def among(self, common: Mapping[str, CommonSource]) -> QueryBinder:
+        """Binds queries that see these common tables."""
         return QueryBinder(self.sql, replace(self.world, common=common))
+
+    @property
+    def common(self) -> Mapping[str, CommonSource]:
+        """The common tables in sight."""
+        return self.world.common or {}
 
     def _body(self, parsed: Query, outer: NestedScope | None) -> BoundSelect:
         body = parsed.body
@@ -116,14 +142,13 @@ class QueryBinder:
             case Select():
                 return SelectBinder(self, body, outer).bound(parsed.order_by)
             case Query() | Values() | SetOperation():
-                found = self._operand(body, outer)
+                found = self.operand(body, outer)
                 return replace(found, order=self._order(parsed.order_by, found))
             case _:
                 assert_never(body)
 
-    def _operand(
-        self, body: Select | Query | Values | SetOperation, outer: NestedScope | None
-    ) -> BoundSelect:
+    def operand(self, body: Select | Query | Values | SetOperation, outer: NestedScope | None) -> BoundSelect:
+        """A query, or one side of a set operation, without its order and limits."""
         match body:
             case Select():
                 return SelectBinder(self, body, outer).bound(())
@@ -131,7 +156,7 @@ class QueryBinder:
                 found = self.query(body, outer, nested=True)
                 return BoundSelect(found.rel, found.names, found.columns)
             case Values():
-                return self._values(body)
+                return self._values(body, outer)
             case SetOperation():
                 return self._combined(body, outer)
             case _:
@@ -158,8 +183,8 @@ class QueryBinder:
         """Binds expressions over names."""
         return RowBinder(self.sql, names, self.world.now_ms, QueryContext(self.numbers, self._nested))
 
-    def _nested(self, parsed: Query, outer: NestedScope) -> logical.LogicalQuery:
-        return self.query(parsed, outer, nested=True)
+    def _nested(self, parsed: Query, outer: NestedScope, in_order: bool) -> logical.LogicalQuery:
+        return self.query(parsed, outer, nested=not in_order)
 
     def unsupported(self, construct: str, at: Place) -> UnsupportedError:
         """The refusal of what nobody here does."""
@@ -177,23 +202,47 @@ class QueryBinder:
 
     # ---------------------------------------------------------------- VALUES and set operations
 
-    def _values(self, values: Values) -> BoundSelect:
-        binder = self.binder(NestedScope.over(()))
+    def _values(self, values: Values, outer: NestedScope | None) -> BoundSelect:
         width = len(values.rows[0])
-        bound = []
+        bound: list[list[Expr]] = []
+        looks: list[tuple[tuple[Column, logical.Subquery], ...]] = []
         for row in values.rows:
+            binder = self.binder(NestedScope.over((), outer))
             if len(row) != width:
                 message = f"{width} values are expected in each row, and here are {len(row)}"
                 raise BindError(message, position=binder.position(row[-1].at))
-            bound.append([binder.bind(value) for value in row])
-        if binder.gathered.looks:
-            raise self.unsupported("a subquery in VALUES", values.at)
+            bound.append([binder.bind(value, "VALUES") for value in row])
+            looks.append(tuple(binder.gathered.looks))
         types = [self._common([row[i].type for row in bound], "VALUES", values.at) for i in range(width)]
-        columns = tuple(self.numbers.new(type_, f"column{i}") for i, type_ in enumerate(types, 1))
         rows = tuple(tuple(build.coerce(v, t) for v, t in zip(row, types, strict=True)) for row in bound)
+        if any(looks) or support(*(value for row in rows for value in row)):
+            return self._computed_values(rows, looks, types)
+        columns = tuple(self.numbers.new(type_, f"column{i}") for i, type_ in enumerate(types, 1))
         return BoundSelect(
             logical.ConstantRows(columns, rows), tuple(column.name for column in columns), columns
         )
+
+    def _computed_values(
+        self,
+        rows: Sequence[tuple[Expr, ...]],
+        looks: Sequence[tuple[tuple[Column, logical.Subquery], ...]],
+        types: Sequence[Type],
+    ) -> BoundSelect:
+        """VALUES that read the query around them or have subqueries: a row each, joined by UNION ALL."""
+        names = tuple(f"column{i}" for i in range(1, len(types) + 1))
+        whole: tuple[logical.Rel, tuple[Column, ...]] | None = None
+        for row, asked in zip(rows, looks, strict=True):
+            columns = tuple(self.numbers.new(t, n) for t, n in zip(types, names, strict=True))
+            below: logical.Rel = logical.SingleRow()
+            below = logical.SubqueryApply(below, asked) if asked else below
+            one = logical.Map(below, tuple(zip(columns, row, strict=True)))
+            if whole is None:
+                whole = one, columns
+                continue
+            both = tuple(self.numbers.new(t, n) for t, n in zip(types, names, strict=True))
+            whole = logical.SetOp("UNION", True, whole[0], one, both, whole[1], columns), both
+        assert whole is not None
+        return BoundSelect(whole[0], names, whole[1])
 
     def _common(self, types: Sequence[Type], what: str, at: Place) -> Type:
         common = build.common_type(types)
@@ -203,7 +252,7 @@ class QueryBinder:
         return common
 
     def _combined(self, body: SetOperation, outer: NestedScope | None) -> BoundSelect:
-        left, right = self._operand(body.left, outer), self._operand(body.right, outer)
+        left, right = self._operands(body, outer)
         at = Position(self.sql, *body.at)
         word, _, all_ = body.name.partition(" ")
         if len(left.columns) != len(right.columns):
@@ -214,12 +263,26 @@ class QueryBinder:
         if not (word == "UNION" and all_) and any(map(has_interval, types)):
             raise self.unsupported(f"{word} of intervals, which must compare them,", body.at)
         columns = tuple(self.numbers.new(t, n) for t, n in zip(types, left.names, strict=True))
-        sides = [self._brought(side, types) for side in (left, right)]
+        sides = [self.brought(side, types) for side in (left, right)]
         (a, a_columns), (b, b_columns) = sides
         rel = logical.SetOp(_WORDS[word], bool(all_), a, b, columns, a_columns, b_columns)
         return BoundSelect(rel, left.names, columns)
 
-    def _brought(self, side: BoundSelect, types: Sequence[Type]) -> tuple[logical.Rel, tuple[Column, ...]]:
+    def _operands(self, body: SetOperation, outer: NestedScope | None) -> tuple[BoundSelect, BoundSelect]:
+        """Both sides of a set operation; a literal without a type takes that of the other side."""
+        left, right = self.operand(body.left, outer), self.operand(body.right, outer)
+        places = [literal_places(side) for side in (body.left, body.right)]
+        for side, (own, others) in enumerate((places, places[::-1])):
+            other = (right, left)[side]
+            typed = {i: other.columns[i].type for i in own if i not in others and i < len(other.columns)}
+            typed = {i: type_ for i, type_ in typed.items() if type_ != types.TEXT}
+            if typed and side == 0:
+                left = replace(self.operand(with_literal_types(body.left, typed), outer), names=left.names)
+            elif typed:
+                right = self.operand(with_literal_types(body.right, typed), outer)
+        return left, right
+
+    def brought(self, side: BoundSelect, types: Sequence[Type]) -> tuple[logical.Rel, tuple[Column, ...]]:
         """One side of a set operation, with the types of both."""
         made, columns = [], []
         for column, type_ in zip(side.columns, types, strict=True):
@@ -242,11 +305,11 @@ class QueryBinder:
                 found = self._named(source)
                 return self._called(found, source.alias, source.name[-1].text)
             case Derived():
-                around = _around(outer) if source.lateral else _beyond(outer)
+                around = surrounding(outer) if source.lateral else _beyond(outer)
                 found = self.query(source.query, around, nested=True)
                 return self._called(found, source.alias, None)
-            case TableFunction(_, _, at):
-                raise self.unsupported("a table function in FROM", at)
+            case TableFunction():
+                return table_function(self, source, outer)
             case JoinClause():
                 return joined(self, source, outer)
             case _:
@@ -263,12 +326,20 @@ class QueryBinder:
                 raise BindError(message, position=Position(self.sql, *alias.columns[len(names)].at))
             given = tuple(column.text for column in alias.columns)
             names = given + names[len(given) :]
-        return found.rel, [ScopeColumn(table, n, c) for n, c in zip(names, found.columns, strict=True)]
+        entries = [ScopeColumn(table, n, c) for n, c in zip(names, found.columns, strict=True)]
+        if table is None or not entries:
+            return found.rel, entries
+        row = named_row(names, found.columns)
+        whole = self.numbers.new(row.type, table)
+        rel = logical.Map(found.rel, ((whole, row),))
+        return rel, [*entries, ScopeColumn(table, "", whole, bare=False, whole=True)]
 
     def _named(self, table: TableRef) -> logical.LogicalQuery:
         """A common table, a collection or a view."""
         *schema, name = (part.text for part in table.name)
-        common = (self.world.common or {}).get(name) if not schema else None
+        common = self.common.get(name) if not schema else None
+        if isinstance(common, RecursiveTable | WorkingRows):
+            return common.bound(table.at)
         if common is not None:
             given, queries = common
             found = queries.query(given.query, None, nested=True)
@@ -303,36 +374,8 @@ class QueryBinder:
         return replace(found, names=view.columns + found.names[len(view.columns) :])
 
 
-def _around(outer: NestedScope | None) -> NestedScope | None:
-    """The scope of LATERAL: its neighbours in FROM are an outer scope of everything inside it."""
-    if outer is None or not outer.beside:
-        return outer
-    return replace(outer, beside=False, outer=_around(outer.outer))
-
-
 def _beyond(outer: NestedScope | None) -> NestedScope | None:
     """What a subquery in FROM that is not LATERAL sees: nothing of the FROM that it stands in."""
     while outer is not None and outer.beside:
         outer = outer.outer
     return outer
-
-
-def _reads_itself(parsed: Query) -> bool:
-    """Whether a common table reads itself or one that is defined after it."""
-    names = [table.name.text for table in parsed.tables]
-    return any(not _table_names(table.query).isdisjoint(names[i:]) for i, table in enumerate(parsed.tables))
-
-
-def _table_names(parsed: Query) -> set[str]:
-    """The unqualified names in every FROM of a query, subqueries included."""
-    names: set[str] = set()
-    stack: list[object] = [parsed]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, TableRef) and len(node.name) == 1:
-            names.add(node.name[0].text)
-        if is_dataclass(node):
-            stack += [getattr(node, field.name) for field in fields(node)]
-        elif isinstance(node, tuple):
-            stack += node
-    return names

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import BindError, Position
-from tidegate.expr.model import Column, Expr, build, types
+from tidegate.expr.model import Column, Expr, build, support, types
 from tidegate.plan import logical
 from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.general.grouping import Grouped, groups_of
 from tidegate.sql.bind.general.names import NestedScope, PendingColumns, RowBinder, has_interval
+from tidegate.sql.bind.general.tables import levels
 from tidegate.sql.bind.select_list import order_key, outputs, resolve_unknown
 from tidegate.sql.parse.syntax import Ordering, Select
 
@@ -90,13 +91,24 @@ class SelectBinder:
         self.rel = logical.Filter(self.rel, tuple(build.conjuncts(condition)))
 
     def _below(self, gathered: PendingColumns) -> None:
-        """Adds the windows and subqueries that expressions need below them."""
-        if gathered.looks:
-            self.rel = logical.SubqueryApply(self.rel, tuple(gathered.looks))
-            gathered.looks = []
+        """Adds the subqueries, windows and table functions that expressions need below them, in this order.
+
+        A subquery over what a table function gives comes last.
+        """
+        rows = {column.index for column, _ in gathered.tables}
+        later = [look for look in gathered.looks if rows & _look_columns(look[1])]
+        first = [look for look in gathered.looks if look not in later]
+        if first:
+            self.rel = logical.SubqueryApply(self.rel, tuple(first))
         if gathered.windows:
             self.rel = logical.Window(self.rel, tuple(gathered.windows))
-            gathered.windows = []
+            if rows & logical.columns_read(self.rel):
+                raise BindError("a window function cannot be given a table function", hint="put it into FROM")
+        for level in levels(gathered.tables):
+            self.rel = logical.TableFunctionApply(self.rel, level)
+        if later:
+            self.rel = logical.SubqueryApply(self.rel, tuple(later))
+        gathered.looks, gathered.windows, gathered.tables = [], [], []
 
     def _mapped(self, leaving: Sequence[Expr]) -> dict[Expr, Column]:
         """A column for each expression.
@@ -151,6 +163,11 @@ class SelectBinder:
         )
         first = logical.Filter(window, (build.call("=", place, build.literal(1, types.INT8)),))
         return BoundSelect(first, names, columns, order)
+
+
+def _look_columns(look: logical.Subquery) -> frozenset[int]:
+    """The columns outside that a subquery reads."""
+    return support(*look.left, *look.tests) | logical.outer_columns(look.query)
 
 
 def _another(order: logical.SortKey, apart: Sequence[Expr], select: SelectBinder) -> bool:

@@ -5,24 +5,27 @@
 | row_number, rank, dense_rank | int8 |
 | ntile(n) | int4 |
 | percent_rank, cume_dist | float8 |
-| lag, lead (x, how far, else), first_value, last_value, nth_value(x, n) | the type of x |
-| the aggregates of `plan/aggregate.py`, with FILTER | as there |
+| lag, lead (x, how far, else), first_value, last_value, nth_value(x, n) | the type of x; of lag and lead, that of x and else |
+| every aggregate without WITHIN GROUP, with FILTER | as over groups |
 
-How far, n and the ends of a frame are constants. RANGE goes from or to the current row or the end.
+How far, n and the ends of a frame are constants (`frame.py`).
 """
 
 from __future__ import annotations
 
-from tidegate.errors import BindError, TidegateError, UnsupportedError
-from tidegate.expr.evaluate import evaluate
-from tidegate.expr.model import Column, Expr, Literal, Type, build, support, types
-from tidegate.plan import AGGREGATE_NAMES, AggregateKind, logical
+from collections.abc import Callable
+
+from tidegate.errors import BindError, UnsupportedError
+from tidegate.expr.model import Column, Expr, build, support, tree, types
+from tidegate.plan import AGGREGATE_NAMES, GENERAL_AGGREGATES, logical
 from tidegate.sql.bind.expression import Binder
+from tidegate.sql.bind.general.aggregates import AggregateBinders, bind_aggregate
+from tidegate.sql.bind.general.frame import bind_frame, whole_number
 from tidegate.sql.bind.general.grouping import checked
 from tidegate.sql.bind.general.names import PendingColumns, QueryContext, again, aside, has_interval
-from tidegate.sql.bind.grouping import computed, given_of
+from tidegate.sql.bind.grouping import given_of
 from tidegate.sql.bind.select_list import resolve_unknown
-from tidegate.sql.parse.syntax import AggregateCall, Node, NonScalar, Ordering, Over, WindowFrame
+from tidegate.sql.parse.syntax import AggregateCall, Node, NonScalar, Ordering, Over
 
 _RANKS = {
     "row_number": types.INT8, "rank": types.INT8, "dense_rank": types.INT8, "percent_rank": types.FLOAT8, "cume_dist": types.FLOAT8,
@@ -38,6 +41,8 @@ def windowed(binder: Binder, around: QueryContext, gathered: PendingColumns, nod
     call = node.call
     if binder._clause is not None:
         raise BindError(f"window functions are not allowed in {binder._clause}")
+    if call.within:
+        raise BindError(f"{call.name} WITHIN GROUP is not a window function", hint="GROUP BY in a subquery")
     if call.distinct or call.order_by:
         raise UnsupportedError(f"DISTINCT and ORDER BY in the window function {call.name} are not supported")
     span = _span(binder, around, node.over)
@@ -50,17 +55,60 @@ def windowed(binder: Binder, around: QueryContext, gathered: PendingColumns, nod
         gathered.windows.append((made, summary, span))
         return made
 
-    if call.name in AGGREGATE_NAMES:
-        with aside(binder):
-            given = given_of(call, binder)
-
-        def summarise(_: AggregateCall, kind: AggregateKind, type_: Type, value: Expr | None) -> Expr:
-            return column(checked(logical.AggregateExpr(kind, type_, () if value is None else (value,))))
-
-        return computed(call, given, summarise)
+    if call.name in AGGREGATE_NAMES or call.name in GENERAL_AGGREGATES:
+        return bind_aggregate(node, _binders(binder), lambda one: column(checked(one)))
     if call.where is not None:
         raise BindError(f"FILTER is for aggregates, and {call.name} is none")
-    return column(_function(binder, call, [again(binder, one) for one in call.given], node))
+    given = [again(binder, one) for one in call.given]
+    given = _shift_arguments(given) if call.name in _SHIFTS else given
+    if call.name in _SHIFTS and len(given) == 3 and support(given[2]):
+        return _shift_or_else(binder, call, given, column)
+    return column(_function(binder, call, given, node))
+
+
+def _binders(binder: Binder) -> AggregateBinders:
+    def condition(node: Node) -> Expr:
+        with aside(binder):
+            return binder.condition(node, "FILTER")
+
+    def argument(call: AggregateCall) -> Expr | None:
+        with aside(binder):
+            return given_of(call, binder)
+
+    def row(node: Node) -> Expr:
+        return again(binder, node)
+
+    return AggregateBinders(row, row, condition, argument)
+
+
+def _shift_or_else(
+    binder: Binder,
+    call: AggregateCall,
+    given: list[Expr],
+    column: Callable[[logical.AggregateExpr], Column],
+) -> Expr:
+    """lag or lead whose default is computed from the current row, for where no row is so far away."""
+    far = whole_number(binder, given[1], call.given[1])
+    there = column(logical.AggregateExpr(call.name, types.BOOL, (tree.TRUE, far, build.null(types.BOOL))))
+    value = column(
+        logical.AggregateExpr(call.name, given[0].type, (given[0], far, build.null(given[0].type)))
+    )
+    return build.case(
+        [(build.call("not", build.call("is null", there)), value)], build.coerce(given[2], given[0].type)
+    )
+
+
+def _shift_arguments(given: list[Expr]) -> list[Expr]:
+    """The arguments of lag and lead; the value and the default have one type."""
+    if len(given) < 3:
+        return given
+    common = build.common_type([given[0].type, given[2].type])
+    if common is None:
+        return given
+    value, otherwise = (
+        build.cast(one, common) if one.type.arrow != common.arrow else one for one in (given[0], given[2])
+    )
+    return [value, given[1], otherwise]
 
 
 def _function(
@@ -70,38 +118,17 @@ def _function(
     if name in _RANKS and count == 0 and not call.star:
         return logical.AggregateExpr(name, _RANKS[name])
     if name == "ntile" and count == 1:
-        return logical.AggregateExpr(name, types.INT4, (_whole(binder, given[0], call.given[0], 1),))
+        return logical.AggregateExpr(name, types.INT4, (whole_number(binder, given[0], call.given[0], 1),))
     if name in _SHIFTS and 1 <= count <= 3:
-        far = _whole(binder, given[1], call.given[1]) if count > 1 else build.literal(1, types.INT4)
+        far = whole_number(binder, given[1], call.given[1]) if count > 1 else build.literal(1, types.INT4)
         otherwise = build.coerce(given[2], given[0].type) if count > 2 else build.null(given[0].type)
-        if support(otherwise):
-            raise UnsupportedError(f"what {name} gives where there is no row must be a constant")
         return logical.AggregateExpr(name, given[0].type, (given[0], far, otherwise))
     if name in _VALUES and count == (2 if name == "nth_value" else 1):
-        more = (_whole(binder, given[1], call.given[1], 1),) if count > 1 else ()
+        more = (whole_number(binder, given[1], call.given[1], 1),) if count > 1 else ()
         return logical.AggregateExpr(name, given[0].type, (given[0], *more))
     if name in (*_RANKS, "ntile", *_SHIFTS, *_VALUES):
         raise BindError(f"{name} does not take {count} arguments")
     raise UnsupportedError(f"{node.construct} is not supported")
-
-
-def _whole(binder: Binder, expr: Expr, node: Node, least: int | None = None) -> Literal:
-    """A whole number that is known beforehand."""
-    try:
-        if support(expr):
-            raise UnsupportedError("this must be a constant")
-        outcome = evaluate(build.coerce(expr, types.INT4), [], 1)
-    except TidegateError as error:
-        error.position = error.position or binder.position(node.at)
-        raise
-    value = outcome.values[0]
-    failed = outcome.errors is not None and outcome.errors[0].is_valid
-    if failed or not value.is_valid or (least is not None and value.as_py() < least):
-        raise BindError(
-            "this must be a number" + (f", {least} at least" if least is not None else ""),
-            position=binder.position(node.at),
-        )
-    return Literal(value, types.INT4)
 
 
 def _span(binder: Binder, around: QueryContext, over: Over) -> logical.WindowSpec:
@@ -119,10 +146,16 @@ def _span(binder: Binder, around: QueryContext, over: Over) -> logical.WindowSpe
             "a window that has a name can be given an order and a frame, each once",
             position=binder.position(over.at),
         )
-    frame = _frame(binder, over.frame) if over.frame is not None else None
-    if below is None:
-        return logical.WindowSpec(partition, order, frame)
-    return logical.WindowSpec(below.partition, order or below.order, frame or below.frame)
+    if below is not None:
+        if below.frame is not None and (order or over.frame is not None):
+            raise BindError(
+                "a window that has a frame cannot be given an order or another frame",
+                position=binder.position(over.at),
+            )
+        partition, order = below.partition, order or below.order
+    if over.frame is not None:
+        return logical.WindowSpec(partition, order, bind_frame(binder, over.frame, order))
+    return logical.WindowSpec(partition, order, None if below is None else below.frame)
 
 
 def _key(binder: Binder, node: Node) -> Expr:
@@ -142,24 +175,3 @@ def order_of(binder: Binder, ordering: Ordering) -> logical.SortKey:
             f"ORDER BY of {value.type} is not supported here", position=binder.position(ordering.value.at)
         )
     return logical.SortKey(value, ordering.descending, ordering.nulls_first)
-
-
-def _frame(binder: Binder, frame: WindowFrame) -> str:
-    if frame.excluding or frame.unit == "groups":
-        what = "EXCLUDE" if frame.excluding else "GROUPS"
-        raise UnsupportedError(f"{what} in a window is not supported", position=binder.position(frame.at))
-    ends = [_end(binder, frame, end) for end in (frame.first, frame.last)]
-    return f"{frame.unit.upper()} BETWEEN {ends[0]} AND {ends[1]}"
-
-
-def _end(binder: Binder, frame: WindowFrame, end: tuple[str, Node | None]) -> str:
-    way, node = end
-    if way == "current row":
-        return "CURRENT ROW"
-    if node is None:
-        return f"UNBOUNDED {way.upper()}"
-    if frame.unit == "range":
-        raise UnsupportedError(
-            "RANGE with a distance is not supported", hint="ROWS is", position=binder.position(frame.at)
-        )
-    return f"{_whole(binder, again(binder, node), node, 0).value.as_py()} {way.upper()}"

@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from tidegate.errors import Position, UnsupportedError
-from tidegate.plan import AGGREGATE_NAMES
-from tidegate.sql.parse.grammar.types import type_name
+from tidegate.errors import BindError, Position, UnsupportedError
+from tidegate.plan import AGGREGATE_NAMES, GENERAL_AGGREGATES
+from tidegate.sql.parse.grammar.named_arguments import argument_name, arrange
+from tidegate.sql.parse.grammar.types import cast_to
 from tidegate.sql.parse.syntax import (
     AggregateCall,
     Apply,
     Case,
-    Cast,
     Constant,
     Ident,
+    Items,
     Node,
     NonScalar,
     Ordering,
@@ -33,19 +34,15 @@ from tidegate.sql.parse.token_cursor import TokenCursor, is_name, words
 Parse: TypeAlias = Callable[..., Node]
 """The grammar of expressions, handed in by `expressions.py`, which calls what stands here."""
 
-AGGREGATES = words(
-    "array_agg avg bit_and bit_or bool_and bool_or corr count covar_pop covar_samp every json_agg "
-    "json_object_agg jsonb_agg jsonb_object_agg list_agg map_agg max min mode percentile_cont "
-    "percentile_disc regr_count regr_slope stddev stddev_pop stddev_samp string_agg sum var_pop var_samp "
-    "variance"
-)
-"""Functions of many rows. Those of `plan/aggregate.py` become `AggregateCall`, the others are refused by name."""
+AGGREGATES = GENERAL_AGGREGATES | words("list_agg map_agg")
+"""Functions of many rows, beside those of `plan/aggregate.py`, which become `AggregateCall`."""
 WINDOWS = words(
     "cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number"
 )
 TABLES = words(
     "generate_series json_array_elements json_array_elements_text jsonb_array_elements "
-    "jsonb_array_elements_text jsonb_each jsonb_each_text jsonb_object_keys jsonb_to_recordset "
+    "json_each json_each_text json_object_keys json_to_record json_to_recordset "
+    "jsonb_array_elements_text jsonb_each jsonb_each_text jsonb_object_keys jsonb_to_record jsonb_to_recordset "
     "regexp_matches regexp_split_to_table string_to_table unnest"
 )
 _SCHEMAS = (("pg_catalog",), ("mz_catalog",), ("mz_internal",))
@@ -61,13 +58,14 @@ def call(c: TokenCursor, name: tuple[Ident, ...], expression: Parse) -> Node:
     if not distinct:
         c.eat("all")
     args: list[Node] = []
+    names: list[str | None] = []
     if c.eat("*"):
         star = True
     elif not c.sees(")"):
-        _check_plain(c)
+        names.append(argument_name(c))
         args.append(expression(c))  # a plain loop: every frame counts in f(f(f(…)))
         while c.eat(","):
-            _check_plain(c)
+            names.append(argument_name(c))
             args.append(expression(c))
     order_by: tuple[Ordering, ...] = ()
     if c.eat("order", "by"):
@@ -84,18 +82,10 @@ def call(c: TokenCursor, name: tuple[Ident, ...], expression: Parse) -> Node:
     if last in WINDOWS:
         raise c.fail("OVER", hint=f"{last} is a window function")
     return (
-        NonScalar(f"the table function {last}", at)
+        NonScalar(f"the table function {last}", at, args=tuple(args), table=last)
         if last in TABLES
-        else Apply(last, tuple(args), at, is_function=True)
+        else Apply(last, arrange(c, last, names, args), at, is_function=True)
     )
-
-
-def _check_plain(c: TokenCursor) -> None:
-    """Refuses `VARIADIC x` and `name => x`."""
-    if c.token.kind == "word" and (c.sees("variadic") or c.ahead(1).text in ("=>", ":=")):
-        raise UnsupportedError(
-            "arguments are given by position here, without a name", position=Position(c.sql, *c.span())
-        )
 
 
 def ordering(c: TokenCursor, expression: Parse) -> tuple[Node, bool, bool]:
@@ -164,11 +154,25 @@ def _frame(c: TokenCursor, expression: Parse) -> WindowFrame | None:
         last = _bound(c, expression)
     else:
         first, last = _bound(c, expression), ("current row", None)
-    excluding = c.eat("exclude")
-    if excluding and not c.eat("current", "row") and c.eat_any("group", "ties", "no") == "no":
-        c.expect("others")
-        excluding = False
-    return WindowFrame(_UNITS[unit], first, last, excluding, c.since(at.start))
+    return WindowFrame(_UNITS[unit], first, last, _exclusion(c), c.since(at.start))
+
+
+def _exclusion(c: TokenCursor) -> Literal["current row", "group", "ties"] | None:
+    """EXCLUDE, at the end of a frame."""
+    if not c.eat("exclude"):
+        return None
+    if c.eat("current", "row"):
+        return "current row"
+    match c.eat_any("group", "ties", "no"):
+        case "group":
+            return "group"
+        case "ties":
+            return "ties"
+        case "no":
+            c.expect("others")
+            return None
+        case _:
+            raise c.fail("CURRENT ROW, GROUP, TIES or NO OTHERS")
 
 
 def _bound(c: TokenCursor, expression: Parse) -> tuple[str, Node | None]:
@@ -208,9 +212,9 @@ def _cast(c: TokenCursor, expression: Parse) -> Node | None:
     c.expect("(")
     value = expression(c)
     c.expect("as", of="an operator")
-    type_ = type_name(c)
+    found = cast_to(c, value, at)
     c.expect(")")
-    return Cast((value,), type_, at)
+    return found
 
 
 def _extract(c: TokenCursor, expression: Parse) -> Node | None:
@@ -285,6 +289,20 @@ def _trim(c: TokenCursor, expression: Parse) -> Node | None:
     return Apply(side, tuple(args), at)
 
 
+def _normalize(c: TokenCursor, expression: Parse) -> Node | None:
+    """NORMALIZE(text [, NFC | NFD | NFKC | NFKD])."""
+    if not c.sees("(", skip=1):
+        return None
+    at = c.expect("normalize")
+    c.expect("(")
+    args = [expression(c)]
+    if c.eat(","):
+        form = c.label("NFC, NFD, NFKC or NFKD")
+        args.append(Constant("string", form.text, form.at))
+    c.expect(")", of="a comma")
+    return Apply("normalize", tuple(args), at, is_function=True)
+
+
 def _overlay(c: TokenCursor, expression: Parse) -> Node | None:
     """OVERLAY(text PLACING other FROM 2 FOR 3)."""
     if not c.sees("(", skip=1):
@@ -299,13 +317,38 @@ def _overlay(c: TokenCursor, expression: Parse) -> Node | None:
 
 
 def _moment(c: TokenCursor, _: Parse) -> Node | None:
-    """CURRENT_TIMESTAMP and its kin, which are called without parentheses."""
+    """CURRENT_TIMESTAMP and its kin, which are called without parentheses, or with a precision."""
     token = c.next()
-    if c.sees("("):
-        raise UnsupportedError(
-            f"{token.text} takes no precision here", position=Position(c.sql, token.start, token.end)
-        )
+    at = Span(token.start, token.end)
+    if token.text == "current_date" or not c.eat("("):
+        return Apply(token.text, (), at)
+    precision = Constant("number", str(c.integer("a number of digits")), at)
+    c.expect(")")
+    return Apply(token.text, (precision,), at)
+
+
+def _session_word(c: TokenCursor, _: Parse) -> Node | None:
+    """CURRENT_USER and its kin, which are called without parentheses."""
+    token = c.next()
+    if token.text == "current_schema" and c.eat("("):
+        c.expect(")")
     return Apply(token.text, (), Span(token.start, token.end))
+
+
+def similar(c: TokenCursor, x: Node, expression: Parse, power: int, at: Span) -> Node:
+    """`x SIMILAR TO pattern [ESCAPE e]`: the regular expression that the pattern means."""
+    c.expect("to")
+    pattern = expression(c, power)
+    escape = (expression(c, power),) if c.eat("escape") else ()
+    return Apply("~", (x, Apply("similar_to_escape", (pattern, *escape), at)), at)
+
+
+def overlaps(c: TokenCursor, left: Node, right: Node, at: Span) -> Node:
+    """`(start, end) OVERLAPS (start, end)`, where an end may be an interval."""
+    for side in (left, right):
+        if not isinstance(side, Items) or side.kind != "row" or len(side.args) != 2:
+            raise BindError("OVERLAPS takes (start, end) on both sides", position=Position(c.sql, *side.at))
+    return Apply("overlaps", (*left.args, *right.args), at)
 
 
 SPECIAL: dict[str, Callable[[TokenCursor, Parse], Node | None]] = {
@@ -316,8 +359,13 @@ SPECIAL: dict[str, Callable[[TokenCursor, Parse], Node | None]] = {
     "position": _position,
     "trim": _trim,
     "overlay": _overlay,
+    "normalize": _normalize,
     **dict.fromkeys(
         ("current_date", "current_timestamp", "localtimestamp", "current_time", "localtime"), _moment
+    ),
+    **dict.fromkeys(
+        ("current_user", "session_user", "user", "current_role", "current_catalog", "current_schema"),
+        _session_word,
     ),
 }
 """By the word that they start with; each gives None if the word turns out to be a plain name."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import Literal
 
 from tidegate.errors import Position, UnsupportedError
-from tidegate.sql.parse.grammar.calls import SPECIAL, call, case
-from tidegate.sql.parse.grammar.types import starts_typed_constant, type_name, typed_constant
+from tidegate.expr.model import types
+from tidegate.sql.parse.grammar.calls import SPECIAL, call, case, overlaps, similar
+from tidegate.sql.parse.grammar.types import cast_to, starts_typed_constant, typed_constant
 from tidegate.sql.parse.lexer import Token
 from tidegate.sql.parse.syntax import (
     Apply,
@@ -55,14 +56,15 @@ from tidegate.sql.parse.token_cursor import TokenCursor, is_name, words
 _COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
 _POWERS: dict[str, int] = {
     **dict.fromkeys(_COMPARISONS, COMPARISON),
-    **dict.fromkeys(words("-> ->> #> #>> #- @> <@ ? ?| ?& || && << >> & | # @"), OTHER),
+    **dict.fromkeys(words("-> ->> #> #>> #- @> <@ ? ?| ?& @? @@ ^@ || && << >> & | # @"), OTHER),
     **dict.fromkeys(words("!~~* !~~ ~~* ~~ !~* !~ ~* ~"), OTHER),
     "+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "%": PRODUCT, "^": POWER, "::": CAST,
     "or": OR, "and": AND, "is": IS, "isnull": IS, "notnull": IS, "between": MEMBERSHIP, "in": MEMBERSHIP,
-    "like": MEMBERSHIP, "ilike": MEMBERSHIP, "similar": MEMBERSHIP, "at": ZONE, "collate": COLLATE,
+    "like": MEMBERSHIP, "ilike": MEMBERSHIP, "similar": MEMBERSHIP, "overlaps": MEMBERSHIP, "at": ZONE, "collate": COLLATE,
 }  # fmt: skip
 _NEGATABLE = ("between", "in", "like", "ilike", "similar")
 _LIKES = {"~~": "like", "~~*": "ilike", "!~~": "like", "!~~*": "ilike"}
+_ROOTS = {"|/": "sqrt", "||/": "cbrt"}
 _START_OF_QUERY = ("select", "with", "values", "table")
 
 
@@ -105,7 +107,7 @@ def _continue(c: TokenCursor, left: Node, power: int) -> Node:
         return _collate(c, left)
     if power == CAST:
         at = c.expect("::")
-        return Cast((left,), type_name(c), at)
+        return cast_to(c, left, at)
     return _binary(c, left, power)
 
 
@@ -186,11 +188,12 @@ def _membership(c: TokenCursor, left: Node) -> Node:
     if word == "in":
         found = _in(c, left, at)
     elif word == "similar":
-        c.i -= 1
-        raise c.fail(
-            "LIKE, ILIKE or a regular expression (~)",
-            hint="SIMILAR TO is not supported; ~ takes a regular expression",
-        )
+        found = similar(c, left, expression, MEMBERSHIP + 1, at)
+    elif word == "overlaps":
+        found = overlaps(c, left, expression(c, MEMBERSHIP + 1), at)
+    elif c.sees("(", skip=1) and (quantifier := c.eat_any("any", "some", "all")) is not None:
+        operator = f"not {word}" if negated else word
+        return _quantified(c, left, operator, "all" if quantifier == "all" else "any", at)
     else:
         pattern = expression(c, MEMBERSHIP + 1)
         escape = (expression(c, MEMBERSHIP + 1),) if c.eat("escape") else ()
@@ -251,9 +254,9 @@ def _prefix(c: TokenCursor) -> Node:
     at = Span(token.start, token.end)
     if token.kind == "op":
         return _signed(c, token.text, at)
-    if token.kind in ("string", "number"):
+    if token.kind in ("string", "number", "parameter"):
         c.i += 1
-        return _indirect(c, Constant("string" if token.kind == "string" else "number", token.text, at))
+        return _indirect(c, c.constant(token))
     if token.kind == "word":
         if token.text == "not":
             c.i += 1
@@ -266,24 +269,20 @@ def _prefix(c: TokenCursor) -> Node:
     if not is_name(token) and not (
         token.kind == "word" and c.sees("(", skip=1) and token.text not in _START_OF_QUERY
     ):
-        raise c.fail("an expression", hint=_reserved(c))
+        hint = f'"{token.text}" is a reserved word: quote it to use it as a name'
+        raise c.fail("an expression", hint=hint if token.kind == "word" else None)
     return _indirect(c, _name_or_call(c))
-
-
-def _reserved(c: TokenCursor) -> str | None:
-    token = c.token
-    return (
-        f'"{token.text}" is a reserved word: quote it to use it as a name' if token.kind == "word" else None
-    )
 
 
 def _signed(c: TokenCursor, sign: str, at: Span) -> Node:
     """What starts with a sign: parentheses, a minus, another prefix operator."""
     if sign == "(":
         return _indirect(c, _parentheses(c, at))
-    if sign not in ("-", "+", "~", "@"):
+    if sign not in ("-", "+", "~", "@", *_ROOTS):
         raise c.fail("an expression")
     c.i += 1
+    if sign in _ROOTS:
+        return Apply(_ROOTS[sign], (Cast((expression(c, SUM),), types.FLOAT8, at),), at)
     operand = expression(c, MINUS if sign in "+-" else SUM)
     return operand if sign == "+" else Apply(sign, (operand,), at)
 
@@ -393,8 +392,6 @@ def _subscript(c: TokenCursor, base: Node, at: Span) -> Node:
     high = None if c.sees("]") else expression(c)
     c.expect("]", of="an operator")
     if low is None or high is None:
-        bound = low or high
-        return (
-            base if bound is None else Apply("slice to" if low is None else "slice from", (base, bound), at)
-        )
+        bound, name = low or high, "slice to" if low is None else "slice from"
+        return base if bound is None else Apply(name, (base, bound), at)
     return Apply("slice", (base, low, high), at)

@@ -8,25 +8,21 @@ for `logical.py`. A comma behind the last entry of a select list is accepted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
-from tidegate.config import MAX_NESTING
+from tidegate.sql.parse.from_clause import TableRef
 from tidegate.sql.parse.grammar.calls import ordering, over
 from tidegate.sql.parse.grammar.expressions import expression
+from tidegate.sql.parse.grammar.from_clause import column_names, from_clause, starts_as_of
 from tidegate.sql.parse.syntax import (
-    Alias,
     Body,
     CommonTable,
     Constant,
     Default,
-    Derived,
-    From,
     GroupBy,
     Having,
     Ident,
     Item,
     Items,
-    JoinClause,
     Node,
     Ordering,
     Over,
@@ -35,15 +31,10 @@ from tidegate.sql.parse.syntax import (
     SetOperation,
     Span,
     Star,
-    TableFunction,
-    TableRef,
     Values,
 )
 from tidegate.sql.parse.token_cursor import TokenCursor, is_name
-from tidegate.text import JOINING, RESERVED
-
-STARTS = ("select", "with", "values", "table", "(")
-"""What a query may start with."""
+from tidegate.text import JOINING
 
 
 def query(c: TokenCursor) -> Query:
@@ -60,14 +51,14 @@ def query(c: TokenCursor) -> Query:
     order_by: tuple[Ordering, ...] = ()
     if c.eat("order", "by"):
         order_by = c.comma_list(lambda: Ordering(*ordering(c, expression)))
-    limit, offset = _limits(c)
+    limit, offset, ties = _limits(c)
     c.leave()
-    return Query(c.sql, c.since(start), tables, recursive, body, order_by, limit, offset)
+    return Query(c.sql, c.since(start), tables, recursive, body, order_by, limit, offset, ties)
 
 
 def _common_table(c: TokenCursor) -> CommonTable:
     name = c.name("the name of a common table expression")
-    columns = _column_names(c) if c.sees("(") else ()
+    columns = column_names(c) if c.sees("(") else ()
     c.expect("as")
     if not c.eat("materialized"):
         c.eat("not", "materialized")
@@ -77,17 +68,11 @@ def _common_table(c: TokenCursor) -> CommonTable:
     return CommonTable(name, columns, inner)
 
 
-def _column_names(c: TokenCursor) -> tuple[Ident, ...]:
-    c.expect("(")
-    names = c.comma_list(lambda: c.name("a column's name"))
-    c.expect(")", of="a comma")
-    return names
-
-
-def _limits(c: TokenCursor) -> tuple[Node | None, Node | None]:
-    """LIMIT, OFFSET and FETCH FIRST, in any order."""
+def _limits(c: TokenCursor) -> tuple[Node | None, Node | None, Span | None]:
+    """LIMIT, OFFSET and FETCH FIRST, in any order; and where WITH TIES stands."""
     limit: Node | None = None
     offset: Node | None = None
+    ties: Span | None = None
     while True:
         if limit is None and c.eat("limit"):
             all_rows = Constant("null", "null", c.span())
@@ -101,9 +86,13 @@ def _limits(c: TokenCursor) -> tuple[Node | None, Node | None]:
             limit = Constant("number", "1", c.span()) if c.token.text in ("row", "rows") else expression(c)
             if not c.eat_any("row", "rows"):
                 raise c.fail("ROWS")
-            c.expect("only")
+            place = c.span()
+            if c.eat("with", "ties"):
+                ties = place
+            else:
+                c.expect("only", of="WITH TIES")
         else:
-            return limit, offset
+            return limit, offset, ties
 
 
 # ---------------------------------------------------------------- SELECT and set operations
@@ -167,13 +156,13 @@ def _select(c: TokenCursor, at: Span) -> Select:
     beyond: list[tuple[str, Span]] = []
     distinct, distinct_on = _distinct(c, beyond)
     items = c.comma_list(lambda: _item(c), trailing=True)
-    source = _from(c) if c.eat("from") else None
+    source = from_clause(c, query) if c.eat("from") else None
     where = expression(c) if c.eat("where") else None
     group_by = having = None
     place = c.span()
     if c.eat("group", "by"):
-        c.eat_any("all", "distinct")
-        group_by = _group_by(c, beyond, place)
+        distinct_sets = c.eat_any("all", "distinct") == "distinct"
+        group_by = _group_by(c, beyond, place)._replace(distinct=distinct_sets)
     place = c.span()
     if c.eat("having"):
         having = Having(expression(c), place)
@@ -261,117 +250,3 @@ def _item(c: TokenCursor) -> Item:
         return Item(value, c.label("a name"))
     named = is_name(c.token) and c.token.text not in JOINING
     return Item(value, c.name("a name") if named else None)
-
-
-def starts_as_of(c: TokenCursor) -> bool:
-    """Whether `AS OF time` comes next, and not an alias that happens to be called `of`."""
-    if not c.sees("as", "of"):
-        return False
-    after = c.ahead(2)
-    return (
-        after.kind in ("number", "string", "quoted")
-        or (after.kind == "word" and after.text not in RESERVED | JOINING | {"order", "limit"})
-        or (after.kind == "word" and after.text in ("cast", "case", "null"))
-        or (after.kind == "op" and after.text in ("(", "-"))
-    )
-
-
-# ---------------------------------------------------------------- FROM
-
-
-_SIDES: dict[str, Literal["inner", "left", "right", "full", "cross"]] = {
-    "inner": "inner", "left": "left", "right": "right", "full": "full", "cross": "cross",
-}  # fmt: skip
-
-
-def _from(c: TokenCursor) -> From:
-    left = _joined(c)
-    while c.sees(","):
-        at = c.expect(",")
-        left = JoinClause("CROSS JOIN (a comma in FROM)", left, _joined(c), None, (), at)
-    return left
-
-
-def _joined(c: TokenCursor) -> From:
-    left = _table(c)
-    while True:
-        start = c.token
-        if c.token.kind != "word" or c.token.text not in (
-            "join",
-            "inner",
-            "left",
-            "right",
-            "full",
-            "cross",
-            "natural",
-        ):
-            return left
-        natural = c.eat("natural")
-        side = c.eat_any("inner", "left", "right", "full", "cross")
-        c.eat("outer")
-        c.expect("join")
-        at = c.since(start.start)
-        right = _table(c)
-        on: Node | None = None
-        using: tuple[Ident, ...] = ()
-        if c.eat("using"):
-            using = _column_names(c)
-        elif not natural and side != "cross":
-            c.expect("on", of="USING")
-            on = expression(c)
-        kind = c.sql[at.start : at.end].upper()
-        left = JoinClause(kind, left, right, on, using, at, _SIDES[side or "inner"], natural)
-
-
-def _table(c: TokenCursor) -> From:
-    c.enter()
-    found = _table_itself(c)
-    c.leave()
-    return found
-
-
-def _table_itself(c: TokenCursor) -> From:
-    start = c.token
-    at = Span(start.start, start.end)
-    lateral = c.eat("lateral")
-    if c.sees("("):
-        if _is_query(c):
-            c.next()
-            inner = query(c)
-            c.expect(")")
-            return Derived(inner, _alias(c), at, lateral)
-        c.next()
-        joined = _from(c)
-        c.expect(")", of="JOIN")
-        return joined
-    c.eat("only")
-    place = c.token.start
-    if c.sees("(", skip=1):
-        call = expression(c)
-        if c.eat("with"):
-            c.expect("ordinality")
-        return TableFunction(call, _alias(c), c.since(place))
-    name = c.qualified("a table's name")
-    at = c.since(place)
-    return TableRef(name, _alias(c), at)
-
-
-def _is_query(c: TokenCursor) -> bool:
-    """Whether the parenthesis that comes next holds a query, and not a join."""
-    n = 0
-    while c.sees("(", skip=n):
-        n += 1
-        if n > MAX_NESTING:  # else ten thousand parentheses are looked through ten thousand times
-            raise c.too_deep()
-    token = c.ahead(n)
-    return token.kind == "word" and token.text in STARTS
-
-
-def _alias(c: TokenCursor) -> Alias | None:
-    if starts_as_of(c):
-        return None
-    bare = is_name(c.token) and c.token.text not in JOINING | {"set", "options"}
-    if not c.eat("as") and not bare:
-        return None
-    name = c.name("an alias")
-    return Alias(name, _column_names(c) if c.sees("(") else ())

@@ -15,7 +15,8 @@ from typing import Any, Literal
 from tidegate.errors import ParseError, Position, UnsupportedError
 from tidegate.sql.parse import syntax
 from tidegate.sql.parse.grammar.expressions import expression
-from tidegate.sql.parse.grammar.queries import STARTS, query
+from tidegate.sql.parse.grammar.from_clause import STARTS
+from tidegate.sql.parse.grammar.queries import query
 from tidegate.sql.parse.grammar.sources import (
     cluster_by,
     create_connection,
@@ -26,6 +27,7 @@ from tidegate.sql.parse.grammar.sources import (
     value,
 )
 from tidegate.sql.parse.grammar.types import type_name
+from tidegate.sql.parse.parameters import Parameters
 from tidegate.sql.parse.statement import (
     AddColumn,
     AlterSource,
@@ -47,9 +49,9 @@ from tidegate.sql.parse.syntax import Default, Ident, Node
 from tidegate.sql.parse.token_cursor import TokenCursor, is_name
 
 
-def parse_statements(sql: str) -> list[Statement]:
-    """All statements of a text, which stand apart by semicolons."""
-    c = TokenCursor(sql)
+def parse_statements(sql: str, parameters: Parameters | None = None) -> list[Statement]:
+    """All statements of a text, which stand apart by semicolons; `parameters` are for `$1` or `:name`."""
+    c = TokenCursor(sql, parameters)
     found: list[Statement] = []
     try:
         while True:
@@ -336,19 +338,28 @@ def _show(c: TokenCursor) -> Show:
         if kind is None:
             raise c.fail("TABLE, VIEW, SOURCE or CONNECTION")
         return Show(f"create {kind}", _own_name(c, f"the {kind}'s name"))
+    if c.eat("time", "zone"):
+        return Show("timezone")
     what = c.eat_any("all", "tables", "views", "sources", "connections") or c.name("what to show").text
     return Show(what, None, c.string("a pattern in quotes") if c.eat("like") else None)
 
 
 def _set(c: TokenCursor) -> Set:
     c.eat_any("session", "local")
-    name = c.name("a setting's name")
-    if not c.eat_any("=", "to"):
-        raise c.fail("= or TO")
-    return Set(c.sql, name, None if c.eat("default") else value(c))
+    if c.sees("time", "zone"):
+        name = Ident("timezone", c.expect("time", "zone"))
+    else:
+        name = c.name("a setting's name")
+        if not c.eat_any("=", "to"):
+            raise c.fail("= or TO")
+    if c.eat("default"):
+        return Set(c.sql, name, None)
+    return Set(c.sql, name, c.comma_list(lambda: value(c)) if name.text == "search_path" else value(c))
 
 
 def _reset(c: TokenCursor) -> Set:
+    if c.sees("time", "zone"):
+        return Set(c.sql, Ident("timezone", c.expect("time", "zone")), None)
     return Set(c.sql, c.name("a setting's name"), None)
 
 

@@ -1,19 +1,17 @@
 """The grammar of types: `int8`, `numeric(10, 2)`, `timestamp with time zone`, `int8[]`.
 
-Also of what starts with a type: `DATE '2024-02-29'`, and `INTERVAL '1' DAY`, which is read as `'1
-day'::interval`. An interval's text goes on as it stands, so `INTERVAL '1 day 02:03:04'` keeps all of its
-parts.
+Also of what starts with a type: `DATE '2024-02-29'`, and `INTERVAL '1' DAY`. In casts and constants a time type may have a
+modifier (`timestamp(3)`, `interval day to second`); a column may not, as times are stored in microseconds.
 """
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 
-from tidegate.errors import BindError, ErrorCode, LimitError, Position, TidegateError, UnsupportedError
+from tidegate.errors import BindError, ErrorCode, LimitError, Position, TidegateError
 from tidegate.expr.model import Type, types
-from tidegate.sql.parse.lexer import Token
-from tidegate.sql.parse.syntax import Cast, Constant, Span
+from tidegate.sql.parse.modifiers import MAX_DIGITS, TypeModifier
+from tidegate.sql.parse.syntax import Cast, Node, Span
 from tidegate.sql.parse.token_cursor import TokenCursor
 
 MAX_TYPE_NESTING = 32
@@ -25,6 +23,67 @@ _TAILS: dict[str, list[tuple[str, ...]]] = {
     "timestamp": [("with", "time", "zone"), ("without", "time", "zone")],
     "time": [("without", "time", "zone"), ("with", "time", "zone")],
 }
+
+
+def cast_to(c: TokenCursor, value: Node, at: Span) -> Cast:
+    """The cast of a value to the type that comes next, which may have a modifier."""
+    type_, modifier = _modified_type(c)
+    if modifier is None:
+        return Cast((value,), type_name(c) if type_ is None else type_, at)
+    if c.sees("["):
+        raise c.fail("no array, as the type has a modifier")
+    assert type_ is not None
+    return Cast((value,), type_, at, modifier)
+
+
+def _modified_type(c: TokenCursor) -> tuple[Type | None, TypeModifier | None]:
+    """A time type and its modifier; nothing is taken if what comes next is no such type."""
+    start, name = c.i, c.token.text
+    if c.token.kind != "word" or name not in _WITH_DIGITS:
+        return None, None
+    c.next()
+    digits = c.integer("a whole number") if c.eat("(") else None
+    if digits is not None:
+        c.expect(")")
+    for tail in _TAILS.get(name, ()):
+        if c.eat(*tail):
+            name = " ".join((name, *tail))
+            break
+    fields, seconds = interval_fields(c) if name == "interval" else (None, None)
+    digits = seconds if digits is None else digits
+    if (digits is None and fields is None) or name not in types.NAMES or c.sees("["):
+        c.i = start
+        return None, None
+    # As PostgreSQL does, with a warning: more digits than there are is as many as there are.
+    return types.NAMES[name], TypeModifier(fields, None if digits is None else min(digits, MAX_DIGITS))
+
+
+def interval_fields(c: TokenCursor) -> tuple[str | None, int | None]:
+    """The fields behind an interval, `DAY TO SECOND(3)`: their words, and the digits of seconds."""
+    first = c.eat_any(*_FIELDS)
+    if first is None:
+        return None, None
+    last = first
+    if c.eat("to"):
+        found = c.eat_any(*_FIELDS_BEHIND[first])
+        if found is None:
+            raise c.fail(
+                " or ".join(map(str.upper, _FIELDS_BEHIND[first])) or f"nothing behind {first.upper()}"
+            )
+        last = found
+    digits = None
+    if last == "second" and c.eat("("):
+        digits = c.integer("a whole number")
+        c.expect(")")
+    return (first if last == first else f"{first} TO {last}").upper(), digits
+
+
+_WITH_DIGITS = frozenset(("timestamp", "timestamptz", "time", "interval"))
+_FIELDS = ("year", "month", "day", "hour", "minute", "second")
+_FIELDS_BEHIND = {
+    "year": ("month",), "month": (), "day": ("hour", "minute", "second"), "hour": ("minute", "second"), "minute": ("second",),
+    "second": (),
+}  # fmt: skip
 
 
 def type_name(c: TokenCursor, depth: int = 0) -> Type:
@@ -75,6 +134,11 @@ def _scalar(c: TokenCursor) -> Type:
     numbers = numbers or _numbers(c)
     at = Position(c.sql, *c.since(start.start))
     base = types.NAMES.get(spelled)
+    if base is None and spelled in _PADDED:
+        hint = f"use {'varchar(n)' if numbers is None else f'varchar({numbers[0]})'} or text"
+        raise BindError(
+            f"type {spelled}, which is padded with blanks, is not supported", hint=hint, position=at
+        )
     if base is None:
         close = get_close_matches(spelled, types.NAMES, n=3)
         hint = (
@@ -123,45 +187,18 @@ def starts_typed_constant(c: TokenCursor) -> bool:
     return c.ahead(n).kind == "string"
 
 
+_PADDED = frozenset(("char", "character", "bpchar", "nchar"))
 _STARTS = frozenset(name.split()[0] for name in types.NAMES)
 
 
 def typed_constant(c: TokenCursor) -> Cast:
-    """A type and then a string; for an interval perhaps the unit behind it."""
+    """A type and then a string; for an interval perhaps the fields behind it."""
     start = c.token
-    type_ = type_name(c)
-    token = c.next()
-    at = Span(token.start, token.end)
-    text = _with_unit(c, token) if type_ == types.INTERVAL else token.text
-    return Cast((Constant("string", text, at),), type_, Span(start.start, start.end))
-
-
-_UNITS = ("year", "month", "day", "hour", "minute", "second")
-_RANGES = {
-    ("year", "month"): r"[+-]?\d+-\d+",
-    ("day", "minute"): r"[+-]?\d+ +[+-]?\d+:\d+",
-    ("day", "second"): r"[+-]?\d+ +[+-]?\d+:\d+:\d+(\.\d+)?",
-    ("hour", "minute"): r"[+-]?\d+:\d+",
-    ("hour", "second"): r"[+-]?\d+:\d+:\d+(\.\d+)?",
-}
-
-
-def _with_unit(c: TokenCursor, token: Token) -> str:
-    """The text of an interval with the unit that stands behind it: `'1' DAY`, `'1-2' YEAR TO MONTH`."""
-    unit = c.eat_any(*_UNITS)
-    if unit is None:
-        return token.text
-    last = c.eat_any(*_UNITS) if c.eat("to") else unit
-    text = token.text.strip()
-    if last == unit and re.fullmatch(r"[+-]?\d+", text):
-        return f"{text} {unit}"
-    if unit == last == "second" and re.fullmatch(r"[+-]?\d+\.\d+", text):
-        return f"{text} second"
-    if last is not None and re.fullmatch(_RANGES.get((unit, last), "(?!)"), text):
-        return text
-    raise UnsupportedError(
-        f"'{token.text}' cannot be read with the unit {unit.upper()}"
-        + (f" TO {last.upper()}" if last and last != unit else ""),
-        hint="write the units in the string: INTERVAL '1 day 02:03:04'",
-        position=Position(c.sql, *c.since(token.start)),
-    )
+    at = Span(start.start, start.end)
+    type_, modifier = _modified_type(c)
+    type_ = type_name(c) if type_ is None else type_
+    value = c.constant(c.next())
+    if type_ == types.INTERVAL and modifier is None:
+        fields, digits = interval_fields(c)
+        modifier = None if fields is None else TypeModifier(fields, digits)
+    return Cast((value,), type_, at, modifier)

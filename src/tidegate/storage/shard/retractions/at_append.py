@@ -21,7 +21,8 @@ import numpy as np
 
 from tidegate.config import Config
 from tidegate.errors import TidegateError
-from tidegate.storage.part.merge import Block, concat
+from tidegate.storage.part.merge import Block, cancel_out, concat
+from tidegate.storage.part.row_keys import has_ambiguous_equality
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.retractions.locate import LookupLimit, locate
 from tidegate.storage.shard.retractions.located import LocatedDeletions
@@ -54,7 +55,12 @@ def as_deletions(machine: Machine, config: Config, state: State, block: Block) -
     count = int(np.count_nonzero(retracts))
     if not 0 < count <= MAX_ROWS or not config.retraction_lookup_bytes or not state.parts.count:
         return BatchUpdates(block)
-    rows, limit = block.take(retracts), LookupLimit(MAX_PARTS, config.retraction_lookup_bytes)
+    added, rows = block.take(~retracts), block.take(retracts)
+    if has_ambiguous_equality(
+        block.columns
+    ):  # otherwise a retraction may take a stored row that is only equal
+        added, rows = cancel_out(added, rows)
+    limit = LookupLimit(MAX_PARTS, config.retraction_lookup_bytes)
     try:
         located = locate(machine, state, rows, use_statistics=config.stats_filter, limit=limit, newest=True)
     except TidegateError as error:
@@ -63,5 +69,5 @@ def as_deletions(machine: Machine, config: Config, state: State, block: Block) -
     if located is None or not located.deletions.num_rows:
         return BatchUpdates(block)
     pending = replace(rows, diffs=located.left).take(located.left < 0)
-    rest = concat([block.take(~retracts), pending, located.rest])
+    rest = concat([added, pending, located.rest])
     return BatchUpdates(rest, LocatedDeletions.of(state, located.deletions))

@@ -7,10 +7,10 @@
 Parts and pages whose statistics exclude all of the rows are not read (`candidates.py`). In the others one column after the other is
 read, each only for rows whose earlier columns have a value that is wanted; what is left is compared by all columns:
 
-    8,192 rows of a page     id in (5, 9): 2 rows     day in (Mon, Tue): 2 rows     all columns identical: 1 row
+    8,192 rows of a page     id in (5, 9): 2 rows     day in (Mon, Tue): 2 rows     all columns equal: 1 row
 
-A row must be identical: -0.0 does not find 0.0, nor 30 days a month. Such retractions stay rows, and readers add them up.
-Rows that are deleted already are not found, nor rows of a later time than their retraction.
+If no identical row is there, one that is equal is taken: -0.0 finds 0.0, and 30 days a month (`equal.py`). Rows that are deleted
+already are not found, nor rows of a later time than their retraction.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ import pyarrow.compute as pc
 from tidegate.storage.part.bitmaps import unpack_positions
 from tidegate.storage.part.deletion_records import deletions_by_part
 from tidegate.storage.part.deletions import NEVER, PartRows
-from tidegate.storage.part.merge import Block
+from tidegate.storage.part.merge import Block, concat
 from tidegate.storage.part.page_reader import RowRange
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.part_file import PartFile
-from tidegate.storage.part.row_keys import exact_keys, row_keys
+from tidegate.storage.part.row_keys import exact_keys, has_ambiguous_equality, row_keys
 from tidegate.storage.part.schema import is_narrow
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.retractions.candidates import PAGE_COLUMNS, WantedRows
+from tidegate.storage.shard.retractions.equal import retraction_pieces
 from tidegate.storage.shard.retractions.match import MAX_COUNT, CountedRows, match_retractions
 from tidegate.storage.shard.state import State
 from tidegate.storage.stats.collect import PAGE_ROWS
@@ -76,7 +77,8 @@ def locate(
     """Finds the rows that retractions retract; None: that would read more than `limit`.
 
     With `newest`, of identical rows the newest are taken: right if the retractions are later than all that is stored. Earlier
-    retractions may still be waiting for the others.
+    retractions may still be waiting for the others, and for rows that are equal but not identical: if there are any such
+    retractions, the latter are not taken.
     """
     wanted = WantedRows(state.schema, rows)
     ids = wanted.candidate_parts(state, use=use_statistics)
@@ -90,7 +92,7 @@ def locate(
         size += scan.share * part.size
         if limit is not None and size > limit.size:
             return None
-    return _Lookup(state, rows).run(scans, newest=newest)
+    return _Lookup(state, rows, newest=newest).run(scans)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +138,18 @@ class _PartScan:
 class _Lookup:
     """Looks for the rows of one set of retractions."""
 
-    def __init__(self, state: State, rows: Block) -> None:
-        self.state, self.schema, self.rows = state, state.schema, rows
-        keys = exact_keys(rows.columns, len(rows))
-        self.keys = keys.unique()
-        self.values = pc.index_in(keys, value_set=self.keys).to_numpy(zero_copy_only=False).astype(np.int64)
+    def __init__(self, state: State, rows: Block, *, newest: bool) -> None:
+        self.schema, self.rows, self.newest = state.schema, rows, newest
+        self.none_wait = state.monotonic or not newest
+        """Whether no earlier retraction waits for rows that these could take."""
+        self.exact = exact_keys(rows.columns, len(rows))
+        self.keys = self.exact.unique()
+        self.equal: pa.Array | None = None
+        """The keys of rows that are equal to a retraction; None if all of these are identical to it."""
+        if self.none_wait and has_ambiguous_equality(rows.columns):
+            self.equal = row_keys(rows.columns, len(rows)).unique()
+        self.variants = [rows.slice(0, 0)]
+        """Stored rows that are equal to a retraction, and identical to none."""
         self.wanted = [_distinct(column) for column in rows.columns]
         # The columns that decide most are read first, and those of fixed width before texts.
         self.order = sorted(
@@ -148,7 +157,7 @@ class _Lookup:
             key=lambda i: (not is_narrow(state.schema.columns[i].type), -len(self.wanted[i])),
         )
 
-    def run(self, scans: Sequence[_PartScan], *, newest: bool) -> LocatedRows:
+    def run(self, scans: Sequence[_PartScan]) -> LocatedRows:
         """The rows that are stored in these parts."""
         none = np.zeros(0, np.int64)
         found: list[tuple[np.ndarray, ...]] = [(none, none, none, none, none)]
@@ -157,24 +166,42 @@ class _Lookup:
         parts, positions, times, diffs, values = (
             np.concatenate(arrays) for arrays in zip(*found, strict=True)
         )
-        counted = -self.rows.diffs < MAX_COUNT
-        matched = match_retractions(
-            CountedRows(values, times, diffs),
-            CountedRows(self.values, self.rows.times, np.where(counted, -self.rows.diffs, 0)),
-            newest=newest,
-            split=not newest or self.state.monotonic,
-        )
+        forms = self._forms()
+        values[values < 0] = forms.values[~values[values < 0]]
+        stored = CountedRows(values, times, diffs)
+        counts = np.where(-self.rows.diffs < MAX_COUNT, -self.rows.diffs, 0)
+        retractions = CountedRows(forms.values[: len(self.rows)], self.rows.times, counts)
+        pieces = retraction_pieces(stored, retractions, forms.kinds)
+        matched = match_retractions(stored, pieces.rows, newest=self.newest, split=self.none_wait)
         at = matched.deleted
-        rest = self.rows.take(matched.rest)
+        left = self.rows.diffs.copy()
+        np.add.at(left, pieces.places, matched.counts)
+        rest = forms.examples.take(forms.first[pieces.rows.values[matched.rest]])
         return LocatedRows(
             deletions_by_part(parts[at], matched.times, positions[at], diffs[at]),
-            self.rows.diffs + matched.counts,
+            left,
             Block(rest.columns, matched.rest_times, matched.rest_counts),
             matched.rest_ends,
         )
 
+    def _forms(self) -> _Forms:
+        """The values of the retractions and of the stored variants, which follow them."""
+        variants = concat(self.variants)
+        keys = pa.concat_arrays([self.exact, exact_keys(variants.columns, len(variants))])
+        values = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
+        _, first = np.unique(values, return_index=True)
+        examples, kinds = concat([self.rows, variants]), np.arange(len(first))
+        if self.equal is not None:
+            distinct = examples.take(first)
+            equal = row_keys(distinct.columns, len(distinct)).dictionary_encode()
+            kinds = equal.indices.to_numpy().astype(np.int64)
+        return _Forms(examples, values, first, kinds)
+
     def _search(self, scan: _PartScan, start: int, rows: RowRange) -> tuple[np.ndarray, ...]:
-        """The rows of a row group that are identical to a retraction: part, position, time, diff and value."""
+        """The rows of a row group that are equal to a retraction: part, position, time, diff and value.
+
+        The value of a variant is `~i`, where `i` is its place after all retractions and earlier variants.
+        """
         file, first = scan.file, len(rows)
         columns: dict[int, pa.Array] = {}
         left = list(self.order)
@@ -190,14 +217,43 @@ class _Lookup:
                 rows = rows.narrow(hits)
             left = left[len(places) :]
         count = len(rows)
-        complete = [columns[place] for place in sorted(columns)] if count else []
-        keys = exact_keys(complete, count) if count else pa.array([], self.keys.type)
-        values = pc.fill_null(pc.index_in(keys, value_set=self.keys), -1).to_numpy().astype(np.int64)
-        times, diffs = (file.times(rows), file.diffs(rows)) if count else (values, values)
-        keep = (values >= 0) & (diffs > 0) & (diffs < MAX_COUNT)
+        if not count:
+            return (np.zeros(0, np.int64),) * 5
+        times, diffs = file.times(rows), file.diffs(rows)
+        block = Block([columns[place] for place in sorted(columns)], times, diffs)
+        keep, values = self._identify(block)
+        keep &= (diffs > 0) & (diffs < MAX_COUNT)
         positions = start + rows.places()
         part = np.full(count, file.part.id)
         return part[keep], positions[keep], times[keep], diffs[keep], values[keep]
+
+    def _identify(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        """Which rows are equal to a retraction, and the value of each; see `_search`."""
+        keys = exact_keys(block.columns, len(block))
+        values = pc.fill_null(pc.index_in(keys, value_set=self.keys), -1).to_numpy().astype(np.int64)
+        identical = values >= 0
+        if self.equal is None or identical.all():
+            return identical, values
+        equal = pc.is_in(row_keys(block.columns, len(block)), value_set=self.equal)
+        keep: np.ndarray = equal.to_numpy(zero_copy_only=False)
+        others = np.flatnonzero(keep & ~identical)
+        before = len(self.rows) + sum(map(len, self.variants))
+        values[others] = ~(before + np.arange(len(others)))
+        self.variants.append(block.take(others))
+        return keep, values
+
+
+@dataclass(frozen=True, eq=False)
+class _Forms:
+    """The distinct values of rows, and which of these are equal."""
+
+    examples: Block
+    values: np.ndarray
+    """The number of each example's value; identical rows share it."""
+    first: np.ndarray
+    """For each value, its first example."""
+    kinds: np.ndarray
+    """For each value a number that equal values share."""
 
 
 def _distinct(column: pa.Array) -> pa.Array:

@@ -9,12 +9,14 @@ import pyarrow as pa
 import pytest
 
 from tests.unit.expr.functions.time_cases import assert_sound, bounds, column, one_range, sorted_pool
+from tidegate.errors import BindError
 from tidegate.expr.domain.interpret import Interpretation
 from tidegate.expr.domain.specs import Specs
 from tidegate.expr.evaluate.evaluator import evaluate
 from tidegate.expr.model.build import call, cast
 from tidegate.expr.model.tree import Column
 from tidegate.expr.model.types import DATE, INTERVAL, MZ_TIMESTAMP, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, Type
+from tidegate.sql.bind.query import bind_expression
 
 TIMES = (
     ("2024-01-05", "2024-01-05 00:00:00"),
@@ -47,7 +49,7 @@ BAD = (
     ("13/5/2024", "date/time field value out of range"),
     ("2024-01-05 10:00:00+16", "time zone displacement out of range"),
     ("10000-01-01", "timestamp out of range"),
-    ("infinity", "timestamptz out of range"),
+    ("infinity", "timestamp out of range"),
     ("foo", "invalid input syntax for type timestamp with time zone"),
     ("", "invalid input syntax for type timestamp with time zone"),
     ("2024-01-05 10", "invalid input syntax for type timestamp with time zone"),
@@ -208,3 +210,12 @@ def test_the_monotonic_form_has_bounds_and_may_be_null() -> None:
     assert str(described.bounds()[0][0].as_py()) == "2024-01-05 10:00:00"
     assert described.null.all()
     assert not described.error.any()
+
+
+@pytest.mark.parametrize(
+    "sql", ["TIME '23:59:59.9999999'", "DATE '2024-01-01' + TIME '23:59:59.9999999'", "TIME '24:00'"]
+)
+def test_a_time_of_day_ends_before_midnight(sql: str) -> None:
+    """PostgreSQL rounds to 24:00:00, which Arrow's time type cannot hold: the sum must not lose the day."""
+    with pytest.raises(BindError, match="date/time field value out of range"):
+        bind_expression(sql, [])

@@ -34,6 +34,7 @@ from tidegate.expr.model.types import (
 from tidegate.expr.primitives.json import canonical
 from tidegate.expr.primitives.json import exact as exact_json
 from tidegate.expr.primitives.json.path import (
+    ElementStep,
     IndexStep,
     KeyOrIndexStep,
     KeyStep,
@@ -159,6 +160,7 @@ def test_random_paths(way: str) -> None:
         [KeyStep(n) for n in NAMES]
         + [KeyOrIndexStep(n) for n in NAMES]
         + [IndexStep(i) for i in (0, 1, -1, -3, 2**31 - 1)]
+        + [ElementStep(i) for i in (0, 1, -1, -3, 0)]
     )
     paths = [
         (),
@@ -167,6 +169,11 @@ def test_random_paths(way: str) -> None:
     ]
     paths += [(KeyStep("arr"), IndexStep(-1), step) for step in steps] + [
         (KeyStep('\\"'), KeyStep("*"), KeyStep(""), IndexStep(0))
+    ]
+    paths += [
+        (KeyStep(name), *map(ElementStep, ends))
+        for name in ("n", "arr", "c")
+        for ends in ((0,), (-1, 0), (0, 1))
     ]
     wanted = [PathRequest(path, as_text) for path in paths for as_text in (True, False)]
     for some in (wanted, wanted[::2], wanted[1:2], wanted[2:3]):

@@ -35,7 +35,7 @@ CASES = (
     ("extract", "hour::text", "2024-12-30::date", 'ERROR: unit "hour" not supported for type date'),
     ("date_part", "hour::text", "2024-12-30::date", "0"),
     ("extract", "julian::text", "2024-12-30::date", "2460675"),
-    ("extract", "epoch::text", "1 year 2 mons 3 days 04:05:06.7::interval", "37015506.7"),
+    ("extract", "epoch::text", "1 year 2 mons 3 days 04:05:06.7::interval", "37015506.700000"),
     ("extract", "hour::text", "-25:30::interval", "-25"),
     ("extract", "quarter::text", "14 mons::interval", "1"),
     ("extract", "minute::text", "10:11:12::time", "11"),

@@ -28,6 +28,7 @@ CASES = (
     ("*", "1 mon 1 day 01:00::interval", "1.5::float8", "1 mon 16 days 13:30:00"),
     ("*", "0.1::float8", "1 year::interval", "1 mon 6 days"),
     ("*", "1 day::interval", "NaN::float8", "ERROR: interval out of range"),
+    ("*", "2147483647::float8", "1 mon -30 days::interval", "ERROR: interval out of range"),
     ("/", "1 mon::interval", "7::float8", "4 days 06:51:25.6896"),
     ("/", "1 day::interval", "0::float8", "ERROR: division by zero"),
     ("/", "-1 day::interval", "3::float8", "-08:00:00"),
@@ -150,7 +151,20 @@ def test_interval_texts(written: str, parts: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["", "day", "1 foo", "1 day 2 days", "1 2", "ago", "P", "1 ago", "1e3 days", "tomorrow"]
+    "written",
+    [
+        "",
+        "day",
+        "1 foo",
+        "1 day 2 days",
+        "1 2",
+        "ago",
+        "P",
+        "1 ago",
+        "1e3 days",
+        "tomorrow",
+        "1.5 second 42 milliseconds",
+    ],
 )
 def test_texts_that_are_no_intervals(written: str) -> None:
     with pytest.raises(ValueError, match="invalid input syntax for type interval"):

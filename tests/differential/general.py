@@ -6,12 +6,26 @@ such that both sides must agree to the last digit: no sums of floats, averages o
 
 from __future__ import annotations
 
+import json
 import random
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.types.json import set_json_loads
+
+import tidegate
+from tests import servers
+from tidegate.query.python_values import Interval
 
 TABLES = {
     "customers": "id int8, name text, country text, born date, score int4",
@@ -141,3 +155,79 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return "NaN" if value != value else value + 0.0
     return value
+
+
+@dataclass
+class Both:
+    """The same tables in a database of ours and in a PostgreSQL."""
+
+    db: tidegate.Database
+    url: str
+    schema: str
+
+    def theirs(self, sql: str) -> list[tuple[Any, ...]]:
+        """What PostgreSQL answers."""
+        with psycopg.connect(self.url, options=f"-c search_path={self.schema} -c timezone=UTC") as connection:
+            set_json_loads(lambda text: json.dumps(json.loads(text), sort_keys=True), connection)
+            cursor = connection.execute(sql)  # a text of ours
+            return [tuple(_theirs(value) for value in row) for row in cursor.fetchall()]
+
+    def ours(self, sql: str, **options: str) -> tidegate.Result:
+        """What we answer, with settings for this query alone."""
+        return self.db.sql(f"{sql} OPTIONS ({', '.join(f'{k} = {v}' for k, v in options.items())})")
+
+
+def comparable_rows(result: tidegate.Result) -> list[tuple[Any, ...]]:
+    """The rows of an answer of ours in forms that are equal to PostgreSQL's."""
+    kinds = [type_.kind.value for type_ in result.types]
+    return [tuple(_ours(v, k) for v, k in zip(row, kinds, strict=True)) for row in result.rows()]
+
+
+def _theirs(value: Any) -> Any:
+    if isinstance(value, timedelta):  # psycopg has no months: what is compared is asked for as text or length
+        return value / timedelta(microseconds=1)
+    return plain(value)
+
+
+def _ours(value: Any, kind: str) -> Any:
+    if isinstance(value, Interval):
+        return ((value.months * 30 + value.days) * 86_400_000_000 + value.microseconds) * 1.0
+    if kind == "jsonb" and value is not None:
+        return json.dumps(json.loads(value), sort_keys=True)
+    return plain(value)
+
+
+@contextmanager
+def both_databases(folder: Path) -> Iterator[Both]:
+    """Four tables in a database of ours and in a PostgreSQL."""
+    try:
+        url = servers.postgres()
+    except servers.Missing as missing:
+        pytest.skip(f"no {missing}")
+    schema = f"general_{uuid4().hex[:8]}"
+    with tidegate.open(folder / "lake") as db, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}; SET search_path = {schema}")
+        for name, columns in TABLES.items():
+            db.sql(f"CREATE TABLE {name} ({columns})")
+            by_bytes = columns.replace(" text", ' text COLLATE "C"')
+            connection.execute(f"CREATE TABLE {name} ({by_bytes})")
+            for some in batches(name, rows()[name]):
+                values = ", ".join(f"({', '.join(row)})" for row in some)
+                db.sql(f"INSERT INTO {name} VALUES {values}")  # constants of ours
+                connection.execute(f"INSERT INTO {name} VALUES {values}")  # constants of ours
+        yield Both(db, url, schema)
+
+
+def difference(
+    both: Both, sql: str, ours: Callable[[], list[tuple[Any, ...]]], *, ordered: bool = False
+) -> str | None:
+    """None if both answer alike; else how they do not."""
+    try:
+        expected, answered = both.theirs(sql), ours()
+    except Exception as error:  # noqa: BLE001  # all of them are told at the end
+        return f"{sql}\n  {type(error).__name__}: {str(error)[:600]}"
+    more, less = Counter(map(repr, answered)), Counter(map(repr, expected))
+    if answered == expected if ordered else more == less:
+        return None
+    differ = f"ours only: {list((more - less).elements())[:4]}\n  theirs only: {list((less - more).elements())[:4]}"
+    return f"{sql}\n  {len(answered)} rows for {len(expected)}\n  {differ}"

@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.model import Column, Expr, Kind, Literal, build, tree, types
-from tidegate.plan import logical
-from tidegate.spark.arrow import from_spark
-from tidegate.spark.engine.scans import MAX_LOCAL_BYTES, QueryScan
-from tidegate.spark.engine.sql_text import whole_condition_subqueries
-from tidegate.sql.lower import equi_join_keys
+from tidegate.metrics import Metrics
+from tidegate.plan import equi_join_keys, logical, whole_condition_subqueries
+from tidegate.query.relational.scans import RelationalScan
 
+MAX_SOURCE_BYTES = 1 << 20
+"""Scans of fewer bytes are read first, for their keys."""
 MAX_LISTED_KEYS = 1_000
 """Up to this many distinct keys become a list; more become only a range."""
 _KEYS = (
@@ -33,7 +33,7 @@ _KEYS = (
 )  # fmt: skip
 
 
-def reduce_scans(query: logical.LogicalQuery, scans: Sequence[QueryScan]) -> None:
+def reduce_scans(query: logical.LogicalQuery, scans: Sequence[RelationalScan], metrics: Metrics) -> None:
     """Adds conditions to the scans of a query from the keys of its small scans."""
     of_column = {column.index: scan for scan in scans for column in scan.scan.columns}
     pairs = [
@@ -46,7 +46,7 @@ def reduce_scans(query: logical.LogicalQuery, scans: Sequence[QueryScan]) -> Non
     while True:
         ready = [
             scan for scan in scans
-            if id(scan) not in done and scan.planned.bytes < MAX_LOCAL_BYTES
+            if id(scan) not in done and scan.planned.bytes < MAX_SOURCE_BYTES
             and any(of_column[source.index] is scan for source, _ in pairs)
         ]  # fmt: skip
         if not ready:
@@ -59,22 +59,23 @@ def reduce_scans(query: logical.LogicalQuery, scans: Sequence[QueryScan]) -> Non
                 of_column[source.index] is smallest
                 and other is not smallest
                 and other.planned.bytes
-                and not other.table
+                and not other.is_read
             ):
-                _narrow(smallest, source, other, target)
+                _narrow(smallest, source, other, target, metrics)
 
 
-def _narrow(scan: QueryScan, source: Column, other: QueryScan, target: Column) -> None:
+def _narrow(
+    scan: RelationalScan, source: Column, other: RelationalScan, target: Column, metrics: Metrics
+) -> None:
     """Adds the keys of `scan` as conditions to the other scan."""
     leaving = [column.index for column in scan.scan.leaving()]
     if source.index not in leaving:
         return
-    keys = scan.read_here().column(leaving.index(source.index))
+    keys = scan.table().column(leaving.index(source.index))
     position = [column.index for column in other.scan.columns].index(target.index)
     before = other.planned.pruned.left
     other.narrow(*conditions(keys, Column(position, target.type, target.name)))
     after = other.planned.pruned.left
-    metrics = scan.lake.metrics
     metrics.add("join_reductions")
     metrics.add("join_reduction_parts", before - after)
     other.notes.append(
@@ -87,7 +88,7 @@ def conditions(keys: pa.ChunkedArray, column: Column) -> list[Expr]:
     distinct = pc.unique(keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys)
     if isinstance(distinct, pa.ChunkedArray):
         distinct = distinct.combine_chunks()
-    values = from_spark(distinct, column.type).drop_null()
+    values = distinct.drop_null()
     if not len(values):
         return [tree.FALSE]
     plain = values.cast(pa.binary()) if column.type.kind is Kind.UUID else values
@@ -162,7 +163,13 @@ def _drops(rel: logical.Rel, column: Column) -> bool:
     match rel:
         case logical.Scan():
             return column in rel.columns
-        case logical.Filter() | logical.Map() | logical.SubqueryApply() | logical.Distinct():
+        case (
+            logical.Filter()
+            | logical.Map()
+            | logical.SubqueryApply()
+            | logical.Distinct()
+            | logical.TableFunctionApply()
+        ):
             return _drops(rel.input, column)
         case logical.Sort():
             return rel.limit is None and not rel.offset and _drops(rel.input, column)

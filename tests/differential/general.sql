@@ -147,6 +147,19 @@ SELECT c.id / 7, c.id % 7, -c.score / 2, round(o.price / 3, 9) FROM customers c 
 o.quantity > 6;
 SELECT c.name || '-' || p.name, upper(p.name), c.name LIKE 'B%' FROM customers c, products p WHERE c.id = p.id;
 
+-- jsonb by its order
+SELECT o.id FROM orders o JOIN customers c ON c.id = o.customer WHERE o.note -> 'a' > '1';
+SELECT o.id, c.id FROM orders o JOIN customers c ON to_jsonb(o.quantity) < to_jsonb(c.score) WHERE o.id < 30;
+SELECT c.country, count(*) FROM orders o JOIN customers c ON c.id = o.customer WHERE o.note >= '[1]' GROUP BY c.country;
+SELECT o.id FROM orders o WHERE to_jsonb(o.quantity) > ALL (SELECT to_jsonb(c.score) FROM customers c WHERE c.id =
+o.customer);
+SELECT id, rank() OVER (ORDER BY note DESC), dense_rank() OVER (ORDER BY to_jsonb(customer)) FROM orders;
+SELECT greatest(o.note, to_jsonb(c.score)), least(o.note, to_jsonb(c.score)) FROM orders o JOIN customers c ON c.id =
+o.customer;
+SELECT count(*), x FROM (SELECT to_jsonb(quantity) AS x FROM orders UNION ALL SELECT to_jsonb(price) FROM items) v WHERE x
+BETWEEN '2' AND '10.50' GROUP BY x;
+SELECT string_agg(id::text, ',' ORDER BY to_jsonb(quantity) DESC, id) FROM orders WHERE id < 60;
+
 -- ordered
 SELECT o.id, c.name FROM orders o LEFT JOIN customers c ON o.customer = c.id ORDER BY c.name COLLATE "C" DESC, o.id
 LIMIT 40;
@@ -154,3 +167,8 @@ SELECT id, quantity FROM orders UNION ALL SELECT id, score FROM customers ORDER 
 SELECT c.country, sum(o.price) FROM orders o JOIN customers c ON c.id = o.customer GROUP BY 1 ORDER BY 2 DESC, 1;
 SELECT a.id, b.span FROM products a JOIN products b ON a.id = b.id ORDER BY b.span, a.id;
 SELECT o.weight, o.id FROM orders o JOIN customers c ON c.id = o.customer ORDER BY 1 DESC, 2;
+SELECT o.note, o.id FROM orders o JOIN customers c ON c.id = o.customer ORDER BY 1, 2;
+SELECT to_jsonb(quantity), id FROM orders UNION ALL SELECT to_jsonb(score > 5), id FROM customers ORDER BY 1 DESC NULLS LAST, 2;
+SELECT DISTINCT ON (o.note) o.note, o.id FROM orders o ORDER BY o.note DESC, o.id;
+SELECT o.note, count(*) FROM orders o JOIN customers c ON c.id = o.customer GROUP BY o.note ORDER BY o.note;
+SELECT DISTINCT to_jsonb(o.quantity * 3) AS q FROM orders o JOIN customers c ON c.id = o.customer ORDER BY q DESC;

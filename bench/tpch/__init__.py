@@ -1,0 +1,1 @@
+"""TPC-H beside DuckDB and Spark: `python -m bench.tpch`."""

@@ -1,0 +1,145 @@
+"""Parts that DuckDB reads by itself: whole columns of local files, without a copy through Arrow.
+
+    SELECT c0, c3 FROM (SELECT id AS c0, price AS c3 FROM read_parquet(['…/a', '…/b'])) WHERE c3 > 5
+
+| parts | read by |
+|---|---|
+| every row is there once and has happened, columns as in the schema, written with a table of pages | DuckDB |
+| some of whose rows are deleted | DuckDB, without the rows at these positions |
+| all others, and all parts if rows must meet retractions, or if DuckDB has no form for a condition | our own scan |
+
+DuckDB decodes a column in half the time that handing it over takes. Keys of other scans (`semi_join.py`) only prune parts here, as
+DuckDB's join drops the other rows. Where the filter leaves few rows, our own scan reads few pages
+of the other columns, and is the better one (`MIN_SELECTIVITY`). The checksums of the pages are verified here before DuckDB reads
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.expr.duckdb_sql import duckdb_sql, quoted
+from tidegate.expr.model import Expr, Kind, Type
+from tidegate.expr.primitives import sql_list
+from tidegate.query.prune.parts import PruneResult
+from tidegate.query.relational import RelationalScan
+from tidegate.storage.blob import FileBlob
+from tidegate.storage.part import Part, PartFile
+from tidegate.storage.shard import Snapshot
+
+MIN_SELECTIVITY = 0.002
+"""The share of rows that must pass for DuckDB's reader to be the better one: one row of 500 is on every sixteenth page."""
+_READABLE = frozenset((
+    Kind.BOOL, Kind.INT2, Kind.INT4, Kind.INT8, Kind.FLOAT4, Kind.FLOAT8, Kind.NUMERIC, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP,
+    Kind.TIMESTAMPTZ, Kind.MZ_TIMESTAMP,
+))  # fmt: skip
+"""Types that DuckDB reads from our files as the same values."""
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetScan:
+    """How DuckDB reads some parts of a scan."""
+
+    scan: RelationalScan
+    files: tuple[tuple[Part, str], ...]
+    rest: PruneResult
+    """The parts that our own scan reads."""
+    conditions: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    def deleted_rows(self) -> pa.Table | None:
+        """The deleted rows: the place of a file, and a position in it."""
+        deleted = [
+            (i, positions)
+            for i, (part, _) in enumerate(self.files)
+            if (positions := _open(self.scan.snapshot, part).deleted) is not None and len(positions)
+        ]
+        if not deleted:
+            return None
+        files = np.concatenate([np.full(len(positions), i, np.int64) for i, positions in deleted])
+        return pa.table({"file": files, "position": np.concatenate([p.astype(np.int64) for _, p in deleted])})
+
+    def sql(self, deleted: str | None) -> str:
+        """The rows as a SELECT; `deleted` is the name of `deleted_rows`."""
+        snapshot = self.scan.snapshot
+        read = sorted(self.scan.planned.own_plan.demand())
+        columns = [
+            f"{_read(quoted(snapshot.schema.columns[i].name), snapshot.schema.columns[i].type)} AS s{i}"
+            for i in read
+        ]
+        conditions = list(self.conditions)
+        if deleted is not None:
+            columns += ["file_index AS at_file", "file_row_number AS at_row"]
+            here = "d.file = at_file AND d.position = at_row"
+            conditions.append(f"NOT EXISTS (SELECT 1 FROM {deleted} AS d WHERE {here})")
+        files = sql_list(path for _, path in self.files)
+        source = f"SELECT {', '.join(columns) or '1 AS one'} FROM read_parquet({files})"
+        shown = [f"{text} AS {name}" for text, name in zip(self.outputs, self.scan.names, strict=True)] or [
+            "1 AS one"
+        ]
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"SELECT {', '.join(shown)} FROM ({source}){where}"
+
+    def verify(self) -> None:
+        """Verifies the checksums of everything that DuckDB will read, and counts it."""
+        scan, cost = self.scan, self.scan.cost
+        ids = [scan.snapshot.schema.columns[i].id for i in sorted(scan.planned.own_plan.demand())]
+        for part, _ in self.files:
+            scan.cancel.check()
+            file = _open(scan.snapshot, part)
+            file.verify(ids)
+            cost.parts_read += 1
+            cost.bytes_read += file.fetched
+            cost.rows_read += part.rows
+
+
+def plan_parquet_scan(scan: RelationalScan) -> ParquetScan | None:
+    """How DuckDB reads parts of a scan by itself; None: it reads none."""
+    snapshot, planned = scan.snapshot, scan.planned
+    blob = snapshot.shard.machine.objects.blob
+    pruned, plan = planned.pruned, planned.own_plan
+    if not isinstance(blob, FileBlob) or pruned.retracts:
+        return None
+    types = [snapshot.schema.columns[i].type for i in plan.demand()]
+    names = [f"s{i}" for i in range(len(snapshot.schema.columns))]
+    conditions = _texts(plan.conditions, names)
+    outputs = _texts(plan.outputs, names)
+    if conditions is None or outputs is None or any(type_.kind not in _READABLE for type_ in types):
+        return None
+    if plan.conditions and planned.selectivity < MIN_SELECTIVITY:
+        return None
+    direct = np.array([_is_direct(snapshot, part) for part in pruned.parts], bool)
+    if not direct.any():
+        return None
+    places = np.arange(pruned.left) if pruned.kept is None else pruned.kept
+    files = tuple(
+        (part, str(blob.root / part.name))
+        for part, chosen in zip(pruned.parts, direct, strict=True)
+        if chosen
+    )
+    rest = replace(pruned, kept=places[~direct])
+    return ParquetScan(scan, files, rest, conditions, outputs)
+
+
+def _texts(exprs: Iterable[Expr], names: Sequence[str]) -> tuple[str, ...] | None:
+    texts = [duckdb_sql(expr, names) for expr in exprs]
+    return None if any(text is None for text in texts) else tuple(text for text in texts if text is not None)
+
+
+def _is_direct(snapshot: Snapshot, part: Part) -> bool:
+    """Whether all rows of a part are there once, in columns named as in the schema."""
+    once = not part.retracts and part.diffs == part.rows and part.last <= snapshot.as_of
+    return once and part.tail > 0 and part.schema == snapshot.schema.id
+
+
+def _open(snapshot: Snapshot, part: Part) -> PartFile:
+    return snapshot.shard.machine.files.open(part)
+
+
+def _read(name: str, type_: Type) -> str:
+    """A column of a file; times with a zone are read in UTC, which needs no extension of DuckDB."""
+    return f"make_timestamp(epoch_us({name}))" if type_.kind is Kind.TIMESTAMPTZ else name

@@ -1,0 +1,47 @@
+"""Relational constructs on Spark and in a real PostgreSQL: equal rows and names of columns, or a refusal by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+from tests.differential.conftest import postgres as postgres  # noqa: PLC0414  # a fixture of this module too
+from tests.differential.postgres import Postgres
+from tests.differential.relational import STATEMENTS, Pair, pair_of_databases
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture(scope="module")
+def pair(spark: SparkSession, postgres: Postgres) -> Iterator[Pair]:
+    del spark
+    with pair_of_databases(postgres) as made:
+        yield made
+
+
+def refused_by_spark(sql: str) -> bool:
+    """What Spark cannot run: a recursion without duplicates, and a subquery that reads a query two levels above it."""
+    without_duplicates = sql.startswith("WITH RECURSIVE") and " UNION SELECT" in sql
+    return without_duplicates or "(SELECT (SELECT (SELECT" in sql or "m.parent = n.id)))" in sql
+
+
+@pytest.mark.long
+def test_statements(pair: Pair) -> None:
+    wrong = pair.differences([sql for sql in STATEMENTS["plain"] if not refused_by_spark(sql)], "spark")
+    assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong)
+
+
+def test_orders(pair: Pair) -> None:
+    wrong = pair.differences([*STATEMENTS["ordered"], *STATEMENTS["ties"]], "spark", ordered=True)
+    assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong)
+
+
+def test_refusals(pair: Pair) -> None:
+    refused = [sql for sql in STATEMENTS["plain"] if refused_by_spark(sql)]
+    assert len(refused) == 5
+    for sql in refused:
+        with pytest.raises(tidegate.UnsupportedError):
+            pair.ours(sql, "spark")
