@@ -142,6 +142,9 @@ def test_axes_are_chosen(page: Any, site: Site) -> None:
 
 def test_running_a_query(page: Any, site: Site) -> None:
     page.goto(f"{site.url}/query")
+    until(
+        page, "document.activeElement.id === 'sql'"
+    )  # the box has the focus by itself, once the page is drawn
     page.keyboard.type(QUERY + " LIMIT 7")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("#result table")

@@ -65,15 +65,21 @@ def literal(value: Any, type_: Type) -> Literal:
 def call(name: str, *args: Expr, hidden: bool = False) -> Expr:
     """The function or operator `name` applied to `args`, with implicit casts; `hidden`: hidden ones too."""
     function, targets = resolve(name, [arg.type for arg in args], hidden=hidden)
-    cast_args = tuple(_as_argument(arg, target) for arg, target in zip(args, targets, strict=True))
+    out = function.result_type(targets)
+    cast_args = tuple(_as_argument(arg, target, out) for arg, target in zip(args, targets, strict=True))
     cast_args = sort_keys.arguments(name, cast_args)
     return Call(function, cast_args, call_type(function, cast_args))
 
 
-def _as_argument(arg: Expr, target: Type) -> Expr:
+def _as_argument(arg: Expr, target: Type, out: Type) -> Expr:
     """`arg` converted for a parameter; one that takes anything as text (`'a' || 1`) adds the cast."""
     if target == TEXT and arg.type.kind not in (Kind.TEXT, Kind.UNKNOWN):
         return cast(arg, target)
+    if arg.type.kind is target.kind is Kind.NUMERIC and Kind.NUMERIC not in (
+        out.kind,
+        out.element and out.element.kind,
+    ):
+        return arg  # numerics of different types are compared exactly: a cast could fail
     return coerce(arg, target)
 
 
@@ -174,7 +180,9 @@ def coerce(expr: Expr, target: Type) -> Expr:
 
 
 def _refined(source: Type, target: Type) -> bool:
-    """Whether two types of one kind need a cast: only nested types that differ inside do."""
+    """Whether two types of one kind need a cast: nested types that differ inside, and numerics that may not fit."""
+    if source.kind is target.kind is Kind.NUMERIC:
+        return numeric_digits(source)[0] > numeric_digits(target)[0]
     return source.is_nested and source.arrow != target.arrow
 
 

@@ -255,8 +255,8 @@ def rescale(a: Datum, out: pa.DataType, mode: Rounding = Rounding.HALF_AWAY) -> 
 def to_common_scale(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Decimals at the scale of a common type, rounded half away from zero.
 
-    Other values are unchanged: only numerics reach a function over any type with different Arrow types. A common type has room for
-    the whole digits of all its sources, so this cannot overflow.
+    Other values are unchanged: only numerics reach a function over any type with different Arrow types. This cannot overflow: an
+    argument that may have more whole digits than the common type is cast to it before (`build.call`), which fails where it does.
     """
     if values.type == target or not pa.types.is_decimal(target):
         return values

@@ -124,6 +124,28 @@ def test_the_first_of_equals_is_greatest() -> None:
     assert outcomes(call("least", month, days), rows)[0].months == 1
 
 
+LONG, FINE = Column(0, numeric(38, 0), "long"), Column(1, numeric(38, 15), "fine")
+OVERFLOW = "!numeric field overflow"
+
+
+@pytest.mark.parametrize(
+    ("expr", "expected"),
+    [
+        (call("coalesce", LONG, FINE), [OVERFLOW, Decimal(7)]),
+        (call("coalesce", FINE, LONG), [Decimal("0.5"), Decimal("0.5")]),
+        (call("greatest", LONG, FINE), [OVERFLOW, Decimal(7)]),
+        (case([(call(">", LONG, number(9)), LONG)], FINE), [OVERFLOW, Decimal("0.5")]),
+        (call("array", LONG, FINE), [OVERFLOW, [Decimal(7), Decimal("0.5")]]),
+        (call(">", LONG, FINE), [True, True]),
+        (call("in", LONG, call("array", FINE)), [False, False]),
+    ],
+)
+def test_a_numeric_that_is_too_long_for_the_common_type_is_an_error(expr: Expr, expected: list[Any]) -> None:
+    """38 digits do not hold 10**25 and 15 digits after the point: an error, never NULL. Comparisons need no common type."""
+    long, fine = pa.array([Decimal(10**25), Decimal(7)], LONG.type.arrow), pa.array([Decimal("0.5")] * 2)
+    assert outcomes(expr, long, fine.cast(FINE.type.arrow)) == expected
+
+
 def test_numerics_of_different_scale() -> None:
     a, b = Column(0, numeric(4, 1)), Column(1, numeric(4, 3))
     columns = [
