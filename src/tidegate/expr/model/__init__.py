@@ -13,6 +13,7 @@ and inserts casts. Evaluation yields an `Outcome`: values, and the errors of row
 | `subexpressions` | several expressions at once: costs, common subexpressions, replacements |
 | `function` | the declaration of a scalar function, and the registry of all |
 | `build` | overload resolution, implicit casts, typed constants |
+| `common_type`, `literal_types` | the type that several types have in common; that of a string literal beside others |
 | `outcome` | values with row errors, and Arrow/numpy conversions that kernels share |
 | `order`, `sort_keys` | the one order relation of every type; what jsonb is ordered by |
 | `printer` | expressions as SQL text |

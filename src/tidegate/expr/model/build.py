@@ -16,30 +16,25 @@ import pyarrow as pa
 
 from tidegate.errors import BindError, ErrorCode, TypeMismatch, row_error_code
 from tidegate.expr.model import sort_keys
+from tidegate.expr.model.common_type import INTEGER_DIGITS, NUMBERS, TIMES
+from tidegate.expr.model.common_type import common_type as common_type  # noqa: PLC0414  # part of what this module offers
+from tidegate.expr.model.common_type import numeric_digits as numeric_digits  # noqa: PLC0414  # likewise
 from tidegate.expr.model.function import REGISTRY, Function, Param
+from tidegate.expr.model.literal_types import literal_type as literal_type  # noqa: PLC0414  # likewise
 from tidegate.expr.model.outcome import Outcome, spread
 from tidegate.expr.model.parameters import AnyRecord, AnyType, ArrayOf, AsText
 from tidegate.expr.model.tree import FALSE, TRUE, Call, Expr, Literal, call_type
 from tidegate.expr.model.types import (
     BOOL,
-    FLOAT8,
     INT4,
-    INT8,
-    MZ_TIMESTAMP,
     TEXT,
-    TIMESTAMP,
-    TIMESTAMPTZ,
     UNKNOWN,
     Kind,
     Type,
     array,
     numeric,
-    record,
 )  # fmt: skip
 
-_NUMBERS = (Kind.INT2, Kind.INT4, Kind.INT8, Kind.NUMERIC, Kind.FLOAT4, Kind.FLOAT8)
-_TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
-_DIGITS = {Kind.INT2: 5, Kind.INT4: 10, Kind.INT8: 19}
 _FROM_UNKNOWN = 1
 _STEP = 10
 sort_key, from_sort_key = sort_keys.sort_key, sort_keys.from_sort_key
@@ -65,6 +60,10 @@ def literal(value: Any, type_: Type) -> Literal:
 def call(name: str, *args: Expr, hidden: bool = False) -> Expr:
     """The function or operator `name` applied to `args`, with implicit casts; `hidden`: hidden ones too."""
     function, targets = resolve(name, [arg.type for arg in args], hidden=hidden)
+    typed = tuple(typed_literal(arg, target) for arg, target in zip(args, targets, strict=True))
+    if typed != args:
+        args = typed
+        function, targets = resolve(name, [arg.type for arg in args], hidden=hidden)
     out = function.result_type(targets)
     cast_args = tuple(_as_argument(arg, target, out) for arg, target in zip(args, targets, strict=True))
     cast_args = sort_keys.arguments(name, cast_args)
@@ -83,9 +82,25 @@ def _as_argument(arg: Expr, target: Type, out: Type) -> Expr:
     return coerce(arg, target)
 
 
+def typed_literal(expr: Expr, beside: Type) -> Expr:
+    """A string literal beside a numeric, a varchar(n) or arrays of them: with its own digits and length."""
+    if not isinstance(expr, Literal) or expr.type != UNKNOWN or expr.is_null:
+        return expr
+    if beside == TEXT or not (beside.kind in (Kind.NUMERIC, Kind.TEXT) or beside.is_nested):
+        return expr
+    type_ = literal_type(expr.value.as_py(), beside)
+    return expr if type_ == beside else _from_unknown(expr, type_)
+
+
+def typed_literals(exprs: Sequence[Expr]) -> list[Expr]:
+    """Expressions that are converted to a common type, with `typed_literal` beside each other."""
+    common = common_type([expr.type for expr in exprs])
+    return list(exprs) if common is None else [typed_literal(expr, common) for expr in exprs]
+
+
 def case(branches: Sequence[tuple[Expr, Expr]], otherwise: Expr | None = None) -> Expr:
     """CASE WHEN … THEN … END: values are converted to their common type; a missing ELSE is NULL."""
-    values = [value for _, value in branches] + [null() if otherwise is None else otherwise]
+    values = typed_literals([value for _, value in branches] + [null() if otherwise is None else otherwise])
     common = common_type([value.type for value in values])
     if common is None:
         kinds = " and ".join(dict.fromkeys(str(value.type) for value in values if value.type != UNKNOWN))
@@ -180,7 +195,7 @@ def coerce(expr: Expr, target: Type) -> Expr:
 
 
 def _refined(source: Type, target: Type) -> bool:
-    """Whether two types of one kind need a cast: nested types that differ inside, and numerics that may not fit."""
+    """Whether types of one kind need a cast: nested ones that differ, numerics that may not fit."""
     if source.kind is target.kind is Kind.NUMERIC:
         return numeric_digits(source)[0] > numeric_digits(target)[0]
     return source.is_nested and source.arrow != target.arrow
@@ -298,7 +313,7 @@ def _bind_variables(params: Sequence[Param], types: Sequence[Type]) -> dict[str,
 def _target(param: Param, type_: Type, bound: dict[str, Type]) -> Type | None:
     match param:
         case Type(kind=Kind.NUMERIC) if type_.is_integer:
-            return numeric(_DIGITS[type_.kind], 0)  # so that price * 2 has the scale of price
+            return numeric(INTEGER_DIGITS[type_.kind], 0)  # so that price * 2 has the scale of price
         case Type():
             return type_ if type_.kind is param.kind and not param.is_nested else param
         case ArrayOf(letter):
@@ -321,85 +336,12 @@ def _cast_cost(source: Type, target: Type, anything: bool = False) -> int | None
         source.kind is target.kind and source.is_nested and _castable(source, target)
     ):
         return 0
-    for ladder in (_NUMBERS, _TIMES):
+    for ladder in (NUMBERS, TIMES):
         if source.kind in ladder and target.kind in ladder:
             steps = ladder.index(target.kind) - ladder.index(source.kind)
             if target.kind is Kind.FLOAT4:
                 steps += 3  # int4 + real is double precision: a real does not hold every integer
             return steps * _STEP if ladder.index(target.kind) > ladder.index(source.kind) else None
-    if source.kind is Kind.MZ_TIMESTAMP and target.kind in (*_NUMBERS[2:], *_TIMES[1:]):
-        return _STEP * (1 + (*_TIMES[1:], *_NUMBERS[2:]).index(target.kind))
+    if source.kind is Kind.MZ_TIMESTAMP and target.kind in (*NUMBERS[2:], *TIMES[1:]):
+        return _STEP * (1 + (*TIMES[1:], *NUMBERS[2:]).index(target.kind))
     return _STEP * 10 if anything else None
-
-
-def common_type(types: Sequence[Type]) -> Type | None:
-    """The type to which values of all `types` convert implicitly, or None."""
-    typed = [t for t in types if t != UNKNOWN]
-    if not typed:
-        return TEXT
-    result = typed[0]
-    for type_ in typed[1:]:
-        both = _common(result, type_)
-        if both is None:
-            return None
-        result = both
-    return result
-
-
-def _common(a: Type, b: Type) -> Type | None:
-    if a == b:
-        return a
-    if a.kind is Kind.MZ_TIMESTAMP or b.kind is Kind.MZ_TIMESTAMP:
-        return _common_with_now(b if a.kind is Kind.MZ_TIMESTAMP else a)
-    if Kind.NUMERIC in (a.kind, b.kind) and not (a.is_float or b.is_float) and a.is_number and b.is_number:
-        return _common_numeric(a, b)
-    if Kind.FLOAT4 in (a.kind, b.kind) and a.is_number and b.is_number and a.kind is not b.kind:
-        return FLOAT8  # a real does not hold every integer or numeric
-    for ladder in (_NUMBERS, _TIMES):
-        if a.kind in ladder and b.kind in ladder:
-            return a if ladder.index(a.kind) >= ladder.index(b.kind) else b
-    if a.kind is Kind.TEXT and b.kind is Kind.TEXT:
-        return TEXT
-    if a.element is not None and b.element is not None:
-        element = common_type([a.element, b.element])
-        return None if element is None else array(element)
-    if a.fields and len(a.fields) == len(b.fields):
-        both = [(name, _common(x, y)) for (name, x), (_, y) in zip(a.fields, b.fields, strict=True)]
-        typed = [(name, type_) for name, type_ in both if type_ is not None]
-        return record(*typed) if len(typed) == len(both) else None
-    return a if a.same_kind(b) else None
-
-
-def _common_numeric(a: Type, b: Type) -> Type:
-    (whole_a, scale_a), (whole_b, scale_b) = numeric_digits(a), numeric_digits(b)
-    whole, scale = max(whole_a, whole_b), max(scale_a, scale_b)
-    # Digits after the point are kept: a number that is too long before it fails, where the other way it would be rounded silently.
-    return numeric(min(whole + scale, 38), scale)
-
-
-def numeric_digits(type_: Type) -> tuple[int, int]:
-    """The most digits before and after the point of a number of this type."""
-    if type_.kind is Kind.NUMERIC:
-        assert type_.precision is not None
-        assert type_.scale is not None
-        return type_.precision - type_.scale, type_.scale
-    return _DIGITS.get(type_.kind, 38), 0
-
-
-def _common_with_now(other: Type) -> Type | None:
-    """The type in which `mz_now()` is compared: exact, in the unit of the other side."""
-    match other.kind:
-        case Kind.TIMESTAMPTZ:
-            return TIMESTAMPTZ
-        case Kind.TIMESTAMP | Kind.DATE:
-            return TIMESTAMP
-        case Kind.INT2 | Kind.INT4 | Kind.INT8:
-            return INT8
-        case Kind.NUMERIC:
-            return _common_numeric(INT8, other)
-        case Kind.FLOAT4 | Kind.FLOAT8:
-            return FLOAT8
-        case Kind.MZ_TIMESTAMP:
-            return MZ_TIMESTAMP
-        case _:
-            return None

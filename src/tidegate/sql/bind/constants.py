@@ -119,7 +119,9 @@ def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Lit
 
     None if no numeric has digits enough for all of them: 0.5 and a number of 38 digits have 39 together.
     """
-    spelled = [(None, types.UNKNOWN) if one.kind == "string" else _number(one.text) for one in constants]
+    spelled = [
+        _string_beside(one.text, beside) if one.kind == "string" else _number(one.text) for one in constants
+    ]
     all_types = list(
         dict.fromkeys([beside, *(type_ for _, type_ in spelled), *(other.type for other in others)])
     )
@@ -128,18 +130,28 @@ def constant_list(beside: Type, constants: Sequence[Token], others: Sequence[Lit
         raise TypeMismatch(
             f"these types cannot be compared: {', '.join(str(t) for t in all_types if t != types.UNKNOWN)}"
         )
+    if types.UNKNOWN in all_types and common.kind is not Kind.NUMERIC:
+        common = build.literal_type("", common)
     # A string is read as the type of what it is compared with; that itself need not fit, as `in` brings nothing to the list's type.
     exact = {type_ for _, type_ in spelled} | {other.type for other in others}
     exact = exact - {types.UNKNOWN} | {beside} if types.UNKNOWN in exact else exact
     if common.kind is Kind.NUMERIC and not all(_fits(type_, common) for type_ in exact):
         return None
     parts = [
-        read_strings([(i, one.text) for i, one in enumerate(constants) if one.kind == "string"], common),
+        read_strings(
+            [(i, one.text) for i, one in enumerate(constants) if spelled[i][1] == types.UNKNOWN], common
+        ),
         _numbers([value for value, type_ in spelled if type_ != types.UNKNOWN], common),
         _array([build.coerce(other, common).value for other in others], common),  # type: ignore[union-attr]  # a constant stays one
     ]
     values = pa.concat_arrays(parts)
     return Literal(pa.ListArray.from_arrays([0, len(values)], values)[0], types.array(common))
+
+
+def _string_beside(text: str, beside: Type) -> tuple[Any, Type]:
+    """A string beside a numeric as the number that it spells; any other as a string that is read later."""
+    found = plain_numeric(text) if beside.kind is Kind.NUMERIC else None
+    return (None, types.UNKNOWN) if found is None else (found.value.as_py(), found.type)
 
 
 def _fits(type_: Type, common: Type) -> bool:

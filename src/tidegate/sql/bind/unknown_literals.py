@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tidegate.expr.model import Type
+from tidegate.expr.model import Type, build
 from tidegate.sql.parse.syntax import Body, Cast, Constant, Item, Query, Select, Star
 
 
@@ -26,6 +26,11 @@ def literal_places(body: Body) -> dict[int, Constant]:
         if isinstance(item.value, Constant) and item.value.kind in ("string", "null"):
             places[i] = item.value
     return places
+
+
+def type_of_literal(literal: Constant, beside: Type) -> Type:
+    """The type as which a literal of one side of a set operation is read, by the type of the other side."""
+    return beside if literal.kind == "null" else build.literal_type(literal.text, beside)
 
 
 def with_literal_types(body: Body, types: Mapping[int, Type]) -> Body:

@@ -41,7 +41,7 @@ from tidegate.sql.bind.query import bind_constant, find_relation
 from tidegate.sql.bind.rows import named_row
 from tidegate.sql.bind.scope import Scope
 from tidegate.sql.bind.select_list import order_key
-from tidegate.sql.bind.unknown_literals import literal_places, with_literal_types
+from tidegate.sql.bind.unknown_literals import literal_places, type_of_literal, with_literal_types
 from tidegate.sql.lower.push_down import push_down
 from tidegate.sql.lower.volatility import check_volatile
 from tidegate.sql.parse.from_clause import Alias, Derived, From, JoinClause, TableFunction, TableRef
@@ -213,6 +213,8 @@ class QueryBinder:
                 raise BindError(message, position=binder.position(row[-1].at))
             bound.append([binder.bind(value, "VALUES") for value in row])
             looks.append(tuple(binder.gathered.looks))
+        by_column = [build.typed_literals(column) for column in zip(*bound, strict=True)]
+        bound = [list(row) for row in zip(*by_column, strict=True)]
         types = [self._common([row[i].type for row in bound], "VALUES", values.at) for i in range(width)]
         rows = tuple(tuple(build.coerce(v, t) for v, t in zip(row, types, strict=True)) for row in bound)
         if any(looks) or support(*(value for row in rows for value in row)):
@@ -274,7 +276,11 @@ class QueryBinder:
         places = [literal_places(side) for side in (body.left, body.right)]
         for side, (own, others) in enumerate((places, places[::-1])):
             other = (right, left)[side]
-            typed = {i: other.columns[i].type for i in own if i not in others and i < len(other.columns)}
+            typed = {
+                i: type_of_literal(literal, other.columns[i].type)
+                for i, literal in own.items()
+                if i not in others and i < len(other.columns)
+            }
             typed = {i: type_ for i, type_ in typed.items() if type_ != types.TEXT}
             if typed and side == 0:
                 left = replace(self.operand(with_literal_types(body.left, typed), outer), names=left.names)
