@@ -178,6 +178,8 @@ SELECT * FROM jsonb_array_elements_text('[1, "a", null, "é", 2.5]') AS e (v);
 SELECT * FROM jsonb_each('{"b": 1, "a": "x", "cc": null}');
 SELECT * FROM jsonb_each_text('{"b": 1, "a": "x", "cc": null}') AS t (k, v);
 SELECT * FROM jsonb_object_keys('{"b": 1, "a": "x"}');
+SELECT n.id, q FROM nodes n, jsonb_path_query(n.doc, '$.list[*] ? (@ != $x)', vars => '{"x": 1}') AS q;
+SELECT id, jsonb_path_query(doc, 'strict $.list', '{}', true) FROM nodes;
 SELECT * FROM json_array_elements('[1, 2]') WITH ORDINALITY;
 SELECT n.id, k.key, k.value FROM nodes n, jsonb_each(n.doc) k WHERE jsonb_typeof(n.doc) = 'object';
 SELECT n.id, e FROM nodes n, jsonb_array_elements(n.doc -> 'list') e;

@@ -104,6 +104,8 @@ def test_arguments_by_name(db: Database) -> None:
         ("make_interval(days => 1, 2)", "a positional argument cannot follow one with a name"),
         ("make_date(year => 2020, day => 1)", 'parameter "month" of make_date is missing'),
         ("lower(x => 'A')", "the parameters of lower have no names here"),
+        ("generate_series(stop => 3, start => 1)", "the parameters of generate_series have no names here"),
+        ("sum(x => 1)", "the parameters of sum have no names here"),
     ],
 )
 def test_names_of_arguments_that_are_wrong(db: Database, sql: str, message: str) -> None:

@@ -1,7 +1,8 @@
-"""SQL/JSON paths: jsonb_path_exists, _match, _query_array and _query_first, and `@?`, `@@`.
+"""SQL/JSON paths: jsonb_path_exists, _match, _query, _query_array and _query_first, and `@?`, `@@`.
 
     jsonb_path_exists('{"a": [1, 2]}', '$.a[*] ? (@ > 1)')              true
     jsonb_path_query_array('{"a": [1, 2]}', '$.a[*] ? (@ > $x)', '{"x": 1}')   [2]
+    FROM jsonb_path_query('{"a": [1, 2]}', '$.a[*]')                    two rows: the elements of the array that it gives here
 
 A path is a text here, parsed once for all rows that share it; `primitives/jsonpath` lists what is supported of its language. With
 the last argument true, and as an operator, errors give NULL.
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from tidegate.expr.model.function import HEAVY, scalar
 from tidegate.expr.model.outcome import Datum, Outcome
-from tidegate.expr.model.types import BOOL, JSONB, TEXT, Type
+from tidegate.expr.model.types import BOOL, JSONB, TEXT, Type, array
 from tidegate.expr.primitives.json import exact as exact_json
 from tidegate.expr.primitives.json.change import encode_checked
 from tidegate.expr.primitives.jsonpath.execute import JsonPathRun, PathFailure
@@ -83,14 +84,18 @@ def _query_first(json: str, path: str, variables: str = "{}", silent: bool = Fal
     return exact_json.encode(items[0]) if items else None
 
 
-def _declare(name: str, compute: Callable[..., Any], result: Type, doc: str) -> None:
+def _query(json: str, path: str, variables: str = "{}", silent: bool = False) -> list[str]:
+    return [exact_json.encode(item) for item in _items_of(json, path, variables, silent)]
+
+
+def _declare(name: str, compute: Callable[..., Any], result: Type, doc: str, *, hidden: bool = False) -> None:
     """Declares a function of a document and a path, perhaps of variables, perhaps silent."""
 
     def kernel(*args: Datum) -> Outcome:
         return each_row(compute, result.arrow, *args)
 
     for params in ((JSONB, TEXT), (JSONB, TEXT, JSONB), (JSONB, TEXT, JSONB, BOOL)):
-        _paths(name, params, result, doc=doc)(kernel)
+        _paths(name, params, result, doc=doc, hidden=hidden)(kernel)
 
 
 _declare("jsonb_path_exists", _exists, BOOL, "Whether a jsonpath finds anything in JSON.")
@@ -99,6 +104,7 @@ _declare("jsonb_path_query_array", _query_array, JSONB, "What a jsonpath finds i
 _declare(
     "jsonb_path_query_first", _query_first, JSONB, "The first that a jsonpath finds in JSON; NULL if nothing."
 )
+_declare("jsonb_path_query", _query, array(JSONB), "What a jsonpath finds in JSON, a row each.", hidden=True)
 
 
 @_paths("@?", (JSONB, TEXT), BOOL)

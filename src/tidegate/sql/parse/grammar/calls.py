@@ -42,8 +42,8 @@ WINDOWS = words(
 TABLES = words(
     "generate_series json_array_elements json_array_elements_text jsonb_array_elements "
     "json_each json_each_text json_object_keys json_to_record json_to_recordset "
-    "jsonb_array_elements_text jsonb_each jsonb_each_text jsonb_object_keys jsonb_to_record jsonb_to_recordset "
-    "regexp_matches regexp_split_to_table string_to_table unnest"
+    "jsonb_array_elements_text jsonb_each jsonb_each_text jsonb_object_keys jsonb_path_query jsonb_to_record "
+    "jsonb_to_recordset regexp_matches regexp_split_to_table string_to_table unnest"
 )
 _SCHEMAS = (("pg_catalog",), ("mz_catalog",), ("mz_internal",))
 
@@ -71,8 +71,9 @@ def call(c: TokenCursor, name: tuple[Ident, ...], expression: Parse) -> Node:
     if c.eat("order", "by"):
         order_by = c.comma_list(lambda: Ordering(*ordering(c, expression)))
     c.expect(")", of="a comma")
+    given = arrange(c, last, names, args)
     within, where = _clauses(c, expression)
-    found = AggregateCall(last, tuple(args), at, star, distinct, where, (), order_by or within, bool(within))
+    found = AggregateCall(last, given, at, star, distinct, where, (), order_by or within, bool(within))
     if c.eat("over"):
         return NonScalar(f"the window function {last}", at, call=found, over=over(c, expression))
     if last in AGGREGATE_NAMES and not found.order_by:
@@ -82,9 +83,9 @@ def call(c: TokenCursor, name: tuple[Ident, ...], expression: Parse) -> Node:
     if last in WINDOWS:
         raise c.fail("OVER", hint=f"{last} is a window function")
     return (
-        NonScalar(f"the table function {last}", at, args=tuple(args), table=last)
+        NonScalar(f"the table function {last}", at, args=given, table=last)
         if last in TABLES
-        else Apply(last, arrange(c, last, names, args), at, is_function=True)
+        else Apply(last, given, at, is_function=True)
     )
 
 

@@ -30,6 +30,7 @@ PARAMETERS: dict[str, tuple[tuple[str, str | None], ...]] = {
     "parse_ident": (("str", None), ("strict", "true")),
     "jsonb_path_exists": _JSON_PATH,
     "jsonb_path_match": _JSON_PATH,
+    "jsonb_path_query": _JSON_PATH,
     "jsonb_path_query_array": _JSON_PATH,
     "jsonb_path_query_first": _JSON_PATH,
 }
