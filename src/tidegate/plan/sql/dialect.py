@@ -101,3 +101,7 @@ class Dialect(Protocol):
     def recursive(self, table: str, columns: str, first: str, step: str, *, every: bool) -> str:
         """WITH RECURSIVE, up to the SELECT that reads the table."""
         ...
+
+    def common_table(self, name: str, query: str) -> str:
+        """An entry of WITH whose rows are computed once."""
+        ...

@@ -32,7 +32,7 @@ from tidegate.plan.sql.condition_columns import (
     pass_columns,
 )
 from tidegate.plan.sql.dialect import Dialect
-from tidegate.plan.sql.subqueries import single_row_sql, subquery_sql
+from tidegate.plan.sql.subqueries import membership_sql, single_row_sql, subquery_sql
 
 
 class SqlWriter:
@@ -50,14 +50,18 @@ class SqlWriter:
 
     def whole(self) -> str:
         """Returns the query, whose columns are o0, o1, …."""
-        rel, tail = self.query.rel, ""
+        rel, tail, tables = self.query.rel, "", []
+        while isinstance(rel, logical.Common):
+            tables.append(self._common(rel))
+            rel = rel.input
+        before = f"WITH {', '.join(tables)} " if tables else ""
         if isinstance(rel, logical.Sort):
             below, order = self._prepared(rel.input, [one.value for one in rel.order])
             tail = self._tail(rel, order)
         else:
             below = self.text(rel)
         shown = ", ".join(f"{self.name(c)} AS o{i}" for i, c in enumerate(self.query.columns))
-        return f"SELECT {shown or '1 AS o0'} FROM {self.aliased(below)}{tail}"
+        return f"{before}SELECT {shown or '1 AS o0'} FROM {self.aliased(below)}{tail}"
 
     def name(self, column: Column) -> str:
         """Returns the name of a column."""
@@ -105,12 +109,15 @@ class SqlWriter:
                 | logical.ConstantRows()
                 | logical.RowNumbers()
                 | logical.WorkingTable()
+                | logical.CommonRows()
             ):
                 return self._leaf(rel)
             case logical.TableFunctionApply():
                 return self._table_function(rel)
             case logical.Recursive():
                 return self._recursive(rel)
+            case logical.Common():
+                return f"WITH {self._common(rel)} {self.text(rel.input)}"
             case logical.Filter():
                 return self._filter(rel)
             case logical.Map():
@@ -141,7 +148,8 @@ class SqlWriter:
         | logical.SingleRow
         | logical.ConstantRows
         | logical.RowNumbers
-        | logical.WorkingTable,
+        | logical.WorkingTable
+        | logical.CommonRows,
     ) -> str:
         match rel:
             case logical.SingleRow():
@@ -150,9 +158,18 @@ class SqlWriter:
                 return self.dialect.numbered_rows(rel.count, self.name(rel.column))
             case logical.WorkingTable():
                 return self._recursive_columns(rel.number, rel.columns)
+            case logical.CommonRows():
+                shown = ", ".join(f"{self.name(source)} AS {self.name(c)}" for c, source in rel.computed)
+                return f"SELECT {shown or '1 AS one'} FROM tg_common_{rel.number}"
             case _:
                 shown = ", ".join(map(self.name, logical.output_columns(rel)))
                 return f"SELECT {shown or '1 AS one'} FROM {self.views[id(rel)]}"
+
+    def _common(self, rel: logical.Common) -> str:
+        """Returns an entry of WITH, whose table is called by its number."""
+        shown = ", ".join(map(self.name, rel.columns)) or "1 AS one"
+        text = f"SELECT {shown} FROM {self.aliased(self.text(rel.definition))}"
+        return self.dialect.common_table(f"tg_common_{rel.number}", text)
 
     def _table_function(self, rel: logical.TableFunctionApply) -> str:
         """Returns the elements of arrays as rows; the arrays are computed one SELECT below."""
@@ -239,7 +256,9 @@ class SqlWriter:
         while isinstance(node, Call) and node.function.name == "not":
             node, negated = node.args[0], not negated
         if isinstance(node, Column) and node.index in direct:
-            return f"{'NOT ' if negated else ''}({subquery_sql(self, direct[node.index], whole=True)})"
+            subquery = direct[node.index]
+            text = None if negated else membership_sql(self, subquery)
+            return f"{'NOT ' if negated else ''}({text or subquery_sql(self, subquery, whole=True)})"
         return f"({self.expression(condition)})"
 
     def _join(self, rel: logical.Join) -> str:

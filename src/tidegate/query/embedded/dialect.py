@@ -109,6 +109,10 @@ class DuckdbDialect:
         limited = f"SELECT * FROM ({step}) AS step WHERE {self.row_limit()}"
         return f"WITH RECURSIVE {table} ({columns}) AS (({first}) {word} ({limited})) "
 
+    def common_table(self, name: str, query: str) -> str:
+        """An entry of WITH whose rows are computed once."""
+        return f"{name} AS MATERIALIZED ({query})"
+
     def _aggregate(self, one: logical.AggregateExpr, names: Mapping[Expr, str], over: str) -> str:
         args = [names.get(value) or self._constant(value) for value in one.args]
         distinct = "DISTINCT " if one.distinct else ""

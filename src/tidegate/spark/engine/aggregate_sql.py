@@ -114,6 +114,10 @@ class SparkDialect:
             )
         return f"WITH RECURSIVE {table} ({columns}) AS (({first}) UNION ALL ({step})) "
 
+    def common_table(self, name: str, query: str) -> str:
+        """Returns an entry of WITH; Spark computes it once where it calls what is not deterministic."""
+        return f"{name} AS ({query})"
+
 
 def aggregate_sql(one: logical.AggregateExpr, names: Mapping[Expr, str]) -> str:
     """Returns an aggregate over a group."""
