@@ -84,6 +84,8 @@ class Common:
     is_view: bool = False
     wanted: bool | None = None
     """Whether the user wrote MATERIALIZED, or NOT MATERIALIZED."""
+    is_volatile: bool = False
+    """Whether its rows would differ if they were computed again."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,6 +36,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def common_rows_in_steps(self) -> bool:
+        """Whether the steps of a recursion read a common table as it was computed before."""
+        ...
+
+    @property
     def calls_in_on(self) -> bool:
         """Whether the ON of a join may call our evaluator."""
         ...

@@ -25,6 +25,7 @@ from typing import assert_never
 from tidegate.errors import UnsupportedError
 from tidegate.expr.model import Call, Column, Expr, Kind, Literal, Type, build, subexpressions, support
 from tidegate.plan import logical
+from tidegate.plan.sql.common_tables import check_step, common_rows_sql, common_sql
 from tidegate.plan.sql.condition_columns import (
     column_readers,
     columns_in_where,
@@ -52,7 +53,7 @@ class SqlWriter:
         """Returns the query, whose columns are o0, o1, …."""
         rel, tail, tables = self.query.rel, "", []
         while isinstance(rel, logical.Common):
-            tables.append(self._common(rel))
+            tables.append(common_sql(self, rel))
             rel = rel.input
         before = f"WITH {', '.join(tables)} " if tables else ""
         if isinstance(rel, logical.Sort):
@@ -117,7 +118,7 @@ class SqlWriter:
             case logical.Recursive():
                 return self._recursive(rel)
             case logical.Common():
-                return f"WITH {self._common(rel)} {self.text(rel.input)}"
+                return f"WITH {common_sql(self, rel)} {self.text(rel.input)}"
             case logical.Filter():
                 return self._filter(rel)
             case logical.Map():
@@ -159,17 +160,10 @@ class SqlWriter:
             case logical.WorkingTable():
                 return self._recursive_columns(rel.number, rel.columns)
             case logical.CommonRows():
-                shown = ", ".join(f"{self.name(source)} AS {self.name(c)}" for c, source in rel.computed)
-                return f"SELECT {shown or '1 AS one'} FROM tg_common_{rel.number}"
+                return common_rows_sql(self, rel)
             case _:
                 shown = ", ".join(map(self.name, logical.output_columns(rel)))
                 return f"SELECT {shown or '1 AS one'} FROM {self.views[id(rel)]}"
-
-    def _common(self, rel: logical.Common) -> str:
-        """Returns an entry of WITH, whose table is called by its number."""
-        shown = ", ".join(map(self.name, rel.columns)) or "1 AS one"
-        text = f"SELECT {shown} FROM {self.aliased(self.text(rel.definition))}"
-        return self.dialect.common_table(f"tg_common_{rel.number}", text)
 
     def _table_function(self, rel: logical.TableFunctionApply) -> str:
         """Returns the elements of arrays as rows; the arrays are computed one SELECT below."""
@@ -184,6 +178,7 @@ class SqlWriter:
 
     def _recursive(self, rel: logical.Recursive) -> str:
         """Returns WITH RECURSIVE, whose table is called by its number and has columns r0, r1, …."""
+        check_step(self, rel.right)
         sides = []
         for side, columns in ((rel.left, rel.left_columns), (rel.right, rel.right_columns)):
             pairs = zip(columns, rel.columns, strict=True)

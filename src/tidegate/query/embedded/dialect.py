@@ -33,6 +33,7 @@ class DuckdbDialect:
     null_aware_in: bool = True
     correlated_rows: bool = False
     totals_of_nothing: bool = True
+    common_rows_in_steps: bool = True
     calls_in_on: bool = True
     calls_in_subqueries: bool = True
     reorders_conditions: bool = True

@@ -39,6 +39,8 @@ class SparkDialect:
     null_aware_in: bool = False
     """As a value, Spark's IN is false instead of NULL."""
     totals_of_nothing: bool = False
+    common_rows_in_steps: bool = False
+    """Spark computes a common table again in each step, where `random()` gives other values."""
     calls_in_on: bool = False
     calls_in_subqueries: bool = False
     """Spark 4.3 plans such an argument again in its tasks, where there is no session: a NullPointerException."""

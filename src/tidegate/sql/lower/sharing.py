@@ -67,7 +67,7 @@ def _with_shared(rel: logical.Rel, numbers: _Numbers, volatile: frozenset[int]) 
         )
     dear = rel.wanted if rel.wanted is not None else any(map(_is_dear, logical.walk(rel.definition)))
     if times > 1 and (fixed or dear):
-        return rel
+        return replace(rel, is_volatile=fixed)
     return _replaced(rel.input, rel.number, lambda rows: _copied(rel.definition, rows, numbers))
 
 
