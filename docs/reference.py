@@ -124,8 +124,8 @@ SQL:
 - `==` means `=`, a select list may end with a comma, and a subquery in FROM needs no alias. Write `(r).x` to read a field.
 - These functions take arguments by name: `make_interval(days => 3)`, `make_date` and its kin, `jsonb_set`, `jsonb_insert`,
   `parse_ident`, `jsonb_path_…`.
-- `current_time` is a time without a zone, that of UTC. `random()` of a common table or view that is read twice is refused: it would
-  be two numbers.
+- `current_time` is a time without a zone, that of UTC. Each row of a common table has one value of `random()`, however
+  often it is read; a view with `random()` that is read twice is refused.
 - Not supported, each with a clear error: `U&''`, `x''`, VARIADIC, SUBSTRING … SIMILAR, collations other than "C".
 """
 

@@ -22,7 +22,32 @@ SELECT * FROM (VALUES (1, 'a'), (2, NULL)) v (id, t) LEFT JOIN nodes USING (id);
 SELECT n.id FROM nodes n JOIN edges e ON (n.id, n.parent) = (e.dst, e.src);
 SELECT n.id, e.src FROM nodes n LEFT JOIN edges e ON n.id = e.dst AND n.parent = e.src AND false;
 
+-- common tables that are read more than once
+WITH t AS (SELECT src, sum(cost) AS s FROM edges GROUP BY src) SELECT * FROM t WHERE s = (SELECT max(s) FROM t);
+WITH t AS (SELECT src, count(*) AS n FROM edges GROUP BY src) SELECT a.src, b.src FROM t a JOIN t b ON a.n = b.n AND a.src < b.src;
+WITH t AS (SELECT src, count(*) AS n FROM edges GROUP BY src) SELECT a.src, b.n FROM t a, t b WHERE a.src = 2 AND b.src = 3;
+WITH t AS (SELECT src, count(*) AS n FROM edges GROUP BY src) SELECT a.src, b.n FROM t a LEFT JOIN t b ON b.src = a.n AND b.n > 1 WHERE a.src > 1;
+WITH t AS (SELECT n.id, e.dst FROM nodes n LEFT JOIN edges e ON e.src = n.id) SELECT id FROM t WHERE dst IS NULL UNION ALL SELECT dst FROM t WHERE id > 2;
+WITH t AS MATERIALIZED (SELECT id, parent FROM nodes) SELECT a.id, b.id FROM t a LEFT JOIN t b ON a.parent = b.id;
+WITH t AS NOT MATERIALIZED (SELECT src, max(cost) AS m FROM edges GROUP BY src) SELECT a.m FROM t a JOIN t b ON a.src = b.m;
+WITH a AS (SELECT src, count(*) AS n FROM edges GROUP BY src), b AS (SELECT x.src, y.n FROM a x JOIN a y ON x.src = y.n) SELECT x.src, y.n FROM b x JOIN b y ON x.n = y.n;
+WITH a AS (SELECT src, count(*) AS n FROM edges GROUP BY src), b AS (SELECT * FROM a WHERE n > 1) SELECT x.src, y.src FROM b x, b y WHERE x.n <= y.n;
+WITH t AS (SELECT DISTINCT label FROM nodes) SELECT n.id FROM nodes n WHERE n.label IN (SELECT label FROM t) AND (SELECT count(*) FROM t) > 1;
+WITH t AS (SELECT id, row_number() OVER (ORDER BY id) AS r FROM nodes) SELECT a.id, b.id FROM t a JOIN t b ON b.r = a.r + 1;
+WITH t AS (SELECT kind, max(amount) AS m FROM events GROUP BY kind) SELECT e.id, (SELECT m FROM t WHERE t.kind = e.kind) FROM events e WHERE EXISTS (SELECT 1 FROM t WHERE t.m = e.amount);
+WITH t AS (SELECT src AS x, src AS y FROM edges GROUP BY src) SELECT a.x, b.y FROM t a JOIN t b ON a.y = b.x;
+WITH t AS (SELECT src FROM edges GROUP BY src) SELECT (SELECT count(*) FROM t), (SELECT count(*) FROM t WHERE src > 2);
+WITH t (p, q) AS (SELECT src, min(dst) FROM edges GROUP BY src) SELECT p FROM t EXCEPT SELECT q FROM t;
+WITH t AS (SELECT id FROM nodes ORDER BY id LIMIT 3) SELECT a.id, b.id FROM t a, t b;
+WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 6) SELECT a.n, b.n FROM r a JOIN r b ON a.n = b.n * 2;
+WITH RECURSIVE m AS (SELECT max(id) AS top FROM nodes), r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r, m WHERE n < top) SELECT n FROM r;
+WITH t AS (SELECT src, random() AS x FROM edges) SELECT count(*) FROM t a WHERE NOT EXISTS (SELECT 1 FROM t b WHERE b.src = a.src AND b.x = a.x);
+
 -- semi- and anti-joins
+SELECT id FROM nodes n WHERE EXISTS (SELECT 1 FROM edges e WHERE n.parent = e.src AND e.cost > 1 AND e.dst < 4) AND n.id > 0;
+SELECT id FROM nodes n WHERE EXISTS (SELECT 1 FROM (SELECT src FROM edges UNION ALL SELECT dst FROM edges) e WHERE e.src = n.parent);
+SELECT id FROM nodes n WHERE NOT EXISTS (SELECT 1 FROM (SELECT src FROM edges UNION ALL SELECT NULL) e WHERE e.src = n.parent);
+SELECT id FROM nodes n WHERE EXISTS (SELECT 1 FROM edges e WHERE e.src = n.parent) OR n.label IS NULL;
 SELECT id FROM nodes n WHERE EXISTS (SELECT 1 FROM edges e WHERE e.src = n.id);
 SELECT id FROM nodes n WHERE NOT EXISTS (SELECT 1 FROM edges e WHERE e.src = n.id AND e.cost > n.id);
 SELECT id FROM nodes WHERE id IN (SELECT dst FROM edges WHERE cost < 5);

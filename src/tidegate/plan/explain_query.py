@@ -59,6 +59,8 @@ class _QueryExplainer:
 
     def __init__(self, query: logical.LogicalQuery, scan_step: Callable[[logical.Scan], Step]) -> None:
         self.scan_step = scan_step
+        nodes = logical.walk(query.rel)
+        self.common = {node.number: node.name for node in nodes if isinstance(node, logical.Common)}
         self.names: list[str] = [f"column_{i}" for i in range(query.count)]
         scans = query.scans()
         used = Counter(column.name for scan in scans for column in scan.columns)
@@ -109,6 +111,12 @@ class _QueryExplainer:
                 on = conjoined(rel.on, self.names)
                 kind = f"{rel.kind} lateral" if rel.lateral else rel.kind
                 return Step(f"Join {kind}", (on,) if on else ())
+            case logical.Common():
+                return Step("With", (identifier(rel.name),))
+            case logical.CommonRows():
+                for column, source in rel.computed:
+                    self._name(column, self.names[source.index])
+                return Step("Rows of", (identifier(self.common[rel.number]),))
             case logical.Recursive():
                 for column, left in zip(rel.columns, rel.left_columns, strict=True):
                     self._name(column, self.names[left.index])

@@ -25,6 +25,8 @@ from typing import Literal, TypeAlias, assert_never
 
 from tidegate.expr.model import Column, Expr, Type, permute, support
 from tidegate.plan.mfp import MapFilterProject
+from tidegate.plan.table_nodes import Common as Common  # noqa: PLC0414  # a node like those below
+from tidegate.plan.table_nodes import CommonRows as CommonRows  # noqa: PLC0414  # a node like those below
 from tidegate.plan.table_nodes import Recursive as Recursive  # noqa: PLC0414  # a node like those below
 from tidegate.plan.table_nodes import RowNumbers as RowNumbers  # noqa: PLC0414  # a node like those below
 from tidegate.plan.table_nodes import TableFunctionApply as TableFunctionApply  # noqa: PLC0414  # a node like those below
@@ -227,6 +229,8 @@ Rel: TypeAlias = (
     | WorkingTable
     | TableFunctionApply
     | Recursive
+    | Common
+    | CommonRows
     | Filter
     | Map
     | SubqueryApply
@@ -263,7 +267,7 @@ class LogicalQuery:
 def inputs(rel: Rel) -> tuple[Rel, ...]:
     """The inputs of a node, the queries of its subqueries included."""
     match rel:
-        case Scan() | SingleRow() | ConstantRows() | RowNumbers() | WorkingTable():
+        case Scan() | SingleRow() | ConstantRows() | RowNumbers() | WorkingTable() | CommonRows():
             return ()
         case SubqueryApply(below, subqueries):
             return (below, *(subquery.query for _, subquery in subqueries))
@@ -271,6 +275,8 @@ def inputs(rel: Rel) -> tuple[Rel, ...]:
             return (rel.input,)
         case Join() | SetOp() | Recursive():
             return (rel.left, rel.right)
+        case Common():
+            return (rel.definition, rel.input)
         case _:
             assert_never(rel)
 
@@ -278,7 +284,7 @@ def inputs(rel: Rel) -> tuple[Rel, ...]:
 def with_inputs(rel: Rel, new: tuple[Rel, ...]) -> Rel:
     """The node with its `inputs` replaced."""
     match rel:
-        case Scan() | SingleRow() | ConstantRows() | RowNumbers() | WorkingTable():
+        case Scan() | SingleRow() | ConstantRows() | RowNumbers() | WorkingTable() | CommonRows():
             return rel
         case SubqueryApply():
             pairs = zip(rel.computed, new[1:], strict=True)
@@ -289,6 +295,8 @@ def with_inputs(rel: Rel, new: tuple[Rel, ...]) -> Rel:
             return replace(rel, input=new[0])
         case Join() | SetOp() | Recursive():
             return replace(rel, left=new[0], right=new[1])
+        case Common():
+            return replace(rel, definition=new[0], input=new[1])
         case _:
             assert_never(rel)
 
@@ -317,17 +325,15 @@ def output_columns(rel: Rel) -> tuple[Column, ...]:
             return (column,)
         case ConstantRows() | Distinct() | SetOp() | Recursive() | WorkingTable():
             return tuple(dict.fromkeys(rel.columns))
-        case Filter(below) | Sort(below):
+        case CommonRows(_, computed):
+            return tuple(column for column, _ in computed)
+        case Filter(input=below) | Sort(input=below) | Common(input=below):
             return output_columns(below)
-        case Map(below, computed):
-            return (*output_columns(below), *(column for column, _ in computed))
+        case Map(below, computed) | SubqueryApply(below, computed) | Window(below, computed):
+            return (*output_columns(below), *(one[0] for one in computed))
         case TableFunctionApply(below, computed, position):
             last = () if position is None else (position,)
             return (*output_columns(below), *(column for column, _ in computed), *last)
-        case SubqueryApply(below, subqueries):
-            return (*output_columns(below), *(column for column, _ in subqueries))
-        case Window(below, windows):
-            return (*output_columns(below), *(column for column, _, _ in windows))
         case Join(_, left, right):
             return (*output_columns(left), *output_columns(right))
         case Group(_, keys, aggregates):
@@ -355,13 +361,13 @@ def columns_read(rel: Rel) -> frozenset[int]:
         case Window(_, windows):
             specs = [support(*spec.partition, *(key.value for key in spec.order)) for _, _, spec in windows]
             return _argument_columns(*(call for _, call, _ in windows)).union(*specs)
-        case Distinct(_, columns):
-            return frozenset(column.index for column in columns)
+        case Distinct() | Common():
+            return frozenset(column.index for column in rel.columns)
         case SetOp() | Recursive():
             return frozenset(c.index for c in (*rel.left_columns, *rel.right_columns))
         case Sort(_, order):
             return support(*(key.value for key in order))
-        case Scan() | SingleRow() | ConstantRows() | RowNumbers() | WorkingTable():
+        case Scan() | SingleRow() | ConstantRows() | RowNumbers() | WorkingTable() | CommonRows():
             return frozenset()
         case _:
             assert_never(rel)

@@ -1,4 +1,4 @@
-"""Nodes of the logical tree that make rows: table functions, numbered rows, and WITH RECURSIVE.
+"""Nodes that make rows: table functions, numbered rows, WITH RECURSIVE, and what is computed once.
 
     SELECT o.id, l.sku FROM orders o, jsonb_array_elements_text(o.skus) AS l (sku)
 
@@ -66,3 +66,32 @@ class Recursive:
     columns: tuple[Column, ...]
     left_columns: tuple[Column, ...]
     right_columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """WITH: the rows of `definition` are computed once, and `CommonRows` in `input` read them.
+
+    A definition reads no columns of a query around it, so these nodes are the outermost of a tree.
+    """
+
+    number: int
+    name: str
+    columns: tuple[Column, ...]
+    """Of the definition: those that are kept."""
+    definition: Rel
+    input: Rel
+    is_view: bool = False
+    wanted: bool | None = None
+    """Whether the user wrote MATERIALIZED, or NOT MATERIALIZED."""
+    is_volatile: bool = False
+    """Whether its rows would differ if they were computed again."""
+
+
+@dataclass(frozen=True, eq=False)
+class CommonRows:
+    """The rows of a `Common`, with column numbers of their own."""
+
+    number: int
+    computed: tuple[tuple[Column, Column], ...]
+    """Each column, and that of the definition."""

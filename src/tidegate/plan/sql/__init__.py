@@ -6,6 +6,7 @@
 |---|---|
 | `writer` | `SqlWriter`: relational operators, which all engines write alike |
 | `dialect` | `Dialect`: what differs between engines |
+| `common_tables` | WITH: what is computed once |
 | `condition_columns` | subqueries that are whole conditions, and stand in WHERE |
 """
 

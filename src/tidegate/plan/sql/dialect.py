@@ -36,6 +36,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def common_rows_in_steps(self) -> bool:
+        """Whether the steps of a recursion read a common table as it was computed before."""
+        ...
+
+    @property
     def calls_in_on(self) -> bool:
         """Whether the ON of a join may call our evaluator."""
         ...
@@ -100,4 +105,8 @@ class Dialect(Protocol):
 
     def recursive(self, table: str, columns: str, first: str, step: str, *, every: bool) -> str:
         """WITH RECURSIVE, up to the SELECT that reads the table."""
+        ...
+
+    def common_table(self, name: str, query: str) -> str:
+        """An entry of WITH whose rows are computed once."""
         ...

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from tidegate.expr.model import Call
+from tidegate.expr.model import Call, Column, Expr, support
 from tidegate.plan import logical
+from tidegate.plan.join_keys import equi_join_keys
 
 if TYPE_CHECKING:
     from tidegate.plan.sql.writer import SqlWriter
@@ -39,6 +40,36 @@ def subquery_sql(writer: SqlWriter, subquery: logical.Subquery, *, whole: bool =
             return _every(writer, subquery, inner)
         case _:
             assert_never(subquery.kind)
+
+
+def membership_sql(writer: SqlWriter, subquery: logical.Subquery) -> str | None:
+    """Returns an EXISTS that must hold as IN, if one equality is all that binds it to the rows outside.
+
+    Engines make a plain semi-join of `x IN (SELECT y …)`. DuckDB does of EXISTS only where no UNION stands below it, and else
+    builds its hash table of the inner side, however large.
+    """
+    rel = subquery.query
+    while isinstance(rel, logical.Map):
+        rel = rel.input
+    if subquery.kind != "exists" or not isinstance(rel, logical.Filter):
+        return None
+    own = frozenset(column.index for column in logical.output_columns(rel.input))
+    bound = [condition for condition in rel.conditions if not support(condition) <= own]
+    found = _key(bound[0], own) if len(bound) == 1 else None
+    if found is None or logical.outer_columns(rel.input):
+        return None
+    inner, outer = found
+    rest = tuple(condition for condition in rel.conditions if condition is not bound[0])
+    below = writer.text(logical.Filter(rel.input, rest) if rest else rel.input)
+    return f"{writer.name(outer)} IN (SELECT {writer.name(inner)} FROM {writer.aliased(below)})"
+
+
+def _key(condition: Expr, own: frozenset[int]) -> tuple[Column, Column] | None:
+    """Returns the column of the subquery and the one outside that must be equal."""
+    for a, b in equi_join_keys([condition]):
+        if (a.index in own) != (b.index in own) and a.type == b.type:
+            return (a, b) if a.index in own else (b, a)
+    return None
 
 
 def _in_as_value(writer: SqlWriter, subquery: logical.Subquery, membership: str, inner: str) -> str:

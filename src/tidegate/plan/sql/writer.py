@@ -25,6 +25,7 @@ from typing import assert_never
 from tidegate.errors import UnsupportedError
 from tidegate.expr.model import Call, Column, Expr, Kind, Literal, Type, build, subexpressions, support
 from tidegate.plan import logical
+from tidegate.plan.sql.common_tables import check_step, common_rows_sql, common_sql
 from tidegate.plan.sql.condition_columns import (
     column_readers,
     columns_in_where,
@@ -32,7 +33,7 @@ from tidegate.plan.sql.condition_columns import (
     pass_columns,
 )
 from tidegate.plan.sql.dialect import Dialect
-from tidegate.plan.sql.subqueries import single_row_sql, subquery_sql
+from tidegate.plan.sql.subqueries import membership_sql, single_row_sql, subquery_sql
 
 
 class SqlWriter:
@@ -50,14 +51,18 @@ class SqlWriter:
 
     def whole(self) -> str:
         """Returns the query, whose columns are o0, o1, …."""
-        rel, tail = self.query.rel, ""
+        rel, tail, tables = self.query.rel, "", []
+        while isinstance(rel, logical.Common):
+            tables.append(common_sql(self, rel))
+            rel = rel.input
+        before = f"WITH {', '.join(tables)} " if tables else ""
         if isinstance(rel, logical.Sort):
             below, order = self._prepared(rel.input, [one.value for one in rel.order])
             tail = self._tail(rel, order)
         else:
             below = self.text(rel)
         shown = ", ".join(f"{self.name(c)} AS o{i}" for i, c in enumerate(self.query.columns))
-        return f"SELECT {shown or '1 AS o0'} FROM {self.aliased(below)}{tail}"
+        return f"{before}SELECT {shown or '1 AS o0'} FROM {self.aliased(below)}{tail}"
 
     def name(self, column: Column) -> str:
         """Returns the name of a column."""
@@ -105,12 +110,15 @@ class SqlWriter:
                 | logical.ConstantRows()
                 | logical.RowNumbers()
                 | logical.WorkingTable()
+                | logical.CommonRows()
             ):
                 return self._leaf(rel)
             case logical.TableFunctionApply():
                 return self._table_function(rel)
             case logical.Recursive():
                 return self._recursive(rel)
+            case logical.Common():
+                return f"WITH {common_sql(self, rel)} {self.text(rel.input)}"
             case logical.Filter():
                 return self._filter(rel)
             case logical.Map():
@@ -141,7 +149,8 @@ class SqlWriter:
         | logical.SingleRow
         | logical.ConstantRows
         | logical.RowNumbers
-        | logical.WorkingTable,
+        | logical.WorkingTable
+        | logical.CommonRows,
     ) -> str:
         match rel:
             case logical.SingleRow():
@@ -150,6 +159,8 @@ class SqlWriter:
                 return self.dialect.numbered_rows(rel.count, self.name(rel.column))
             case logical.WorkingTable():
                 return self._recursive_columns(rel.number, rel.columns)
+            case logical.CommonRows():
+                return common_rows_sql(self, rel)
             case _:
                 shown = ", ".join(map(self.name, logical.output_columns(rel)))
                 return f"SELECT {shown or '1 AS one'} FROM {self.views[id(rel)]}"
@@ -167,6 +178,7 @@ class SqlWriter:
 
     def _recursive(self, rel: logical.Recursive) -> str:
         """Returns WITH RECURSIVE, whose table is called by its number and has columns r0, r1, …."""
+        check_step(self, rel.right)
         sides = []
         for side, columns in ((rel.left, rel.left_columns), (rel.right, rel.right_columns)):
             pairs = zip(columns, rel.columns, strict=True)
@@ -239,7 +251,9 @@ class SqlWriter:
         while isinstance(node, Call) and node.function.name == "not":
             node, negated = node.args[0], not negated
         if isinstance(node, Column) and node.index in direct:
-            return f"{'NOT ' if negated else ''}({subquery_sql(self, direct[node.index], whole=True)})"
+            subquery = direct[node.index]
+            text = None if negated else membership_sql(self, subquery)
+            return f"{'NOT ' if negated else ''}({text or subquery_sql(self, subquery, whole=True)})"
         return f"({self.expression(condition)})"
 
     def _join(self, rel: logical.Join) -> str:

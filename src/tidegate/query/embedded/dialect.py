@@ -33,6 +33,7 @@ class DuckdbDialect:
     null_aware_in: bool = True
     correlated_rows: bool = False
     totals_of_nothing: bool = True
+    common_rows_in_steps: bool = True
     calls_in_on: bool = True
     calls_in_subqueries: bool = True
     reorders_conditions: bool = True
@@ -108,6 +109,10 @@ class DuckdbDialect:
         word = "UNION ALL" if every else "UNION"
         limited = f"SELECT * FROM ({step}) AS step WHERE {self.row_limit()}"
         return f"WITH RECURSIVE {table} ({columns}) AS (({first}) {word} ({limited})) "
+
+    def common_table(self, name: str, query: str) -> str:
+        """An entry of WITH whose rows are computed once."""
+        return f"{name} AS MATERIALIZED ({query})"
 
     def _aggregate(self, one: logical.AggregateExpr, names: Mapping[Expr, str], over: str) -> str:
         args = [names.get(value) or self._constant(value) for value in one.args]

@@ -39,6 +39,8 @@ class SparkDialect:
     null_aware_in: bool = False
     """As a value, Spark's IN is false instead of NULL."""
     totals_of_nothing: bool = False
+    common_rows_in_steps: bool = False
+    """Spark computes a common table again in each step, where `random()` gives other values."""
     calls_in_on: bool = False
     calls_in_subqueries: bool = False
     """Spark 4.3 plans such an argument again in its tasks, where there is no session: a NullPointerException."""
@@ -113,6 +115,10 @@ class SparkDialect:
                 hint="UNION ALL is, or SET engine = embedded",
             )
         return f"WITH RECURSIVE {table} ({columns}) AS (({first}) UNION ALL ({step})) "
+
+    def common_table(self, name: str, query: str) -> str:
+        """Returns an entry of WITH; Spark computes it once where it calls what is not deterministic."""
+        return f"{name} AS ({query})"
 
 
 def aggregate_sql(one: logical.AggregateExpr, names: Mapping[Expr, str]) -> str:

@@ -23,6 +23,10 @@ def narrowed(rel: logical.Rel, wanted: frozenset[int]) -> logical.Rel:
             position = rel.position if rel.position and rel.position.index in wanted else None
             below = narrowed(rel.input, wanted | logical.columns_read(rel))
             return replace(rel, input=below, position=position)
+        case logical.Common():
+            return _common(rel, wanted)
+        case logical.CommonRows():
+            return replace(rel, computed=tuple(pair for pair in rel.computed if pair[0].index in wanted))
         case logical.Map():
             made = tuple((column, value) for column, value in rel.computed if column.index in wanted)
             read = support(*(value for _, value in made))
@@ -88,3 +92,16 @@ def _combine(rel: logical.SetOp | logical.Recursive, wanted: frozenset[int]) -> 
     left = narrowed(rel.left, frozenset(c.index for c in a))
     right = narrowed(rel.right, frozenset(c.index for c in b))
     return replace(rel, left=left, right=right, columns=columns, left_columns=a, right_columns=b)
+
+
+def _common(rel: logical.Common, wanted: frozenset[int]) -> logical.Common:
+    """Of what is computed once, the columns that some reader wants."""
+    below = narrowed(rel.input, wanted)
+    used = frozenset(
+        source.index
+        for node in logical.walk(below)
+        if isinstance(node, logical.CommonRows) and node.number == rel.number
+        for _, source in node.computed
+    )
+    columns = tuple(column for column in rel.columns if column.index in used)
+    return replace(rel, columns=columns, definition=narrowed(rel.definition, used), input=below)

@@ -16,6 +16,7 @@ Where a condition may go:
 | Window | it reads columns that all of its windows partition by |
 | TableFunctionApply | it reads none of the columns that are made there |
 | UNION | always, into both sides |
+| a common table | one that holds for every row that a reader needs (`sharing.py`) |
 
 A condition with a volatile function, `random() < 0.1`, stays where it is written: moved or copied it would be asked of other rows.
 
@@ -37,11 +38,13 @@ from tidegate.expr.model import Call, Column, Expr, Literal, build, subexpressio
 from tidegate.plan import equi_join_keys, logical
 from tidegate.sql.lower.demand import narrowed
 from tidegate.sql.lower.lift import lifted
+from tidegate.sql.lower.sharing import readers_conditions, shared
 from tidegate.sql.lower.sort_keys import by_sort_keys
 
 
 def push_down(query: logical.LogicalQuery) -> logical.LogicalQuery:
     """The same query with conditions and expressions in scans, sort keys, and no unused columns."""
+    query = shared(query)
     rel = push(by_sort_keys(query.rel), [])
     wanted = frozenset(column.index for column in query.columns)
     rel, count = lifted(narrowed(rel, wanted), query.count)
@@ -59,9 +62,7 @@ def push(rel: logical.Rel, conditions: Sequence[Expr]) -> logical.Rel:
             fixed = [c for c in conditions if subexpressions.volatile_calls(_over(c, rel.computed))]
             moved = [_over(c, rel.computed) for c in conditions if c not in fixed]
             return _filtered(logical.Map(push(rel.input, moved), rel.computed), fixed)
-        case logical.Distinct():
-            return logical.Distinct(push(rel.input, conditions), rel.columns)
-        case logical.Sort(limit=None, offset=0):
+        case logical.Distinct() | logical.Sort(limit=None, offset=0):
             return replace(rel, input=push(rel.input, conditions))
         case logical.Join():
             return _join(rel, conditions)
@@ -71,16 +72,16 @@ def push(rel: logical.Rel, conditions: Sequence[Expr]) -> logical.Rel:
             return _beside(rel, conditions)
         case logical.SetOp(name="UNION"):
             return _union(rel, conditions)
+        case logical.Common():
+            return _common(rel, conditions)
         case logical.Scan():
-            own = {column.index for column in rel.columns}
-            mine = [c for c in conditions if support(c) and support(c) <= own]
-            rest = [c for c in conditions if c not in mine]
-            return _filtered(replace(rel, conditions=(*rel.conditions, *mine)), rest)
+            return _scan(rel, conditions)
         case (
             logical.SingleRow()
             | logical.ConstantRows()
             | logical.RowNumbers()
             | logical.WorkingTable()
+            | logical.CommonRows()
             | logical.Recursive()
             | logical.SetOp()
             | logical.Sort()
@@ -93,6 +94,19 @@ def push(rel: logical.Rel, conditions: Sequence[Expr]) -> logical.Rel:
 
 def _filtered(rel: logical.Rel, conditions: Sequence[Expr]) -> logical.Rel:
     return logical.Filter(rel, tuple(dict.fromkeys(conditions))) if conditions else rel
+
+
+def _scan(rel: logical.Scan, conditions: Sequence[Expr]) -> logical.Rel:
+    own = {column.index for column in rel.columns}
+    mine = [c for c in conditions if support(c) and support(c) <= own]
+    rest = [c for c in conditions if c not in mine]
+    return _filtered(replace(rel, conditions=(*rel.conditions, *mine)), rest)
+
+
+def _common(rel: logical.Common, conditions: Sequence[Expr]) -> logical.Common:
+    """The readers first: what all of them ask is asked of the definition."""
+    new = replace(rel, input=push(rel.input, conditions))
+    return replace(new, definition=push(rel.definition, readers_conditions(new)))
 
 
 def _over(condition: Expr, made: logical.ComputedColumns) -> Expr:

@@ -1,9 +1,9 @@
 """Checks that each volatile call of a query is computed in one place of its tree.
 
-    WITH c AS (SELECT random() AS r) SELECT * FROM c AS a, c AS b      refused: r would be two different numbers
+    WITH c AS (SELECT random() AS r) SELECT * FROM c AS a, c AS b      r is one number: c is computed once (`sharing.py`)
 
 `random()` that is written once is one value per row. Engines compute each expression of the tree by itself, so a call that stands
-in two expressions would be two values; what reads the same common table or view twice is therefore refused.
+in two expressions would be two values: such a query is refused.
 """
 
 from __future__ import annotations
@@ -11,33 +11,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_args
 
 from tidegate.errors import UnsupportedError
 from tidegate.expr.model import Call, Column, Expr, Literal, Now, subexpressions
 from tidegate.plan import logical
 
-_RELATIONS = (
-    logical.Scan, logical.SingleRow, logical.ConstantRows, logical.Filter, logical.Map, logical.SubqueryApply, logical.Join,
-    logical.Group, logical.Window, logical.SetOp, logical.Distinct, logical.Sort,
-)  # fmt: skip
-
 
 def check_volatile(query: logical.LogicalQuery) -> logical.LogicalQuery:
     """The query itself; an UnsupportedError if a volatile call stands in several places of its tree."""
-    places = Counter(
-        call
-        for rel in logical.walk(query.rel)
-        for expr in _expressions(rel, outermost=True)
-        for call in dict.fromkeys(subexpressions.volatile_calls(expr))
-    )
-    for call, count in places.items():
+    for call, count in Counter(volatile_places(query.rel)).items():
         if count > 1:
             raise UnsupportedError(
                 f"{call.function.name}() is used in several places of this query, and would give each another value",
-                hint="read the common table, view or subquery that calls it once, or write its rows to a table first",
+                hint="call it in a common table, which is computed once, or write the rows to a table first",
             )
     return query
+
+
+def volatile_places(root: logical.Rel) -> Iterator[Call]:
+    """The volatile calls of a tree, each as often as there are expressions with it."""
+    for rel in logical.walk(root):
+        for expr in _expressions(rel, outermost=True):
+            yield from dict.fromkeys(subexpressions.volatile_calls(expr))
 
 
 def _expressions(node: Any, *, outermost: bool = False) -> Iterator[Expr]:
@@ -47,6 +43,6 @@ def _expressions(node: Any, *, outermost: bool = False) -> Iterator[Expr]:
     elif isinstance(node, tuple):
         for item in node:
             yield from _expressions(item)
-    elif is_dataclass(node) and (outermost or not isinstance(node, _RELATIONS)):
+    elif is_dataclass(node) and (outermost or not isinstance(node, get_args(logical.Rel))):
         for field in fields(node):
             yield from _expressions(getattr(node, field.name))

@@ -329,6 +329,8 @@ class CommonTable:
     name: Ident
     columns: tuple[Ident, ...]
     query: Query
+    materialized: bool | None = None
+    """Whether MATERIALIZED or NOT MATERIALIZED is written."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ import pytest
 
 from tidegate.clock import ManualClock
 from tidegate.database import Database
-from tidegate.errors import PlanError, TidegateError, UnsupportedError
+from tidegate.errors import PlanError, TidegateError
 from tidegate.sql.bind import session_identity
 
 NOW = 1_700_000_000_567
@@ -115,6 +115,7 @@ def test_names_of_arguments_that_are_wrong(db: Database, sql: str, message: str)
     assert caught.value.position is not None
 
 
-def test_random_numbers_of_a_common_table_read_twice_are_refused(db: Database) -> None:
-    with pytest.raises(UnsupportedError, match=r"random\(\) is used in several places"):
-        db.sql("WITH c AS (SELECT random() AS r) SELECT * FROM c AS a, c AS b")
+def test_a_common_table_has_the_same_random_numbers_for_all_readers(db: Database) -> None:
+    rows = "WITH c AS (SELECT i, random() AS r FROM generate_series(1, 5000) i) "
+    both = "SELECT count(*), count(DISTINCT a.r) FROM c AS a JOIN c AS b ON a.i = b.i AND a.r = b.r"
+    assert db.sql(rows + both).rows() == [(5000, 5000)]

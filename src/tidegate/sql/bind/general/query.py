@@ -4,13 +4,14 @@
 
 Names mean what they mean there; types, overloads and constants are those of `expr/model/build.py`; so a query means the same
 whichever
-way it is run. A common table or a view is bound anew wherever it is read, and its columns get numbers of their own each time.
+way it is run. A common table or a view is bound once (`common.py`), and its columns get numbers of their own wherever it is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, assert_never
 
 from tidegate.errors import BindError, LimitError, Position, TidegateError, UnsupportedError
@@ -18,6 +19,7 @@ from tidegate.expr.model import Column, Expr, Type, build, permute, support, typ
 from tidegate.plan import logical
 from tidegate.sql.bind.catalog import Relation, RelationCatalog, ViewRelation
 from tidegate.sql.bind.expression import Binder
+from tidegate.sql.bind.general.common import CommonQueries
 from tidegate.sql.bind.general.joins import joined
 from tidegate.sql.bind.general.names import (
     ColumnIds,
@@ -60,7 +62,9 @@ def bind_general(
     """What a query means, with conditions and expressions as near to the scans as they can be."""
     parsed = grammar.parse_query(parsed) if isinstance(parsed, str) else parsed
     try:
-        whole = QueryBinder(parsed.sql, _World(catalog, now_ms, ColumnIds())).whole(parsed)
+        numbers = ColumnIds()
+        world = _World(catalog, now_ms, numbers, CommonQueries(numbers))
+        whole = QueryBinder(parsed.sql, world).whole(parsed)
         return check_volatile(push_down(whole))
     except RecursionError:
         hint = "views and subqueries can be nested some hundred levels deep"
@@ -75,6 +79,7 @@ class _World:
     catalog: RelationCatalog
     now_ms: int | None
     numbers: ColumnIds
+    shared: CommonQueries
     common: Mapping[str, CommonSource] | None = None
     views: tuple[str, ...] = ()
 
@@ -88,7 +93,7 @@ class QueryBinder:
     def whole(self, parsed: Query) -> logical.LogicalQuery:
         """The outermost query."""
         found = self.query(parsed, None)
-        return replace(found, count=self.numbers.count)
+        return replace(found, rel=self.world.shared.around(found.rel), count=self.numbers.count)
 
     def query(
         self, parsed: Query, outer: NestedScope | None, *, nested: bool = False
@@ -344,16 +349,24 @@ class QueryBinder:
         """A common table, a collection or a view."""
         *schema, name = (part.text for part in table.name)
         common = self.common.get(name) if not schema else None
-        if isinstance(common, RecursiveTable | WorkingRows):
+        if isinstance(common, WorkingRows):
             return common.bound(table.at)
+        if isinstance(common, RecursiveTable):
+            return self.world.shared.read(common, name, lambda: common.bound(table.at))
         if common is not None:
             given, queries = common
-            found = queries.query(given.query, None, nested=True)
+            found = self.world.shared.read(
+                common,
+                name,
+                lambda: queries.query(given.query, None, nested=True),
+                wanted=given.materialized,
+            )
             names = tuple(column.text for column in given.columns)
             return replace(found, names=names + found.names[len(names) :])
         entry = find_relation(self.world.catalog, table, self.sql)
         if isinstance(entry, ViewRelation):
-            return self._view(name, entry, table.at)
+            bind = partial(self._view, name, entry, table.at)
+            return self.world.shared.read(name, name, bind, is_view=True)
         return self._scan(entry)
 
     def _scan(self, entry: Relation) -> logical.LogicalQuery:

@@ -10,7 +10,7 @@
 
 As in PostgreSQL the table is a UNION, its first side does not read the table, and its second side reads it once, not below an
 aggregate, an outer join that fills it with NULLs, EXCEPT, or in a subquery of an expression. Types and names are those of the first
-side. A table is bound anew wherever it is read.
+side.
 """
 
 from __future__ import annotations

@@ -60,12 +60,11 @@ def _common_table(c: TokenCursor) -> CommonTable:
     name = c.name("the name of a common table expression")
     columns = column_names(c) if c.sees("(") else ()
     c.expect("as")
-    if not c.eat("materialized"):
-        c.eat("not", "materialized")
+    wanted = True if c.eat("materialized") else (False if c.eat("not", "materialized") else None)
     c.expect("(")
     inner = query(c)
     c.expect(")")
-    return CommonTable(name, columns, inner)
+    return CommonTable(name, columns, inner, wanted)
 
 
 def _limits(c: TokenCursor) -> tuple[Node | None, Node | None, Span | None]:
