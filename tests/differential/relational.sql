@@ -293,6 +293,45 @@ SELECT id FROM nodes WHERE id IN (WITH RECURSIVE r (n) AS (SELECT 2 UNION ALL SE
 WITH RECURSIVE g (n, e) AS (SELECT 1, 1 UNION ALL SELECT n + 1, x FROM g, unnest(ARRAY[n, n * 10]) x WHERE n < 3) SELECT * FROM g;
 WITH RECURSIVE plain AS (SELECT 1 AS one) SELECT * FROM plain;
 
+-- outputs that DISTINCT ON and GROUP BY name or number
+SELECT DISTINCT ON (1) label, id FROM nodes ORDER BY 1, 2;
+SELECT DISTINCT ON (2, 1) id % 3 AS rest, label, id FROM nodes ORDER BY label, rest, id DESC;
+SELECT DISTINCT ON (half) id / 2 AS half, weight, id FROM nodes ORDER BY half, id DESC;
+SELECT DISTINCT ON (id % 4) id % 4 AS rest, id FROM nodes ORDER BY id % 4, id;
+SELECT DISTINCT ON (n) label, count(*) AS n FROM nodes GROUP BY label ORDER BY n, label;
+SELECT DISTINCT ON (id % 2, id % 2) id FROM nodes ORDER BY id % 2, id;
+SELECT id IN (SELECT dst FROM edges) AS reached, count(*) FROM nodes GROUP BY reached;
+SELECT id > ALL (SELECT src FROM edges WHERE cost > 6), sum(id) FROM nodes GROUP BY 1;
+SELECT parent + 1 AS k, (parent + 1) IN (SELECT src FROM edges) AS leads, count(*) FROM nodes GROUP BY parent + 1;
+SELECT label, sum(id) IN (SELECT cost * 10 FROM edges) FROM nodes GROUP BY label;
+
+-- subqueries that are compared with subqueries, and rows with them
+SELECT (SELECT 1) IN (SELECT 1), (SELECT max(id) FROM nodes) = ANY (SELECT dst FROM edges);
+SELECT id FROM nodes WHERE (id IN (SELECT src FROM edges)) IN (SELECT cost > 4 FROM edges WHERE cost > 4);
+SELECT id FROM nodes WHERE (CASE WHEN id IN (SELECT src FROM edges) THEN id END) IN (SELECT dst FROM edges);
+SELECT id, (id, parent) < ANY (SELECT src, dst FROM edges WHERE cost > 5) FROM nodes;
+SELECT id FROM nodes WHERE (id, parent) >= ALL (SELECT src, 2 FROM edges WHERE src < 4);
+SELECT id, (id, 2) <= ALL (SELECT dst, src FROM edges WHERE dst > 9) FROM nodes;
+SELECT id FROM nodes WHERE (id, parent) > ANY (SELECT src, dst FROM edges WHERE src = nodes.parent);
+
+-- parentheses around queries and joins
+SELECT ((SELECT 2) UNION SELECT 2) AS two, (((SELECT 3) LIMIT 1)), ((SELECT 1) + 2) * 3 AS nine;
+SELECT id FROM nodes WHERE id IN ((SELECT src FROM edges)) AND id = ANY ((VALUES (1), (3), (5)));
+SELECT id FROM nodes WHERE EXISTS ((SELECT 1 FROM edges WHERE src = nodes.id));
+SELECT * FROM ((SELECT id AS a FROM nodes WHERE id < 3) UNION ALL (SELECT 9)) u;
+SELECT * FROM ((SELECT id AS a FROM nodes WHERE id < 4) x JOIN (SELECT src FROM edges) y ON a = src);
+SELECT * FROM ((SELECT id AS a FROM nodes WHERE id < 4) x JOIN (SELECT src, cost FROM edges) y ON a = src) z (p, q, r) WHERE r IS NULL OR p > 1;
+SELECT j.* FROM (nodes n JOIN edges e ON e.src = n.id) AS j (number) WHERE number > 3;
+SELECT k FROM ((SELECT id AS k FROM nodes) a CROSS JOIN (SELECT 7 AS seven) b) AS j WHERE j.seven = 7;
+SELECT n.id, e.dst, m.label FROM nodes n LEFT JOIN edges e JOIN nodes m ON m.id = e.dst ON e.src = n.id;
+SELECT n.id, e.dst, v.kind FROM nodes n LEFT JOIN edges e LEFT JOIN events v ON v.node = e.dst AND v.amount > 9 ON e.src = n.id AND e.cost > 2;
+SELECT x.id, a.label FROM nodes a JOIN (SELECT id, kind FROM events) b USING (id) AS x WHERE x.id < 9;
+SELECT x.*, b.kind FROM (SELECT id FROM nodes WHERE id > 9) a FULL JOIN (SELECT id, kind FROM events WHERE id < 12) b USING (id) AS x;
+
+-- names of columns
+SELECT '{1}'::int4[], ARRAY[1]::text, ARRAY(SELECT 1)::text, EXISTS (SELECT 1)::text, (SELECT 1 AS inner_name)::text;
+SELECT (VALUES (1)), (SELECT 1 AS first UNION SELECT 1), substr('abc', 2), substring('abc', 2), (1 IN (SELECT 1))::text;
+
 -- ordered
 SELECT x FROM generate_series(1, 20) x ORDER BY x DESC LIMIT 3;
 SELECT id FROM nodes ORDER BY label NULLS FIRST, id OFFSET 2 ROWS FETCH NEXT 3 ROWS ONLY;
@@ -340,3 +379,11 @@ SELECT ARRAY(SELECT id, label FROM nodes);
 SELECT (id, parent) = (1, 2, 3) FROM nodes;
 SELECT id FROM nodes UNION SELECT id, label FROM nodes;
 SELECT * FROM nodes a JOIN nodes b USING (nothing);
+SELECT DISTINCT ON (3) label, id FROM nodes;
+SELECT DISTINCT ON (label) label, id FROM nodes ORDER BY id;
+SELECT id, parent IN (SELECT dst FROM edges) FROM nodes GROUP BY id % 2;
+SELECT * FROM (nodes n JOIN edges e ON e.src = n.id) j WHERE n.id = 1;
+SELECT to_date('2024-XX-05', 'YYYY-MM-DD');
+SELECT to_date('202405XX', 'YYYYMMDD');
+SELECT to_date('20240517', 'YYYY-MM-DD');
+SELECT make_timestamptz(2024, 1, 2, 3, 4, 5, '2');

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.sql.test_general import split
+from tidegate.errors import TypeMismatch, UnsupportedError
 from tidegate.expr.model import show
 from tidegate.plan import logical
 
@@ -80,3 +83,10 @@ def test_a_whole_row_that_nobody_reads_is_not_computed() -> None:
     (made,) = nodes("SELECT x FROM o JOIN c x ON o.c = x.id", logical.Map)
     assert isinstance(made, logical.Map)
     assert [show(value).startswith("ROW(") for _, value in made.computed] == [True]
+
+
+def test_what_would_give_other_rows_than_postgresql_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="DISTINCT ON beside a table function"):
+        split("SELECT DISTINCT ON (id) id, generate_series(1, 3) FROM o ORDER BY id")
+    with pytest.raises(TypeMismatch, match="cannot cast"):
+        split("SELECT CAST(ARRAY[ARRAY[id], ARRAY[2]] AS text[]) FROM o")

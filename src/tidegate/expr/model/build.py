@@ -179,6 +179,7 @@ def _castable(source: Type, target: Type) -> bool:
 
 def _member_castable(source: Type, target: Type) -> bool:
     castable = source.same_kind(target) or REGISTRY.cast(source.kind, target.kind) is not None
+    castable &= (source.element is None) == (target.element is None)  # no text '{1,2}' as an element
     return castable and _castable(source, target)
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from tidegate.expr.model import Type
 from tidegate.sql.parse.syntax import (
     AggregateCall,
     Apply,
+    Body,
     Case,
     Cast,
     Constant,
@@ -26,8 +28,9 @@ from tidegate.sql.parse.syntax import (
     NonScalar,
     Quantified,
     Query,
-    Select,
+    SetOperation,
     Star,
+    Values,
 )
 
 NAMELESS = "?column?"
@@ -40,7 +43,7 @@ def label(node: Node) -> str:
     while True:
         match node:
             case Cast():
-                weak, node = weak or node.type.kind.value, node.args[0]
+                weak, node = weak or _of_type(node.type), node.args[0]
             case Case():
                 weak, node = weak or "case", node.args[-1]
             case Apply() if node.name.startswith(("subscript", "slice")):
@@ -56,13 +59,13 @@ def label(node: Node) -> str:
             case Apply(name) if _is_word(name):
                 return _SPELLED.get(name, name)
             case Items():
-                return weak or node.kind
+                return node.kind
             case NonScalar(call=AggregateCall(name)):
                 return name
             case NonScalar(table=str(name)):
                 return name
             case NonScalar(query=Query() as query, kind=kind):
-                return weak or _of_query(query, kind)
+                return (weak or NAMELESS) if kind in ("any", "all") else _of_query(query, kind)
             case NonScalar() | Apply() | Constant() | Star() | Default() | Junction() | In() | Quantified():
                 return weak or NAMELESS
             case _:
@@ -73,11 +76,22 @@ def _of_query(query: Query, kind: str) -> str:
     """A subquery is called as its one column is; a test is called nothing."""
     if kind in ("exists", "array"):
         return kind
-    body = query.body
-    if kind != "scalar" or not isinstance(body, Select) or not body.items:
+    body: Body = query
+    while isinstance(body, Query | SetOperation):
+        body = body.body if isinstance(body, Query) else body.left
+    if isinstance(body, Values):
+        return "column1"
+    if not body.items:
         return NAMELESS
     item = body.items[0]
     return item.alias.text if item.alias else label(item.value)
+
+
+def _of_type(type_: Type) -> str:
+    """A cast is called as its type is, that to an array as the type of its elements."""
+    while type_.element is not None:
+        type_ = type_.element
+    return type_.kind.value
 
 
 def _is_word(name: str) -> bool:

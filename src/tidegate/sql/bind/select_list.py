@@ -63,10 +63,16 @@ def places(star: Star, binder: Binder) -> list[int]:
     return found
 
 
-def order_key(ordering: Ordering, binder: Binder, names: tuple[str, ...], leaving: list[Expr]) -> OrderKey:
-    """An entry of ORDER BY; what is not among `leaving` yet is added to it."""
+def order_key(
+    ordering: Ordering,
+    binder: Binder,
+    names: tuple[str, ...],
+    leaving: list[Expr],
+    clause: str = "ORDER BY",
+) -> OrderKey:
+    """An entry of ORDER BY or DISTINCT ON; what is not among `leaving` yet is added to it."""
     node = ordering.value
-    column = _output(node, binder, names, leaving)
+    column = _output(node, binder, names, leaving, clause)
     if column is None:
         bound = resolve_unknown(binder.bind(node))
         if bound not in leaving:
@@ -86,15 +92,17 @@ def by_sort_keys(keys: Sequence[OrderKey], leaving: list[Expr]) -> tuple[OrderKe
     return tuple(found)
 
 
-def _output(node: Node, binder: Binder, names: tuple[str, ...], leaving: list[Expr]) -> int | None:
+def _output(
+    node: Node, binder: Binder, names: tuple[str, ...], leaving: list[Expr], clause: str
+) -> int | None:
     if isinstance(node, Constant) and node.kind == "number":
-        return number(node, binder, "ORDER BY", len(names))
+        return number(node, binder, clause, len(names))
     if not isinstance(node, Name) or len(node.parts) > 1:
         return None
     found = [i for i, name in enumerate(names) if name == node.parts[0].text]
     if len({leaving[i] for i in found}) > 1:
         raise BindError(
-            f'ORDER BY "{node.parts[0].text}" is ambiguous',
+            f'{clause} "{node.parts[0].text}" is ambiguous',
             code=ErrorCode.AMBIGUOUS_COLUMN,
             position=binder.position(node.at),
         )

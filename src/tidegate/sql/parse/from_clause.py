@@ -72,6 +72,8 @@ class JoinClause:
     at: Span
     side: Literal["inner", "left", "right", "full", "cross"] = "cross"
     natural: bool = False
+    using_alias: Ident | None = None
+    """`JOIN b USING (id) AS x`: a name for the columns that both sides share."""
 
 
 From: TypeAlias = TableRef | Derived | TableFunction | JoinClause

@@ -31,7 +31,7 @@ from tidegate.expr.model.types import DATE, FLOAT8, INT4, TEXT, TIME, TIMESTAMP,
 from tidegate.expr.primitives.time import calendar as civil
 from tidegate.expr.primitives.time.calendar import MICROS_A_DAY, MICROS_A_MINUTE, MICROS_AN_HOUR
 from tidegate.expr.primitives.time.units import evaluate_by_choice, fail_all_rows
-from tidegate.expr.primitives.time.zones import find_zone
+from tidegate.expr.primitives.time.zones import Zone, find_zone
 
 _DATE_PARTS = (INT4, INT4, INT4)
 _CLOCK_PARTS = (INT4, INT4, FLOAT8)
@@ -120,6 +120,19 @@ def make_timestamp(*args: Datum, out: Type) -> Outcome:
     return _timestamps(args, out)
 
 
+def _find_zone(name: str) -> Zone | None:
+    """A zone by its name or offset; `+2` lies east of Greenwich, as in the text of a timestamp.
+
+    AT TIME ZONE reads the sign the other way around.
+    """
+    if name[:1].isdigit():
+        return None
+    return find_zone(name.translate(_OTHER_SIGN) if name[:1] in ("+", "-") else name)
+
+
+_OTHER_SIGN = str.maketrans("+-", "-+")
+
+
 @scalar(
     "make_timestamptz", (*_DATE_PARTS, *_CLOCK_PARTS, TEXT), TIMESTAMPTZ,
     trend=(None,), transfer=at_ends_where(lambda *_: NO), stable=True,
@@ -128,7 +141,7 @@ def make_timestamptz_in_zone(*args: Datum) -> Outcome:
     """An instant from year, month, day, hour, minute and seconds in a time zone."""
 
     def run(name: str, *parts: pa.Array) -> Outcome:
-        zone = find_zone(name)
+        zone = _find_zone(name)
         if zone is None:
             return fail_all_rows(f'time zone "{name}" not recognized', len(parts[0]), TIMESTAMPTZ.arrow)
         local, errors = _timestamps(parts, TIMESTAMP)

@@ -1,10 +1,11 @@
 r"""to_timestamp and to_date by a pattern, which becomes a regular expression.
 
-    to_date('05/01/2024', 'DD/MM/YYYY')  →  ^\s*(\d{1,2})[^0-9A-Za-z]*(?:(\d{1,2}) …  →  5, 1, 2024
+    to_date('05/01/2024', 'DD/MM/YYYY')  →  ^\s*(\d+)(?:[^0-9A-Za-z]*(?:(\d+) … |\s*$)|\s*$)  →  5, 1, 2024
 
-As in PostgreSQL a separator stands for any separators or none, input may end early (what is missing is 1 or
-0), and what follows the pattern is ignored. Unlike there, a text that does not fit is always an error that
-names the pattern.
+As in PostgreSQL a separator stands for any separators or none, a letter for any letter, input may end early
+(what is missing is 1 or 0), and what follows the pattern is ignored. A text that does not fit is an error that
+names the pattern. A number takes all its digits, unless another number follows at once: to_date('2024101', 'YYYY-MM')
+fails, for there is no year 2024101.
 """
 
 from __future__ import annotations
@@ -41,6 +42,24 @@ _NAMES = {
 _IGNORED = {"DAY", "DY"}
 
 
+_MOST_DIGITS = 9
+"""Of a number that no other follows at once; no field is as large."""
+
+
+def _literal(text: str, between_numbers: bool) -> str:
+    """Text between tokens: separators stand for any or none, letters for as many characters.
+
+    RE2 cannot say that a number has taken all its digits: what follows it must begin with something else.
+    """
+    if not any(c.isalnum() for c in text):
+        return r"[^0-9A-Za-z]" + ("+" if between_numbers else "*")
+    parts = []
+    for run in re.findall(r"[0-9A-Za-z]+|[^0-9A-Za-z]+", text):
+        letters = rf"[^0-9](?s:.{{{len(run) - 1}}})"
+        parts.append(letters if run[0].isalnum() else r"[^0-9A-Za-z]*")
+    return rf"(?:\s{{{len(text)},}}|{''.join(parts)})"
+
+
 class _Pattern:
     """A pattern as a regular expression, and what each of its groups means."""
 
@@ -50,21 +69,22 @@ class _Pattern:
         body, depth = "", 0
         parts = parse_pattern(pattern)
         for i, piece in enumerate(parts):
-            part = self._group(piece, i + 1 < len(parts) and parts[i + 1].token in _DIGITS)
+            follows = i + 1 < len(parts) and parts[i + 1].token in _DIGITS
+            if piece.token:
+                part = self._group(piece, follows)
+            else:
+                part = _literal(piece.literal, follows and i > 0)
             body += part if depth == 0 else f"(?:{part}"
             depth += 1
-        self.regex = rf"(?i)^\s*{body}" + ")?" * (depth - 1)
+        self.regex = rf"(?i)^\s*{body}" + r"|\s*$)" * (depth - 1)
 
     def _group(self, piece: PatternPiece, digits_follow: bool) -> str:
-        if not piece.token:
-            letters = "".join(re.escape(c) if c.isalnum() else " " for c in piece.literal)
-            return re.sub(r"(?:\\? )+", r"[^0-9A-Za-z]*", letters)
         name = f"{piece.token.upper().replace('.', '').lower()}_{len(self.tokens)}"
         if piece.token in _DIGITS:
-            digits = _DIGITS[piece.token]
-            count = f"{{{digits}}}" if digits_follow else f"{{1,{digits}}}"
+            most = _DIGITS[piece.token]
+            digits = rf"\d{{{most}}}|\d{{1,{most}}}$" if digits_follow else rf"\d{{1,{_MOST_DIGITS}}}"
             self.tokens.append(piece.token)
-            return rf"\s*(?P<{name}>\d{count})"
+            return rf"\s*(?P<{name}>{digits})"
         spelled = piece.token.upper().replace(".", "")
         self.tokens.append(spelled)
         if spelled in _NAMES:
@@ -96,7 +116,11 @@ def _fields(groups: pa.Array, tokens: list[str]) -> dict[str, np.ndarray]:
             width = 6 if token == "US" or token.startswith("FF") else 3
             fraction = token in ("MS", "US") or token.startswith("FF")
             numbers = (pc.utf8_rpad(blank, width, "0") if fraction else blank).cast(pa.int64())
-        fields[token] = pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        found = pc.fill_null(numbers, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        if token.startswith("FF"):
+            unit = 10 ** (6 - int(token[2:]))
+            found = np.where(found < 0, found, (found + unit // 2) // unit * unit)
+        fields[token] = found
     return fields
 
 
@@ -147,7 +171,12 @@ def _assemble(texts: pa.Array, fields: dict[str, np.ndarray]) -> tuple[np.ndarra
     hour = np.where(half >= 0, hour % 12 + 12 * half, hour)
     clock = hour * MICROS_AN_HOUR + minute * MICROS_A_MINUTE + second * MICROS_A_SECOND
     for token, unit in (("MS", 1000), ("US", 1), *((f"FF{d}", 1) for d in range(1, 7))):
-        clock = clock + _first_field(fields, n, 0, token) * unit if token in fields else clock
+        if token in fields:
+            part = _first_field(fields, n, 0, token) * unit
+            fine &= part <= MICROS_A_SECOND - (
+                not token.startswith("FF")
+            )  # rounded, it may be a whole second
+            clock = clock + part
     message = pc.binary_join_element_wise('date/time field value out of range: "', texts, '"', "")
     return np.where(fine, days * MICROS_A_DAY + clock, 0), failing(~fine, message)
 

@@ -25,7 +25,18 @@ from tidegate.sql.bind.general.tables import array_of, check_clause
 from tidegate.sql.bind.grouping import GroupBinder, GroupKey, given_of, key_of
 from tidegate.sql.bind.select_list import resolve_unknown
 from tidegate.sql.parse import syntax
-from tidegate.sql.parse.syntax import AggregateCall, Apply, Node, NonScalar, Ordering, Select
+from tidegate.sql.parse.syntax import (
+    AggregateCall,
+    Apply,
+    Constant,
+    Items,
+    Name,
+    Node,
+    NonScalar,
+    Ordering,
+    Select,
+    Star,
+)
 
 GROUPING = "grouping"
 
@@ -35,8 +46,26 @@ def groups_of(select: Select, order_by: Sequence[Ordering], rows: RowBinder) -> 
     roots = [*(item.value for item in select.items), *(ordering.value for ordering in order_by)]
     if select.group_by is None and select.having is None and not any(_aggregates(roots)):
         return None
-    keys = () if select.group_by is None else select.group_by.keys
-    return Grouped(rows, [key_of(node, select, rows) for node in keys], select)
+    written = () if select.group_by is None else select.group_by.keys
+    keys = [key_of(node, select, rows) for node in written]
+    grouped = Grouped(rows, keys, select)
+    for node, key in zip(written, keys, strict=True):
+        if (output := _output_of(node, select, rows)) is not None:
+            grouped.outputs[id(output)] = key.value
+    return grouped
+
+
+def _output_of(node: Node, select: Select, rows: RowBinder) -> Node | None:
+    """The entry of the select list that an entry of GROUP BY names, or numbers before any `*`."""
+    if isinstance(node, Constant) and node.kind == "number":
+        values = [item.value for item in select.items[: int(node.text)]]
+        return None if any(isinstance(value, Star) for value in values) else values[-1]
+    if not isinstance(node, Name) or len(node.parts) > 1:
+        return None
+    name = node.parts[0].text
+    if any(name == column for _, column, _ in rows.scope.columns):
+        return None
+    return next((item.value for item in select.items if item.alias and item.alias.text == name), None)
 
 
 def _aggregates(roots: Sequence[Node]) -> Iterator[Node]:
@@ -61,6 +90,8 @@ class Grouped(GroupBinder):
         self.gathered = PendingColumns()
         self.summaries: dict[logical.AggregateExpr, Column] = {}
         self.keys: dict[Expr, Column] = {}
+        self.outputs: dict[int, Expr] = {}
+        """By the node of an output that GROUP BY names: its key. A subquery in it is asked once, over rows."""
         for key in keys:
             if has_interval(key.value.type):
                 raise UnsupportedError(
@@ -83,12 +114,19 @@ class Grouped(GroupBinder):
     def _new(self, type_: Type, name: str) -> Column:
         return self.around.numbers.new(type_, name)
 
+    def bind(self, root: Node, clause: str | None = None) -> Expr:
+        """The typed expression over keys and aggregates."""
+        key = self.outputs.get(id(root))
+        return super().bind(root, clause) if key is None else self.keys[key]
+
     def _bind_node(self, node: Node, args: tuple[Expr, ...]) -> Expr:
         if isinstance(node, NonScalar) and node.call is not None and node.over is None:
             return self._other(node)
         if isinstance(node, NonScalar) and node.table is not None:
             return self._table(node, node.table, args)
         if isinstance(node, NonScalar):
+            if node.query is not None:
+                args = self._compared(node, args)
             made = beyond(self, self.around, self.names, self.gathered, node, args)
             self._check_free()
             return made
@@ -105,6 +143,18 @@ class Grouped(GroupBinder):
             if known == array and column in self.keys:
                 return column
         return self.gathered.table(self._over_groups(array, node), self.around.numbers)
+
+    def _compared(self, node: NonScalar, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """What is compared with a subquery, over groups."""
+        for given in node.args:
+            inside = given.args if isinstance(given, Items) and given.kind == "row" else ()
+            for value in inside:
+                self._known[id(value)] = self._over_groups(self._known[id(value)], value)
+        rows = [isinstance(given, Items) and given.kind == "row" for given in node.args]
+        return tuple(
+            arg if row else self._over_groups(arg, given)
+            for arg, given, row in zip(args, node.args, rows, strict=True)
+        )
 
     def _check_free(self) -> None:
         """A subquery over groups may speak of keys, and of no other column of the rows."""

@@ -110,5 +110,7 @@ def _using(
         merged.append(ScopeColumn(None, ident.text, value))
     hidden = {ident.text for ident in names}
     rest = [replace(e, bare=e.bare and e.name not in hidden) for e in (*a, *b)]
+    if written.using_alias is not None:
+        rest += [replace(e, table=written.using_alias.text, bare=False) for e in merged]
     rel: logical.Rel = logical.Join(kind, left, right, tuple(on), lateral)
     return (logical.Map(rel, tuple(made)) if made else rel), [*merged, *rest]

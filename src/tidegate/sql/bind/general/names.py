@@ -18,6 +18,7 @@ from tidegate.errors import BindError, ErrorCode, UnsupportedError
 from tidegate.expr.model import Column, Expr, Kind, Type, build, types
 from tidegate.plan import logical
 from tidegate.sql.bind.expression import Binder
+from tidegate.sql.bind.rows import compare_rows
 from tidegate.sql.bind.scope import Scope
 from tidegate.sql.bind.select_list import resolve_unknown
 from tidegate.sql.parse.syntax import Ident, Items, Node, NonScalar, Over, Query, Star
@@ -287,9 +288,10 @@ def _quantified(
 ) -> Expr:
     """`x op ANY (…)` and ALL; `x <> ALL (…)` is NOT IN."""
     operator = "=" if (node.operator, node.kind) == ("<>", "all") else node.operator
-    tests = [build.call(operator, a, b) for a, b in zip(left, inner.columns, strict=True)]
-    if len(tests) > 1 and operator != "=":
-        raise UnsupportedError(f"rows cannot be compared by {node.operator} with a subquery")
+    if len(left) > 1 and operator != "=":
+        tests = [compare_rows(operator, left, inner.columns)]
+    else:
+        tests = [build.call(operator, a, b) for a, b in zip(left, inner.columns, strict=True)]
     if operator == "=" and (node.operator, node.kind) != ("=", "all"):
         look = logical.Subquery("any", inner.rel, inner.columns, left, tuple(tests))
         if any(has_interval(column.type) for column in (*inner.columns, *left)):

@@ -18,7 +18,7 @@ from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.general.grouping import Grouped, groups_of
 from tidegate.sql.bind.general.names import NestedScope, PendingColumns, RowBinder, has_interval
 from tidegate.sql.bind.general.tables import levels
-from tidegate.sql.bind.select_list import order_key, outputs, resolve_unknown
+from tidegate.sql.bind.select_list import order_key, outputs
 from tidegate.sql.parse.syntax import Ordering, Select
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class SelectBinder:
         found = [output for item in select.items for output in outputs(item, binder)]
         names, leaving = tuple(name for name, _ in found), [expr for _, expr in found]
         order = self._order(order_by, binder, names, leaving)
-        apart = [resolve_unknown(binder.bind(node)) for node in select.distinct_on]
+        apart = self._apart(binder, names, leaving)
         if groups is not None:
             self._below(rows.gathered)
             self.rel = groups.group(self.rel)
@@ -69,6 +69,7 @@ class SelectBinder:
         self._below(binder.gathered)
         columns = self._mapped(leaving)
         order = tuple(replace(one, value=columns.get(one.value, one.value)) for one in order)
+        apart = [columns[value] for value in apart]
         return self._distinct(names, tuple(columns[expr] for expr in leaving[: len(names)]), order, apart)
 
     def _order(
@@ -86,6 +87,17 @@ class SelectBinder:
             self.queries.check_order(order[-1], ordering.value.at)
         return tuple(order)
 
+    def _apart(self, binder: RowBinder | Grouped, names: tuple[str, ...], leaving: list[Expr]) -> list[Expr]:
+        """What rows must differ in by DISTINCT ON: outputs by name or number, as in ORDER BY, or others."""
+        found = []
+        for node in self.select.distinct_on:
+            key = order_key(Ordering(node, False, False), binder, names, leaving, "DISTINCT ON")
+            found.append(leaving[key.column])
+        tables = {column.index for column, _ in binder.gathered.tables}
+        if found and tables:
+            raise self.queries.unsupported("DISTINCT ON beside a table function", self.select.at)
+        return found
+
     def _filter(self, condition: Expr, gathered: PendingColumns) -> None:
         self._below(gathered)
         self.rel = logical.Filter(self.rel, tuple(build.conjuncts(condition)))
@@ -98,16 +110,16 @@ class SelectBinder:
         rows = {column.index for column, _ in gathered.tables}
         later = [look for look in gathered.looks if rows & _look_columns(look[1])]
         first = [look for look in gathered.looks if look not in later]
-        if first:
-            self.rel = logical.SubqueryApply(self.rel, tuple(first))
+        for stage in _stages(first):
+            self.rel = logical.SubqueryApply(self.rel, stage)
         if gathered.windows:
             self.rel = logical.Window(self.rel, tuple(gathered.windows))
             if rows & logical.columns_read(self.rel):
                 raise BindError("a window function cannot be given a table function", hint="put it into FROM")
         for level in levels(gathered.tables):
             self.rel = logical.TableFunctionApply(self.rel, level)
-        if later:
-            self.rel = logical.SubqueryApply(self.rel, tuple(later))
+        for stage in _stages(later):
+            self.rel = logical.SubqueryApply(self.rel, stage)
         gathered.looks, gathered.windows, gathered.tables = [], [], []
 
     def _mapped(self, leaving: Sequence[Expr]) -> dict[Expr, Column]:
@@ -145,7 +157,7 @@ class SelectBinder:
                 raise self.queries.unsupported("DISTINCT of intervals", self.select.distinct)
         if not apart:
             return BoundSelect(logical.Distinct(self.rel, columns), names, columns, order)
-        if any(one.value not in apart and _another(one, apart, self) for one in order[: len(apart)]):
+        if any(one.value not in apart for one in order[: len(set(apart))]):
             raise BindError(
                 "DISTINCT ON must be of what ORDER BY begins with",
                 position=Position(self.queries.sql, *self.select.distinct),
@@ -170,12 +182,15 @@ def _look_columns(look: logical.Subquery) -> frozenset[int]:
     return support(*look.left, *look.tests) | logical.outer_columns(look.query)
 
 
-def _another(order: logical.SortKey, apart: Sequence[Expr], select: SelectBinder) -> bool:
-    """Whether an entry of ORDER BY is none of the expressions of DISTINCT ON, also not by another name."""
-    rel = select.rel
-    while isinstance(rel, logical.Map):
-        for column, value in rel.computed:
-            if column == order.value and value in apart:
-                return False
-        rel = rel.input
-    return True
+def _stages(
+    looks: Sequence[tuple[Column, logical.Subquery]],
+) -> list[tuple[tuple[Column, logical.Subquery], ...]]:
+    """Subqueries by who reads whom: in `(a IN (…)) IN (…)` the second is compared with the first."""
+    stages: list[list[tuple[Column, logical.Subquery]]] = []
+    stage: dict[int, int] = {}
+    for column, look in looks:
+        place = 1 + max((stage[i] for i in _look_columns(look) if i in stage), default=-1)
+        stage[column.index] = place
+        stages += [[]] if place == len(stages) else []
+        stages[place].append((column, look))
+    return [tuple(some) for some in stages]

@@ -14,6 +14,7 @@ from typing import Literal
 from tidegate.errors import Position, UnsupportedError
 from tidegate.expr.model import types
 from tidegate.sql.parse.grammar.calls import SPECIAL, call, case, overlaps, similar
+from tidegate.sql.parse.grammar.lookahead import QUERY_STARTS, query_follows
 from tidegate.sql.parse.grammar.types import cast_to, starts_typed_constant, typed_constant
 from tidegate.sql.parse.lexer import Token
 from tidegate.sql.parse.syntax import (
@@ -65,7 +66,6 @@ _POWERS: dict[str, int] = {
 _NEGATABLE = ("between", "in", "like", "ilike", "similar")
 _LIKES = {"~~": "like", "~~*": "ilike", "!~~": "like", "!~~*": "ilike"}
 _ROOTS = {"|/": "sqrt", "||/": "cbrt"}
-_START_OF_QUERY = ("select", "with", "values", "table")
 
 
 def expression(c: TokenCursor, power: int = OR) -> Node:
@@ -150,7 +150,7 @@ def _quantified(
     c: TokenCursor, left: Node, operator: str, quantifier: Literal["any", "all"], at: Span
 ) -> Node:
     c.expect("(")
-    if c.token.text in _START_OF_QUERY and c.token.kind == "word":
+    if query_follows(c):
         return _subquery(c, f"a subquery in {quantifier.upper()}", at, quantifier, operator, (left,))
     values = expression(c)
     c.expect(")")
@@ -221,7 +221,7 @@ def _between(c: TokenCursor, x: Node, at: Span, negated: bool) -> Node:
 
 def _in(c: TokenCursor, x: Node, at: Span) -> Node:
     c.expect("(")
-    if c.token.text in _START_OF_QUERY and c.token.kind == "word":
+    if query_follows(c):
         return _subquery(c, "a subquery in IN", at, "any", "=", (x,))
     items: list[Node] = [x]
     constants: list[Token] = []
@@ -267,7 +267,7 @@ def _prefix(c: TokenCursor) -> Node:
         if special is not None:
             return _indirect(c, special)
     if not is_name(token) and not (
-        token.kind == "word" and c.sees("(", skip=1) and token.text not in _START_OF_QUERY
+        token.kind == "word" and c.sees("(", skip=1) and token.text not in QUERY_STARTS
     ):
         hint = f'"{token.text}" is a reserved word: quote it to use it as a name'
         raise c.fail("an expression", hint=hint if token.kind == "word" else None)
@@ -289,7 +289,7 @@ def _signed(c: TokenCursor, sign: str, at: Span) -> Node:
 
 def _parentheses(c: TokenCursor, at: Span) -> Node:
     c.expect("(")
-    if c.token.text in _START_OF_QUERY and c.token.kind == "word":
+    if query_follows(c):
         return _subquery(c, "a subquery in an expression", at)
     inner = expression(c)
     if c.sees(","):
@@ -335,7 +335,7 @@ def _word(c: TokenCursor, word: str, at: Span) -> Node | None:
         items = () if c.sees(")") else c.comma_list(lambda: expression(c))
         c.expect(")", of="a comma")
         return Items("row", items, at)
-    if word in ("exists", "array") and c.sees("(", skip=1) and c.ahead(2).text in _START_OF_QUERY:
+    if word in ("exists", "array") and c.sees("(", skip=1) and query_follows(c, skip=2):
         c.i += 2
         return _subquery(c, f"a subquery in {word.upper()}", at, "exists" if word == "exists" else "array")
     return None

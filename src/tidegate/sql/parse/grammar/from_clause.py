@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from tidegate.config import MAX_NESTING
 from tidegate.expr.model import Type
 from tidegate.sql.parse.from_clause import (
     Alias,
@@ -22,8 +21,9 @@ from tidegate.sql.parse.from_clause import (
     TableRef,
 )
 from tidegate.sql.parse.grammar.expressions import expression
+from tidegate.sql.parse.grammar.lookahead import query_follows
 from tidegate.sql.parse.grammar.types import type_name
-from tidegate.sql.parse.syntax import Ident, Node, Query, Span
+from tidegate.sql.parse.syntax import Ident, Item, Node, Query, Select, Span, Star
 from tidegate.sql.parse.token_cursor import TokenCursor, is_name
 from tidegate.text import JOINING, RESERVED
 
@@ -31,8 +31,6 @@ ParseQuery: TypeAlias = Callable[[TokenCursor], Query]
 NOT_ALIASES = JOINING | {"set", "options"}
 """Words that stand behind a table and are no name of it, unless AS stands before."""
 Definitions: TypeAlias = tuple[tuple[Ident, Type], ...]
-STARTS = ("select", "with", "values", "table", "(")
-"""What a query may start with."""
 
 
 def starts_as_of(c: TokenCursor) -> bool:
@@ -72,33 +70,42 @@ def from_clause(c: TokenCursor, query: ParseQuery) -> From:
 
 def _joined(c: TokenCursor, query: ParseQuery) -> From:
     left = _table(c, query)
-    while True:
-        start = c.token
-        if c.token.kind != "word" or c.token.text not in (
-            "join",
-            "inner",
-            "left",
-            "right",
-            "full",
-            "cross",
-            "natural",
-        ):
-            return left
-        natural = c.eat("natural")
-        side = c.eat_any("inner", "left", "right", "full", "cross")
-        c.eat("outer")
-        c.expect("join")
-        at = c.since(start.start)
-        right = _table(c, query)
-        on: Node | None = None
-        using: tuple[Ident, ...] = ()
+    while _starts_join(c):
+        left = _join(c, left, query)
+    return left
+
+
+def _starts_join(c: TokenCursor) -> bool:
+    return c.token.kind == "word" and c.token.text in ("join", "natural", *_SIDES)
+
+
+def _join(c: TokenCursor, left: From, query: ParseQuery) -> JoinClause:
+    """One join; `a JOIN b JOIN c ON … ON …` joins a with what b and c give."""
+    start = c.token
+    natural = c.eat("natural")
+    side = c.eat_any("inner", "left", "right", "full", "cross")
+    c.eat("outer")
+    c.expect("join")
+    at = c.since(start.start)
+    c.enter()
+    right = _table(c, query)
+    on: Node | None = None
+    using: tuple[Ident, ...] = ()
+    using_alias: Ident | None = None
+    if not natural and side != "cross":
+        while _starts_join(c):
+            right = _join(c, right, query)
         if c.eat("using"):
             using = column_names(c)
-        elif not natural and side != "cross":
+            if c.sees("as") and not starts_as_of(c):
+                c.next()
+                using_alias = c.name("an alias")
+        else:
             c.expect("on", of="USING")
             on = expression(c)
-        kind = c.sql[at.start : at.end].upper()
-        left = JoinClause(kind, left, right, on, using, at, _SIDES[side or "inner"], natural)
+    c.leave()
+    kind = c.sql[at.start : at.end].upper()
+    return JoinClause(kind, left, right, on, using, at, _SIDES[side or "inner"], natural, using_alias)
 
 
 def _table(c: TokenCursor, query: ParseQuery) -> From:
@@ -113,15 +120,16 @@ def _table_itself(c: TokenCursor, query: ParseQuery) -> From:
     at = Span(start.start, start.end)
     lateral = c.eat("lateral")
     if c.sees("("):
-        if _is_query(c):
+        if query_follows(c, skip=1):
             c.next()
             inner = query(c)
             c.expect(")")
             return Derived(inner, _alias(c), at, lateral)
         c.next()
-        joined = from_clause(c, query)
+        joined = _joined(c, query)
         c.expect(")", of="JOIN")
-        return joined
+        alias = _alias(c)
+        return joined if alias is None else Derived(_all_of(c, joined, at), alias, at, lateral=True)
     c.eat("only")
     place = c.token.start
     if c.sees("rows", "from", "("):
@@ -136,15 +144,10 @@ def _table_itself(c: TokenCursor, query: ParseQuery) -> From:
     return TableRef(name, _alias(c), at)
 
 
-def _is_query(c: TokenCursor) -> bool:
-    """Whether the parenthesis that comes next holds a query, and not a join."""
-    n = 0
-    while c.sees("(", skip=n):
-        n += 1
-        if n > MAX_NESTING:  # else ten thousand parentheses are looked through ten thousand times
-            raise c.too_deep()
-    token = c.ahead(n)
-    return token.kind == "word" and token.text in STARTS
+def _all_of(c: TokenCursor, joined: From, at: Span) -> Query:
+    """`SELECT * FROM …`: a join with a name of its own hides the names of its tables."""
+    body = Select((Item(Star((), at), None),), joined, None, (), at)
+    return Query(c.sql, at, (), None, body, (), None, None)
 
 
 def _alias(c: TokenCursor) -> Alias | None:

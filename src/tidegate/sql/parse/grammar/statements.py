@@ -15,7 +15,7 @@ from typing import Any, Literal
 from tidegate.errors import ParseError, Position, UnsupportedError
 from tidegate.sql.parse import syntax
 from tidegate.sql.parse.grammar.expressions import expression
-from tidegate.sql.parse.grammar.from_clause import STARTS
+from tidegate.sql.parse.grammar.lookahead import QUERY_STARTS
 from tidegate.sql.parse.grammar.queries import query
 from tidegate.sql.parse.grammar.sources import (
     cluster_by,
@@ -95,7 +95,7 @@ def parse_expression(sql: str) -> Node:
 
 
 def _statement(c: TokenCursor) -> Statement:
-    if c.token.kind in ("word", "op") and c.token.text in STARTS:
+    if c.token.kind in ("word", "op") and c.token.text in (*QUERY_STARTS, "("):
         return _query(c)
     for words, read in _STATEMENTS.items():
         if c.eat(*words):
@@ -292,7 +292,7 @@ def _insert(c: TokenCursor) -> Insert:
         _no_duplicates(c, columns)
     if c.eat("default", "values"):
         return Insert(c.sql, table, columns, None)
-    if c.token.text not in STARTS:
+    if c.token.text not in (*QUERY_STARTS, "("):
         raise c.fail("VALUES, SELECT or a list of columns")
     return Insert(c.sql, table, columns, query(c))
 

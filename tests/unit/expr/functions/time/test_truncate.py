@@ -122,6 +122,38 @@ CASES = (
         "Europe/Berlin::text",
         "2024-07-01 10:00:00+00",
     ),
+    *(
+        ("make_timestamptz", *(f"{n}::int4" for n in (2024, 7, 1, 12, 0)), "0::float8", f"{zone}::text", at)
+        for zone, at in (
+            ("+2", "2024-07-01 10:00:00+00"),  # east of Greenwich, as in the text of a timestamp
+            ("-02:30", "2024-07-01 14:30:00+00"),
+            ("2", 'ERROR: time zone "2" not recognized'),
+        )
+    ),
+    *(
+        ("to_timestamp", f"2024-05-06 07:08:09.{digits}::text", f"YYYY-MM-DD HH24:MI:SS.{form}::text", at)
+        for digits, form, at in (
+            ("98765", "FF2", "2024-05-06 07:08:09.99+00"),
+            ("999", "FF1", "2024-05-06 07:08:10+00"),
+            ("1", "FF6", "2024-05-06 07:08:09.1+00"),
+            ("1234", "MS", 'ERROR: date/time field value out of range: "2024-05-06 07:08:09.1234"'),
+        )
+    ),
+    *(
+        ("to_date", f"{text}::text", f"{pattern}::text", expected)
+        for text, pattern, expected in (
+            ("2024-XX-05", "YYYY-MM-DD", 'ERROR: invalid value "2024-XX-05" for format "YYYY-MM-DD"'),
+            ("202405XX", "YYYYMMDD", 'ERROR: invalid value "202405XX" for format "YYYYMMDD"'),
+            ("20240517", "YYYY-MM-DD", 'ERROR: date/time field value out of range: "20240517"'),
+            ("2024 05 17", "YYYYxMMxDD", "2024-05-17"),
+            ("2024-05-17", 'YYYY"y"MM"m"DD', "2024-05-17"),
+            ("2024year05", 'YYYY"year"MM', "2024-05-01"),
+            ("2024   05", "YYYY x MM", "2024-05-01"),
+            ("2024-", "YYYY-MM-DD", "2024-01-01"),
+            ("202405", "YYYYMMDD", "2024-05-01"),
+            ("17May2024 and more", "DDMonYYYY", "2024-05-17"),
+        )
+    ),
     ("to_timestamp", "1704067200.123456::float8", "2024-01-01 00:00:00.123456+00"),
     ("to_timestamp", "NaN::float8", "ERROR: timestamp cannot be NaN"),
     ("to_timestamp", "05 Jan 2024 10:11 PM::text", "DD Mon YYYY HH12:MI AM::text", "2024-01-05 22:11:00+00"),
