@@ -52,6 +52,8 @@ from tidegate.text import first_line
 
 MAX_CACHED_BYTES = 64 << 20
 """Bytes of tails, and of small files, that are cached for a shard."""
+MAX_INDEX_BYTES = 32 << 20
+"""Bytes of indexes of columns that are kept for a shard."""
 MAX_CACHED_PLANS = 4
 """Plans whose verdicts on the pages of a file are cached: there are many files."""
 MIN_POLARS_BYTES = 1 << 20
@@ -106,6 +108,8 @@ class PartFiles:
     def __init__(self, objects: RetryingBlob, counters: StatsCounters) -> None:
         self._objects, self.counters = objects, counters
         self._footers = LruCache[str, _Footer](max_weight=MAX_CACHED_BYTES, weigh=attrgetter("size"))
+        self.indexes = LruCache[Hashable, Any](max_weight=MAX_INDEX_BYTES, weigh=attrgetter("nbytes"))
+        """What readers have made of columns of parts to find rows by their values."""
 
     def open(self, part: Part) -> PartFile:
         """The file for one reader; `fetched` counts what this reader fetches."""
