@@ -18,7 +18,7 @@ from tidegate.query.late import row_index
 from tidegate.query.late.row_index import NO_INDEX, RowIndex, numbers_of
 from tidegate.storage.stats import PAGE_ROWS
 
-START = dt.datetime(2026, 1, 1)
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  # a timestamp without a time zone
 
 
 def filled(audit: float = 0.0, rows: int = 900) -> tidegate.Database:

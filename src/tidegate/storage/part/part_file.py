@@ -256,11 +256,15 @@ class PartFile:
         # A small file may hold a long text for each of a million rows: only the wanted rows are decoded from the dictionary.
         coded = [there[i] for i, t in zip(ids, types, strict=True) if i in there and t.kind in _TEXTS]
         table = self.footer.whole(coded).read_row_group(rows.group, columns=names, use_threads=False)
-        table = _pick(table, rows)
+        keep = None if rows.mask is None else pa.array(rows.mask)
+
+        def column(id_: int, type_: Type) -> pa.Array:
+            array = one_chunk(table.column(there[id_])).slice(rows.start, rows.stop - rows.start)
+            array = array if keep is None else array.filter(keep)  # of a table it would take twice the time
+            return from_storage(_decode_dictionary(array), type_)
+
         return [
-            from_storage(_decode_dictionary(one_chunk(table.column(there[id_]))), type_)
-            if id_ in there
-            else pa.nulls(len(rows), type_.arrow)
+            column(id_, type_) if id_ in there else pa.nulls(len(rows), type_.arrow)
             for id_, type_ in zip(ids, types, strict=True)
         ]
 
