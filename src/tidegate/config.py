@@ -157,7 +157,7 @@ class Config:
     ingest_merge_batches: Annotated[
         int,
         "batches after which a source that runs on merges the small parts that it has written; 0: it never does",
-    ] = 32
+    ] = 8
     ingest_retry_ms: Annotated[
         int, "longest pause between attempts to reach a source that does not answer"
     ] = 30_000

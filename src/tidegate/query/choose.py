@@ -18,14 +18,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-import numpy as np
-
-from tidegate.expr.domain import Verdict
 from tidegate.query.aggregate import streaming
 from tidegate.query.audit import audit_metadata, audit_parts
 from tidegate.query.paths import local, metadata, peek, top_k
 from tidegate.query.paths.metadata import MetadataAnswer
-from tidegate.query.prune.parts import PruneResult, prune
+from tidegate.query.prune.parts import PruneResult, count_pruned, prune
 from tidegate.query.request import ScanRequest
 from tidegate.query.result import Path, Result, ScanMetrics, Stage
 from tidegate.query.row_stream import Batch, RowStream
@@ -76,7 +73,7 @@ def _start(
     known: MetadataAnswer | None = None,
 ) -> Result:
     """The result of a stream, read ahead; if no part had to be read, the path is metadata."""
-    count_pruned(request, pruned, scan)
+    count_pruned(request.snapshot, pruned, scan)
     types, most = request.result_types, request.config.max_result_bytes
 
     def audited() -> Iterator[Batch]:
@@ -102,13 +99,3 @@ def choose_path(request: ScanRequest, pruned: PruneResult) -> Path:
     if not pruned.left if known is None else known.is_complete:
         return "metadata"
     return "peek" if peek.suits(request) or top_k.suits(request, pruned) else "local"
-
-
-def count_pruned(request: ScanRequest, pruned: PruneResult, scan: ScanMetrics) -> None:
-    """Counts the parts and bytes that statistics ruled out, and those whose rows all pass."""
-    if pruned.verdicts is None:
-        return
-    sizes = request.snapshot.table(["size"]).column("size").to_numpy()[: len(pruned.verdicts.verdict)]
-    none, whole = (pruned.verdicts.verdict == verdict for verdict in (Verdict.NONE, Verdict.ALL))
-    scan.parts_pruned, scan.bytes_pruned = int(np.count_nonzero(none)), int(sizes[none].sum())
-    scan.parts_proven, scan.bytes_proven = int(np.count_nonzero(whole)), int(sizes[whole].sum())

@@ -40,10 +40,14 @@ from tidegate.query.prune.parts import PruneResult
 from tidegate.query.request import ScanRequest
 from tidegate.query.result import Result, ScanMetrics
 from tidegate.query.row_failures import row_error
-from tidegate.query.row_stream import Batch, shaped
+from tidegate.query.row_stream import Batch, shaped, size_of
 from tidegate.query.sort import ResultShape, SortBuffer
 from tidegate.storage.part import row_keys
 
+GATHERED_ROWS = 16_384
+"""Rows of small batches that are folded as one."""
+GATHERED_BYTES = 8 << 20
+"""The same in bytes."""
 MIN_MERGE_ROWS = 262_144
 """Rows that wait before they are folded, however few groups there are."""
 
@@ -66,7 +70,8 @@ def stream(
         groups.add_state([[state] for state in known.states])
         if any(map(len, known.contested)):
             groups.add_state(read_extremes(request, known, scan))
-    for columns, rows in local.stream(request, pruned, scan) if pruned.left else ():
+    found = local.stream(request, pruned, scan) if pruned.left else iter(())
+    for columns, rows in found if _may_end_early(aggregation, shape) else gathered(found):
         began = time.perf_counter()
         groups.add(columns, rows)
         scan.add("aggregate", rows_in=rows, seconds=time.perf_counter() - began)
@@ -95,9 +100,35 @@ def once(
 
 def _enough(groups: GroupTable, aggregation: Aggregation, shape: ResultShape) -> bool:
     """Whether there are as many groups as a LIMIT wants, and none can change: DISTINCT without ORDER BY."""
+    return _may_end_early(aggregation, shape) and groups.main.reached(shape.max_rows or 0)
+
+
+def _may_end_early(aggregation: Aggregation, shape: ResultShape) -> bool:
     if shape.max_rows is None or shape.order or aggregation.aggregates or aggregation.above.predicates:
         return False
-    return aggregation.distinct is None and groups.main.reached(shape.max_rows)
+    return aggregation.distinct is None
+
+
+def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The same rows in the same order, small batches joined: a thousand small parts are not folded one by one."""
+    waiting, rows, size = list[Batch](), 0, 0
+    for batch in batches:
+        here, types = size_of(batch[0]), [column.type for column in batch[0]]
+        full = rows + batch[1] > GATHERED_ROWS or size + here > GATHERED_BYTES
+        if waiting and (full or types != [column.type for column in waiting[-1][0]]):
+            yield _one_batch(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows, size = rows + batch[1], size + here
+    if waiting:
+        yield _one_batch(waiting)
+
+
+def _one_batch(batches: Sequence[Batch]) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    columns = [pa.concat_arrays(pieces) for pieces in zip(*(columns for columns, _ in batches), strict=True)]
+    return columns, sum(rows for _, rows in batches)
 
 
 def finish(

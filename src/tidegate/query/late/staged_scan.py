@@ -5,7 +5,7 @@
 
 | stage | for each run of rows |
 |---|---|
-| pages | skips pages in which no row can pass, by their statistics; pages that match completely are not filtered |
+| pages | skips pages in which no row can pass, by statistics or an index (`row_index.py`); pages that pass whole are not filtered |
 | visible | selects rows whose time has come and that are not deleted; validity is part of the plan (`storage/shard/validity.py`) |
 | filter | reads the columns of the first group and evaluates its conditions, then the next group for the remaining rows |
 | read | reads all other columns for the remaining rows: only their pages, and within these only their rows |
@@ -31,6 +31,7 @@ from tidegate.plan import MapFilterProject
 from tidegate.plan.run import Failures, evaluate_dictionary, evaluate_string_view
 from tidegate.query.late import batching
 from tidegate.query.late.pages import page_verdicts, wrong_page_statistics
+from tidegate.query.late.row_index import pages_with_values
 from tidegate.query.late.steps import ScanStep, scan_steps
 from tidegate.query.request import ScanRequest
 from tidegate.query.result import ScanMetrics
@@ -49,6 +50,9 @@ TOGETHER = 24 << 20
 MAX_PLAIN_BYTES = 1 << 20
 """Bytes, as they are stored, that are read in one go and then filtered, if that is no more than one page in `MIN_SKIPPED_RATIO`."""
 MIN_SKIPPED_RATIO = 16
+
+MAX_SHARP_SHARE = 0.5
+"""The share of pages left by statistics from which it is looked up in which of them the wanted values are."""
 
 ColumnGroups: TypeAlias = Sequence[Sequence[int]]
 """Columns that are read first, then, and so on."""
@@ -153,6 +157,8 @@ class StagedScan:
         self.scan.open(part.size)
         try:
             keep, whole = self._pages(file, part, proven=proven)
+            if not keep.any():
+                return
             chosen = self._chosen(file, keep & ~whole)
             waiting: list[_Open] = []
             for rows, passing in self._stretches(file, keep, whole, chosen):
@@ -244,15 +250,19 @@ class StagedScan:
         """Of the pages of 8,192 rows: which may hold rows that pass, and in which all do."""
         count = -(-part.rows // PAGE_ROWS)
         keep, whole = np.ones(count, bool), np.full(count, proven or not self.plan.predicates)
-        if proven or not self.plan.predicates or count < 2 or not self.request.config.stats_filter:
+        if proven or not self.plan.predicates or not self.request.config.stats_filter:
             return keep, whole
-        if file.frame is None:
-            return keep, whole
-        key = (self.snapshot.schema.id, self.plan, self.request.now if self.plan.is_temporal else None)
-        found = file.plans.get_or_compute(key, lambda: page_verdicts(self.request, self.plan, file))
-        self.scan.skip(int(np.count_nonzero(~found.keep)))
-        self._audit(file, ~found.keep)
-        return found.keep, found.verdict == Verdict.ALL
+        if count > 1 and file.frame is not None:
+            key = (self.snapshot.schema.id, self.plan, self.request.now if self.plan.is_temporal else None)
+            found = file.plans.get_or_compute(key, lambda: page_verdicts(self.request, self.plan, file))
+            keep, whole = found.keep, found.verdict == Verdict.ALL
+        if np.count_nonzero(keep & ~whole) > MAX_SHARP_SHARE * count:
+            holding = pages_with_values(self.snapshot, self.plan, file)
+            keep = keep if holding is None else keep & holding
+        if not keep.all():
+            self.scan.skip(int(np.count_nonzero(~keep)))
+            self._audit(file, ~keep)
+        return keep, whole
 
     def _audit(self, file: PartFile, dropped: np.ndarray) -> None:
         """Sometimes reads the skipped pages, and raises if one holds a matching or failing row."""

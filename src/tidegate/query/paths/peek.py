@@ -7,7 +7,8 @@ Which parts are read, and in which order:
 
 1. Statistics are asked of the newest thousand parts, then of the oldest, then of all, until parts that are *proven* hold as many
    rows as are wanted. These are read first: no filter is evaluated, and the first rows are the answer. A part that has enough rows
-   by itself comes before smaller ones, such as the few rows of an UPDATE: one part is opened instead of several.
+   by itself comes before smaller ones, such as the few rows of an UPDATE: one part is opened instead of several. Where there are
+   many thousands of parts, and none of the newest is proven, a few of these are read before statistics are asked of all.
 2. Only if they do not suffice, parts that *may* hold matches follow, the smallest first, in stretches that grow: a page of rows,
    then four, and so on; when many parts have given nothing, several at the same time.
 
@@ -30,10 +31,11 @@ import pyarrow.compute as pc
 
 from tidegate.expr.domain import Verdict
 from tidegate.plan import Verdicts
+from tidegate.query.audit import audit_parts
 from tidegate.query.late.staged_scan import StagedScan, Taken, weight
 from tidegate.query.paths import local
 from tidegate.query.paths.prefetch import ahead
-from tidegate.query.prune.parts import PruneResult, PruningPredicate
+from tidegate.query.prune.parts import PruneResult, PruningPredicate, count_pruned
 from tidegate.query.request import ScanRequest
 from tidegate.query.result import ScanMetrics
 from tidegate.query.row_failures import Failing
@@ -42,6 +44,8 @@ from tidegate.storage.part import Part
 
 FIRST = 1024
 """Parts whose statistics are asked first, from either end."""
+MANY = 16 * FIRST
+"""Parts from which on a few that may hold matches are read before the statistics of all are asked: that takes longer."""
 LOOKED_AT = 64
 """Parts among which the smallest are read first; beyond them, in the order of the state."""
 AT_ONCE = 4
@@ -77,14 +81,17 @@ def stream(request: ScanRequest, found: PruneResult, scan: ScanMetrics) -> Itera
 def _rows(request: ScanRequest, found: PruneResult, scan: ScanMetrics) -> Iterator[Batch]:
     """All passing rows; the consumer stops when it has enough.
 
-    Statistics were perhaps asked of some parts only, in which enough rows pass. If more are wanted than these give, what is
-    selected fails for some of them: then the other parts are read as well, and if they do not make up for it, the query fails.
+    Statistics were perhaps asked of some parts only, in which enough rows pass or may pass. If more are wanted than these give, the
+    other parts are read as well. If what is selected fails for some rows, and others do not make up for it, the query fails.
     """
     failing = Failing(patient=True)
     yield from _read(request, found, scan, failing)
-    if failing.error is not None and found.kept is not None:
+    if found.kept is not None and (found.partial or failing.error is not None):
         every = prune(request, everywhere=True)
         assert every.kept is not None
+        if found.partial:
+            count_pruned(request.snapshot, every, scan)
+            audit_parts(request, every, scan, peek=True)
         rest = replace(every, kept=np.setdiff1d(every.kept, found.kept), whole=False)
         yield from _read(request, rest, scan, failing)
     failing.check()
@@ -105,12 +112,20 @@ def prune(request: ScanRequest, *, everywhere: bool = False) -> PruneResult:
     predicate = PruningPredicate.of(snapshot, plan, request.now)
     rows = _sure(request)
     count, limit = len(rows), request.shape.max_rows or 0
+    first: PruneResult | None = None
     for begin, end in ((count - FIRST, count), (0, FIRST)) if count > FIRST and not everywhere else ():
         some = predicate.verdicts(begin, end)
         if rows[begin:end][some.verdict == Verdict.ALL].sum() >= limit:
             kept = begin + np.flatnonzero(some.keep)
             verdicts = _spread(some, begin, count)
             return replace(whole, whole=False, verdicts=verdicts, kept=kept, predicate=predicate)
+        promising = some.keep & (rows[begin:end] >= limit)
+        if first is None and count >= MANY and promising.any():
+            few = begin + np.flatnonzero(promising)[-PATIENCE:]
+            first = replace(whole, whole=False, verdicts=_spread(some, begin, count), kept=few, partial=True)
+            first = replace(first, predicate=predicate)
+    if first is not None:
+        return first
     verdicts = predicate.verdicts()
     kept = np.flatnonzero(verdicts.keep)
     return replace(whole, whole=len(kept) == count, verdicts=verdicts, kept=kept, predicate=predicate)

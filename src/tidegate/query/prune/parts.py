@@ -26,6 +26,7 @@ from tidegate.expr.domain import Interpretation, Specs, Verdict, explain_verdict
 from tidegate.expr.model import support
 from tidegate.plan import MapFilterProject, Verdicts, compute_verdicts
 from tidegate.plan import deciding_columns as decisive
+from tidegate.query.result import ScanMetrics
 from tidegate.storage.part import Part
 from tidegate.storage.shard import Snapshot
 from tidegate.storage.stats import Frame
@@ -54,6 +55,8 @@ class PruneResult:
     kept: np.ndarray | None = None
     """The places of the parts that must be read, among those that have begun and not ended; None: all of these."""
     predicate: PruningPredicate | None = None
+    partial: bool = False
+    """Whether other parts may hold rows as well: statistics were asked of some parts, which perhaps suffice."""
 
     @property
     def left(self) -> int:
@@ -133,6 +136,16 @@ def prune(snapshot: Snapshot, mfp: MapFilterProject, now: int, *, use: bool) -> 
         kept=kept,
         predicate=predicate,
     )
+
+
+def count_pruned(snapshot: Snapshot, pruned: PruneResult, scan: ScanMetrics) -> None:
+    """Counts the parts and bytes that statistics ruled out, and those whose rows all pass."""
+    if pruned.verdicts is None:
+        return
+    sizes = snapshot.table(["size"]).column("size").to_numpy()[: len(pruned.verdicts.verdict)]
+    none, whole = (pruned.verdicts.verdict == verdict for verdict in (Verdict.NONE, Verdict.ALL))
+    scan.parts_pruned, scan.bytes_pruned = int(np.count_nonzero(none)), int(sizes[none].sum())
+    scan.parts_proven, scan.bytes_proven = int(np.count_nonzero(whole)), int(sizes[whole].sum())
 
 
 def cached_for_plan(

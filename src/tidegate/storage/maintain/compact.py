@@ -7,8 +7,10 @@ Parts in the order of their times, sizes in MiB, fanout 4 (8 by default):
 
 Only neighbours are merged, so a part covers a short time, and filters on time still select few parts. Each row is rewritten about
 once a tier, of which there are few. Rows are sorted by CLUSTER BY, or else, in a collection in which rows are deleted, by the
-column that rises in its largest part (`natural_order.py`). Rewritten rows get the newest schema, and times below `since` become
-`since`. Retractions that are rows are turned into deletions first (`settle.py`); if some are left, identical rows of one time are
+column that rises in its largest part, or from part to part (`natural_order.py`). There rows of an UPDATE go back to where the old
+ones were: a part that is small, or of which much is deleted, is rewritten together with the small parts whose values lie among its
+own, as soon as these have enough rows (`_fold`). Rewritten rows get the newest schema, and times below `since` become `since`.
+Retractions that are rows are turned into deletions first (`settle.py`); if some are left, identical rows of one time are
 consolidated. Rows that ended before `since` are left out; a part whose rows have mostly ended is rewritten for that reason alone,
 so the stored size stays in proportion to what is valid. The sum of diffs, including that of rows left out, stays the same: that is
 checked here and again by the state.
@@ -41,7 +43,7 @@ from tidegate.storage.maintain.merge_parts import (
     merged_blocks,
     parts_of,
 )
-from tidegate.storage.maintain.natural_order import compaction_order, group_order
+from tidegate.storage.maintain.natural_order import compaction_order, group_order, ranges_of
 from tidegate.storage.maintain.rewrite import Aging, swap, write_parts
 from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.part.deletions import NEVER
@@ -56,6 +58,14 @@ SMALLEST_TIER = 64 << 10
 """Parts up to this size belong to one tier."""
 MIN_DELETED_SHARE = 0.1
 """The share of rows that must be deleted before a part is rewritten without them."""
+MIN_FOLDED_SHARE = 0.005
+"""The share of rows that must be scattered before other parts are rewritten to take them in."""
+MIN_FOLDED_WHILE_RUNNING = 0.125
+"""The same for a source that runs on, which may have written parts of its own in each second."""
+MAX_FOLDED_PARTS = 8
+"""Parts of full size up to which parts and those scattered among them are rewritten as one group."""
+SCATTERED_FANOUT = 2
+"""How many scattered parts of similar size are merged: each costs every look-up."""
 MAX_RECORDS = 256
 """Commits that may have deleted rows of a part before it is rewritten without them, however few they are."""
 MIN_ENDED_SHARE = 0.5
@@ -85,9 +95,10 @@ def compact_shard(shard: Shard, *, full: bool = False, max_bytes: int | None = N
     With `max_bytes`, no further group is merged once so many bytes were: the next compaction goes on.
     """
     done, size = advance_and_settle(shard), 0
+    folded = MIN_FOLDED_SHARE if max_bytes is None else MIN_FOLDED_WHILE_RUNNING
     with hold_planned_parts(shard) as lease:
         order = compaction_order(shard, lease.state)
-        for group in plan_parts(shard, lease.state, full=full):
+        for group in plan_parts(shard, lease.state, full=full, order=order, folded=folded):
             if max_bytes is not None and size >= max_bytes:
                 break
             size += sum(part.size for part in group)
@@ -118,9 +129,11 @@ def advance_and_settle(shard: Shard) -> Compacted:
     return done
 
 
-def plan_parts(shard: Shard, state: State, *, full: bool) -> Iterator[list[Part]]:
+def plan_parts(
+    shard: Shard, state: State, *, full: bool, order: tuple[int, ...] = (), folded: float = MIN_FOLDED_SHARE
+) -> Iterator[list[Part]]:
     """Groups of neighbours to be merged, each as parts in the order of their times."""
-    for some in plan_groups(shard, state, full=full):
+    for some in plan_groups(shard, state, full=full, order=order, folded=folded):
         yield parts_of(state, some.ids)
 
 
@@ -133,8 +146,10 @@ class PartGroup:
     size: int
 
 
-def plan_groups(shard: Shard, state: State, *, full: bool) -> Iterator[PartGroup]:
-    """The groups to be merged, from metadata alone.
+def plan_groups(
+    shard: Shard, state: State, *, full: bool, order: tuple[int, ...] = (), folded: float = MIN_FOLDED_SHARE
+) -> Iterator[PartGroup]:
+    """The groups to be merged, from metadata alone; `order` is what the rows of groups will be sorted by.
 
     Parts of which all rows are deleted are merged among themselves: only AS OF an earlier time shows them. Alone they are rewritten
     for those of their rows that no time shows any more.
@@ -149,17 +164,57 @@ def plan_groups(shard: Shard, state: State, *, full: bool) -> Iterator[PartGroup
     if state.parts.deletions:
         changed, records = state.parts.deletions.record_counts
         alone |= np.isin(ids, changed[records > MAX_RECORDS]) & ~past
-    for some, whole in ((past, False), (~past, full)):
+    fold, scattered = np.zeros(len(ids), bool), np.zeros(len(ids), bool)
+    if order and state.parts.deletions and not full:
+        free = ~past & (alone | (table.column("size").to_numpy() < shard.config.part_bytes / 2))
+        fold, scattered = _fold(shard, state, table, free, order[0], folded)
+    if fold.any():
+        yield PartGroup(
+            ids[fold], int(rows[fold].sum()), int(pc.sum(table.column("size").filter(pa.array(fold))).as_py())
+        )
+    fanout = shard.config.compact_fanout
+    for some, whole, most in (
+        (past, False, fanout),
+        (scattered & ~fold, False, min(fanout, SCATTERED_FANOUT)),
+        (~past & ~scattered & ~fold, full, fanout),
+    ):
         if some.any():
-            yield from _plan_groups(shard, state, table.filter(pa.array(some)), alone[some], full=whole)
+            yield from _plan_groups(
+                shard, state, table.filter(pa.array(some)), alone[some], full=whole, fanout=most
+            )
+
+
+def _fold(
+    shard: Shard, state: State, table: pa.Table, free: np.ndarray, column: int, least: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of the parts in a table: those to rewrite as one because some are scattered among others, and all that are scattered.
+
+        ids 1-900  1-900  901-1800      a small part of an UPDATE, and two larger ones: the first two are rewritten
+
+    Only parts that are `free` to be rewritten count. Those that few scattered rows lie among are left alone.
+    """
+    ids = table.column("id").to_numpy()
+    fold, scattered, at = np.zeros(len(ids), bool), np.zeros(len(ids), bool), np.flatnonzero(free)
+    ranges = ranges_of(state, ids[at], column)
+    among = ranges.scattered()
+    scattered[at] = among
+    meeting = among | ranges.meeting(among)
+    size = pc.sum(table.column("size").take(pa.array(at[meeting]))).as_py() or 0
+    enough = ranges.rows[among].sum() >= least * ranges.rows[meeting & ~among].sum()
+    if among.any() and enough and size <= MAX_FOLDED_PARTS * shard.config.part_bytes:
+        fold[at[meeting]] = True
+    return fold, scattered
 
 
 def _plan_groups(
-    shard: Shard, state: State, table: pa.Table, alone: np.ndarray, *, full: bool
+    shard: Shard, state: State, table: pa.Table, alone: np.ndarray, *, full: bool, fanout: int
 ) -> Iterator[PartGroup]:
     """The groups of some parts, given by time; `alone`: those to rewrite even by themselves."""
-    sizes, ids = table.column("size").to_numpy(), table.column("id").to_numpy()
-    target, fanout = shard.config.part_bytes, shard.config.compact_fanout
+    sizes, ids, target = (
+        table.column("size").to_numpy(),
+        table.column("id").to_numpy(),
+        shard.config.part_bytes,
+    )
     collapsing = pc.and_(table.column("retracts"), pc.less_equal(table.column("first"), state.since))
     if full and pc.any(collapsing).as_py():
         groups = iter([range(len(sizes))])

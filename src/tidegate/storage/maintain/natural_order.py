@@ -1,21 +1,28 @@
 """The order in which the rows of a collection came, so that compaction does not lose it to updates.
 
-Rows often arrive in the order of a key or a time, without CLUSTER BY. Pages then have narrow bounds, and a look-up by key reads one
-of them. An UPDATE stores the new rows elsewhere. If compaction merely appended them, each look-up would read all of them for ever:
+Rows often arrive in the order of a key or a time, without CLUSTER BY. Pages, or parts, then have narrow bounds, and a look-up by
+key reads one of them. An UPDATE stores the new rows elsewhere. If compaction merely appended them, each look-up would read all of
+them for ever:
 
     before        1 2 3 4 | 5 6 7 8              two pages of a part
     updated       . 2 3 . | 5 . 7 8      6 1 4   three rows are deleted, and stored anew in another part
-    compacted     1 2 3 4 | 5 6 7 8              sorted by the column that rises in the largest part
+    compacted     1 2 3 4 | 5 6 7 8              sorted by the column that rises in the largest part, or from part to part
     without it    2 3 5 7 | 8 6 1 4
 
 Only collections in which rows are deleted are sorted like this; others keep the order of arrival.
+
+A part is *scattered* if its values of that column lie among those of a larger one, as the three rows above do: a look-up must open
+it besides. What was appended after all others, with larger keys, is not.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.model import Kind, to_bools
@@ -29,7 +36,9 @@ from tidegate.storage.shard.shard import Shard, sort_order
 from tidegate.storage.shard.state import State
 
 MIN_PAGES = 4
-"""Pages whose bounds must rise: fewer do so by chance."""
+"""Pages whose bounds must rise, or parts that must lie apart: fewer do so by chance."""
+MIN_APART_SHARE = 0.6
+"""The share of rows in parts that lie apart from which a column is the order that rows came in."""
 _KINDS = frozenset(
     {Kind.INT2, Kind.INT4, Kind.INT8, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.TEXT, Kind.BYTEA}
 )
@@ -40,30 +49,116 @@ def compaction_order(shard: Shard, state: State) -> tuple[int, ...]:
     order = sort_order(state, state.schema, retracts=False)
     if order or not state.parts.deletions:
         return order
-    largest = _largest_part(state)
-    return () if largest is None else _natural_order(shard, state, largest)
+    table = by_time(state)
+    ids, rows = (table.column(name).to_numpy() for name in ("id", "rows"))
+    left = rows - state.parts.deletions.totals(ids, NEVER)[0]
+    if not left.any():
+        return ()
+    (largest,) = state.parts.find(ids[[int(np.argmax(left))]])
+    return _order_of(shard, state, largest) or _order_of_parts(state, ids[left > 0])
 
 
 def group_order(order: tuple[int, ...], state: State, group: Sequence[Part]) -> tuple[int, ...]:
     """The order for one group: without CLUSTER BY, none if it would not be known where each row went."""
-    if order == sort_order(state, state.schema, retracts=False):
+    if not order or order == sort_order(state, state.schema, retracts=False):
         return order
-    moved = sum(part.rows for part in group) - max(part.rows for part in group)
+    scattered = ranges_of(state, np.array([part.id for part in group]), order[0]).scattered()
+    moved = sum(part.rows for part, among in zip(group, scattered, strict=True) if among)
     return order if 2 * moved < MAX_RUNS else ()
 
 
-def _largest_part(state: State) -> Part | None:
-    """The part with most rows that are not deleted."""
-    table = by_time(state)
-    ids, rows = (table.column(name).to_numpy() for name in ("id", "rows"))
-    if not len(ids):
-        return None
-    left = rows - state.parts.deletions.totals(ids, NEVER)[0]
-    (part,) = state.parts.find(ids[[int(np.argmax(left))]])
-    return part
+@dataclass(frozen=True, eq=False)
+class PartRanges:
+    """Which values of a column some parts hold, by rank: equal values have one, and greater values a greater one."""
+
+    rows: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    known: np.ndarray
+    """Whether the bounds of a part are known, and no value is NULL; the range of others is that of all."""
+
+    def scattered(self) -> np.ndarray:
+        """Of each part, whether its range lies among that of a larger one that is not scattered itself."""
+        found = np.zeros(len(self.rows), bool)
+        lows, highs = list[int](), list[int]()
+        for at in np.argsort(-self.rows, kind="stable").tolist():
+            low, high = int(self.low[at]), int(self.high[at])
+            place = bisect_right(highs, low)
+            if place < len(lows) and lows[place] < high:
+                found[at] = True
+            else:
+                lows.insert(place, low)
+                highs.insert(place, high)
+        return found
+
+    def meeting(self, some: np.ndarray) -> np.ndarray:
+        """Of each part, whether its range meets that of one of these."""
+        lows, highs = np.sort(self.low[some]), np.sort(self.high[some])
+        begun = np.searchsorted(lows, self.high, side="right")
+        ended = np.searchsorted(highs, self.low, side="left")
+        return np.asarray(begun > ended)
 
 
-def _natural_order(shard: Shard, state: State, part: Part) -> tuple[int, ...]:
+def ranges_of(state: State, ids: np.ndarray, column: int) -> PartRanges:
+    """The ranges of the parts with these ids, in their order, by their statistics."""
+    empty = np.zeros(0, np.int64)
+    found, rows, lows, highs, nulls = [empty], [empty], list[pa.Array](), list[pa.Array](), [empty > 0]
+    there = next((one for one in state.schema.columns if one.id == column), None)
+    comparable = there is not None and there.type.kind in _KINDS
+    for table, frame in zip(state.parts.tables(["id", "rows"]), state.parts.frames(), strict=True):
+        found.append(table.column("id").to_numpy())
+        rows.append(table.column("rows").to_numpy())
+        if there is None or not comparable:
+            continue
+        (specs,) = frame.specs([(column, there.type)])
+        low, high = specs.bounds()
+        lows.append(pa.nulls(len(frame), there.type.arrow) if len(low) != len(frame) else low)
+        highs.append(pa.nulls(len(frame), there.type.arrow) if len(high) != len(frame) else high)
+        nulls.append(np.broadcast_to(specs.null, len(frame)))
+    every, counts = np.concatenate(found), np.concatenate(rows)
+    order = np.argsort(every)
+    at = order[np.searchsorted(every, ids, sorter=order)]
+    if not lows:
+        nothing = np.zeros(len(ids), np.int64)
+        return PartRanges(counts[at], nothing, nothing, nothing > 0)
+    low, high = (pa.chunked_array(some).take(pa.array(at)) for some in (lows, highs))
+    return _ranked(counts[at], low, high, np.concatenate(nulls)[at])
+
+
+def _ranked(rows: np.ndarray, low: pa.ChunkedArray, high: pa.ChunkedArray, null: np.ndarray) -> PartRanges:
+    both = pa.chunked_array([*low.chunks, *high.chunks])
+    ranks = pc.rank(both, tiebreaker="dense").to_numpy().astype(np.int64)
+    known = to_bools(pc.and_(low.is_valid(), high.is_valid()).combine_chunks()) & ~null
+    return PartRanges(
+        rows,
+        np.where(known, ranks[: len(rows)], 0),
+        np.where(known, ranks[len(rows) :], len(ranks) + 1),
+        known,
+    )
+
+
+def _order_of_parts(state: State, ids: np.ndarray) -> tuple[int, ...]:
+    """The first column whose ranges in most parts have no value in common, if there are enough parts."""
+    if len(ids) < MIN_PAGES:
+        return ()
+    for column in state.schema.columns:
+        if column.type.kind not in _KINDS:
+            continue
+        ranges = ranges_of(state, ids, column.id)
+        apart = ~ranges.scattered()
+        wide = (ranges.low < ranges.high) | (
+            ranges.rows == 1
+        )  # a column that is the same in a part is no key
+        if (
+            np.count_nonzero(apart) >= MIN_PAGES
+            and (ranges.known & wide)[apart].all()
+            and ranges.rows[apart].sum() >= MIN_APART_SHARE * ranges.rows.sum()
+        ):
+            return (column.id,)
+    return ()
+
+
+def _order_of(shard: Shard, state: State, part: Part) -> tuple[int, ...]:
     """The first column by which a part is sorted, by its metadata or by the bounds of its pages."""
     there = {column.id for column in state.schema.columns}
     if part.order:

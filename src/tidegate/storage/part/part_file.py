@@ -52,6 +52,8 @@ from tidegate.text import first_line
 
 MAX_CACHED_BYTES = 64 << 20
 """Bytes of tails, and of small files, that are cached for a shard."""
+MAX_INDEX_BYTES = 32 << 20
+"""Bytes of indexes of columns that are kept for a shard."""
 MAX_CACHED_PLANS = 4
 """Plans whose verdicts on the pages of a file are cached: there are many files."""
 MIN_POLARS_BYTES = 1 << 20
@@ -106,6 +108,8 @@ class PartFiles:
     def __init__(self, objects: RetryingBlob, counters: StatsCounters) -> None:
         self._objects, self.counters = objects, counters
         self._footers = LruCache[str, _Footer](max_weight=MAX_CACHED_BYTES, weigh=attrgetter("size"))
+        self.indexes = LruCache[Hashable, Any](max_weight=MAX_INDEX_BYTES, weigh=attrgetter("nbytes"))
+        """What readers have made of columns of parts to find rows by their values."""
 
     def open(self, part: Part) -> PartFile:
         """The file for one reader; `fetched` counts what this reader fetches."""
@@ -252,11 +256,15 @@ class PartFile:
         # A small file may hold a long text for each of a million rows: only the wanted rows are decoded from the dictionary.
         coded = [there[i] for i, t in zip(ids, types, strict=True) if i in there and t.kind in _TEXTS]
         table = self.footer.whole(coded).read_row_group(rows.group, columns=names, use_threads=False)
-        table = _pick(table, rows)
+        keep = None if rows.mask is None else pa.array(rows.mask)
+
+        def column(id_: int, type_: Type) -> pa.Array:
+            array = one_chunk(table.column(there[id_])).slice(rows.start, rows.stop - rows.start)
+            array = array if keep is None else array.filter(keep)  # of a table it would take twice the time
+            return from_storage(_decode_dictionary(array), type_)
+
         return [
-            from_storage(_decode_dictionary(one_chunk(table.column(there[id_]))), type_)
-            if id_ in there
-            else pa.nulls(len(rows), type_.arrow)
+            column(id_, type_) if id_ in there else pa.nulls(len(rows), type_.arrow)
             for id_, type_ in zip(ids, types, strict=True)
         ]
 

@@ -222,3 +222,39 @@ def test_slots_are_taken_in_order_and_no_more_than_allowed() -> None:
     for thread in threads:
         thread.join()
     assert (seen[:2], sorted(seen), most, slots.running) == ([0, 1], list(range(6)), 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("where", "limit", "most"),
+    [
+        ("k >= 0 AND k < 999", 10, 1),  # no part passes whole: one of the newest has enough rows
+        ("k = 5 OR k = 6", 40, PARTS),  # all parts are needed
+        ("id < 750", 400, 1),  # the newest hold nothing, and the oldest is proven
+        ("id >= 7000 AND id < 7400", 400, 2),  # neither the newest nor the oldest hold anything
+        ("k < 0", 3, 0),
+    ],
+)
+def test_a_few_parts_are_read_before_all_statistics_are_asked(
+    db: tidegate.Database, monkeypatch: pytest.MonkeyPatch, where: str, limit: int, most: int
+) -> None:
+    sql = f"SELECT id FROM t WHERE {where} LIMIT {limit}"
+    for name, value in (("FIRST", 4), ("MANY", 1)):
+        monkeypatch.setattr(peek, name, value)
+    got = db.sql(sql)
+    rows, every = got.rows(), db.sql(f"SELECT id FROM t WHERE {where}").rows()
+    assert len(set(rows)) == len(rows) == min(limit, len(every))
+    assert set(rows) <= set(every)
+    assert got.scan.parts_read <= most
+
+
+def test_parts_that_were_read_first_are_not_read_again(
+    db: tidegate.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = "SELECT id FROM t WHERE k % 7 <> 3 LIMIT 16000"
+    plain = sorted(db.sql("SELECT id FROM t WHERE k % 7 <> 3").rows())
+    for name, value in (("FIRST", 4), ("MANY", 1)):
+        monkeypatch.setattr(peek, name, value)
+    monkeypatch.setattr(peek, "_sure", lambda request: np.full(PARTS, 1 << 20))  # each seems to have enough
+    got = db.sql(sql)
+    assert sorted(got.rows()) == plain
+    assert (got.scan.parts_read, got.scan.parts_pruned) == (PARTS, 0)

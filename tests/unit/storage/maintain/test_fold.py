@@ -1,0 +1,141 @@
+"""Compaction takes parts that lie scattered among others back to where their rows came from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tidegate
+from tests.unit.storage.maintain.test_natural_order import ROWS, filled, parts_of
+from tidegate.config import Config
+from tidegate.storage.maintain import compact as compaction
+from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.natural_order import PartRanges, compaction_order, ranges_of
+
+POINT = "SELECT id, c FROM t WHERE id = 4096"
+
+
+def in_parts(ids: np.ndarray, parts: int) -> tidegate.Database:
+    """A table with these ids in so many parts, and a column in which all parts hold the same."""
+    db = tidegate.open("memory://", config=Config(audit=0.0, compact_fanout=8))
+    db.sql("CREATE TABLE t (r int8, id int8, c int8)")
+    for some in np.array_split(ids, parts):
+        db.append("t", pa.table({"r": some % 7, "id": some, "c": np.ones(len(some), np.int64)}))
+    return db
+
+
+def update(db: tidegate.Database, step: int, first: int = 0) -> None:
+    """Changes one row of each `step`."""
+    db.sql(f"UPDATE t SET c = c + 1 WHERE id % {step} = {first}")
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_updated_rows_go_back_to_their_neighbours(running: bool) -> None:
+    with filled(np.arange(ROWS)) as db:
+        shard, before = db.context.table("t"), db.sql("SELECT * FROM t ORDER BY id").rows()
+        at = shard.machine.fetch().upper - 1
+        for first in range(3):
+            update(db, 16, first)
+        there = db.sql("SELECT * FROM t ORDER BY id").rows()
+        compact_shard(shard, max_bytes=1 << 30 if running else None)
+        (part,) = parts_of(db)
+        assert (part.rows, len(part.order)) == (ROWS, 1)
+        assert db.sql(POINT).scan.rows_read == 8192
+        assert db.sql("SELECT * FROM t ORDER BY id").rows() == there
+        assert db.sql("SELECT * FROM t ORDER BY id", as_of=at).rows() == before
+
+
+def test_a_running_source_does_not_rewrite_all_for_a_few_rows() -> None:
+    with filled(np.arange(ROWS)) as db:
+        shard = db.context.table("t")
+        (base,) = parts_of(db)
+        for first in range(4):
+            update(db, 128, first)
+        compact_shard(shard, max_bytes=1 << 30)
+        assert [part.name == base.name for part in parts_of(db)] == [True, False]
+        compact_shard(shard)
+        assert len(parts_of(db)) == 1
+
+
+def test_what_was_appended_behind_is_left_where_it_is() -> None:
+    with filled(np.arange(ROWS)) as db:
+        db.sql("DELETE FROM t WHERE id = 17")
+        (base,) = parts_of(db)
+        db.append("t", pa.table({"r": [1], "id": [ROWS], "c": [0]}))
+        compact_shard(db.context.table("t"))
+        assert [part.name == base.name for part in parts_of(db)] == [True, False]
+
+
+def test_only_parts_that_were_updated_are_rewritten() -> None:
+    with in_parts(np.arange(8_000), 8) as db:
+        names = [part.name for part in parts_of(db)]
+        db.sql("UPDATE t SET c = 5 WHERE id % 10 = 0 AND id BETWEEN 2000 AND 3999")
+        compact_shard(db.context.table("t"))
+        kept = {part.name for part in parts_of(db)} & set(names)
+        assert kept == set(names[:2] + names[4:])
+        assert db.sql("SELECT count(*), sum(c) FROM t").rows() == [(8_000, 8_000 + 4 * 200)]
+        assert db.sql("SELECT c FROM t WHERE id = 2010").scan.parts_read == 1
+
+
+def test_no_group_is_larger_than_a_few_full_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "MAX_FOLDED_PARTS", 0)
+    with filled(np.arange(ROWS)) as db:
+        update(db, 128)
+        before = [part.name for part in parts_of(db)]
+        compact_shard(db.context.table("t"))
+        assert [part.name for part in parts_of(db)] == before
+
+
+@pytest.mark.parametrize(
+    ("ids", "found"),
+    [
+        (np.arange(600), True),
+        (np.random.default_rng(3).permutation(600), False),
+        (np.arange(600) // 100, False),  # the same value in all rows of a part
+    ],
+)
+def test_parts_that_follow_each_other_show_an_order(ids: np.ndarray, found: bool) -> None:
+    with in_parts(ids, 6) as db:
+        db.sql("UPDATE t SET c = 2 WHERE id % 60 = 3")
+        shard = db.context.table("t")
+        state = shard.machine.fetch()
+        assert compaction_order(shard, state) == ((state.schema.find("id").id,) if found else ())
+
+
+def test_ranges_of_parts_are_ranks_and_unknown_ones_are_wide() -> None:
+    with in_parts(np.arange(40), 4) as db:
+        db.append("t", pa.table({"r": [1, 1], "id": [3, None], "c": [1, 1]}))
+        db.append("t", pa.table({"r": [1], "id": [5], "c": [1]}))
+        state = db.context.table("t").machine.fetch()
+        ids = np.array([part.id for part in state.parts.all()])
+        ranges = ranges_of(state, ids, state.schema.find("id").id)
+        assert ranges.known.tolist() == [True] * 4 + [False, True]
+        assert ranges.scattered().tolist() == [False] * 4 + [True, True]
+        assert ranges.meeting(np.arange(6) == 5).tolist() == [True, False, False, False, True, True]
+
+
+INTERVALS = st.lists(
+    st.tuples(st.integers(1, 9), st.integers(0, 12), st.integers(0, 6)), min_size=1, max_size=12
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(INTERVALS)
+def test_scattered_is_what_lies_among_a_larger_part(parts: list[tuple[int, int, int]]) -> None:
+    """By the definition, each part with each; 200 cases meet all kinds of neighbours of three parts."""
+    rows, low, wide = (np.array(some) for some in zip(*parts, strict=True))
+    ranges = PartRanges(rows, low, low + wide, np.ones(len(rows), bool))
+    found = ranges.scattered()
+    order = np.argsort(-rows, kind="stable").tolist()
+    high = ranges.high
+    for place, at in enumerate(order):
+        larger = [one for one in order[:place] if not found[one]]
+        assert found[at] == any(low[one] < high[at] and low[at] < high[one] for one in larger)
+    met = ranges.meeting(found)
+    assert met.tolist() == [
+        any(low[one] <= high[at] and low[at] <= high[one] for one in np.flatnonzero(found))
+        for at in range(len(rows))
+    ]
