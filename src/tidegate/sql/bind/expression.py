@@ -15,6 +15,7 @@ from zlib import crc32
 
 from tidegate.errors import BindError, ErrorCode, PlanError, Position, TidegateError
 from tidegate.expr.model import REGISTRY, Call, Expr, Function, Kind, Literal, Now, Type, build, tree, types
+from tidegate.plan.logical import not_row_by_row
 from tidegate.sql.bind import constants as literal
 from tidegate.sql.bind.rewrites import (
     PATTERN_OPERATORS,
@@ -378,16 +379,6 @@ def _modified(expr: Expr, target: Type, modifier: TypeModifier) -> Expr:
     value = build.cast(expr, types.TEXT if constant else target)
     bound = build.call("interval_precision", value, build.literal(modifier.fields or "", types.TEXT), digits)
     return literal.folded(bound) if constant else bound
-
-
-def not_row_by_row(construct: str) -> PlanError:
-    """The refusal of what is more than map, filter and project."""
-    return PlanError(
-        f"{construct} cannot be done row by row",
-        construct=construct,
-        code=ErrorCode.NOT_ROW_BY_ROW,
-        hint="only map, filter and project can: expressions of one row, WHERE, and a choice of columns",
-    )
 
 
 def _constant(node: Constant) -> Literal:

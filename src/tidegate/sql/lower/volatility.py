@@ -11,16 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_args
 
 from tidegate.errors import UnsupportedError
-from tidegate.expr.model import Call, Column, Expr, Literal, Now, subexpressions
+from tidegate.expr.model import Call, Column, Expr, Literal, Now, subexpressions, tree
 from tidegate.plan import logical
 
-_RELATIONS = (
-    logical.Scan, logical.SingleRow, logical.ConstantRows, logical.Filter, logical.Map, logical.SubqueryApply, logical.Join,
-    logical.Group, logical.Window, logical.SetOp, logical.Distinct, logical.Sort,
-)  # fmt: skip
+_RELATIONS = get_args(logical.Rel)
 
 
 def check_volatile(query: logical.LogicalQuery) -> logical.LogicalQuery:
@@ -38,6 +35,13 @@ def check_volatile(query: logical.LogicalQuery) -> logical.LogicalQuery:
                 hint="read the common table, view or subquery that calls it once, or write its rows to a table first",
             )
     return query
+
+
+def uses_now(rel: logical.Rel) -> bool:
+    """Whether a tree asks for `mz_now()`."""
+    return any(
+        tree.has_now(expr) for node in logical.walk(rel) for expr in _expressions(node, outermost=True)
+    )
 
 
 def _expressions(node: Any, *, outermost: bool = False) -> Iterator[Expr]:
