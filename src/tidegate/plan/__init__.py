@@ -22,10 +22,9 @@ Project (#0)
 | `verdicts` | which containers (parts, pages) pass a filter whole, in part or not at all |
 | `conditions` | which columns and conditions are read first: the stages of late materialisation |
 | `aggregate` | GROUP BY, aggregates and DISTINCT between two plans |
-| `bound_query` | a query that one collection answers: a plan, an aggregation, order and limits |
+| `bound_query` | a query that one collection answers: a plan, an aggregation, order and limits; and what makes it more |
 | `general_aggregates` | the aggregates that run on an engine alone |
 | `logical` | the tree of any query |
-| `obstacles` | which construct of a query is more than a plan over one collection |
 | `window_frame` | which rows a window function sees |
 | `join_keys` | which columns a join, IN or EXISTS compares |
 | `sql/` | the tree as SQL of an engine: Spark or DuckDB |

@@ -8,7 +8,11 @@
     names   id, double                              (the third column is only there to sort by)
     order   column 2, descending; limit 10
 
-`sql/lower/single_collection.py` makes it of the logical tree, where the tree has no more than that.
+`sql/lower/single_collection.py` makes it of the logical tree, where the tree has no more than that. Of a query that has more,
+binding remembers what stands in the way, and where:
+
+    SELECT o.id FROM orders o LEFT OUTER JOIN orders p ON o.id = p.id      Obstacle("a LEFT OUTER JOIN", …)
+    SELECT DISTINCT span FROM a JOIN b USING (id)                          Refusal("DISTINCT of intervals is not supported", …)
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from tidegate.errors import ErrorCode, PlanError, Position, UnsupportedError
 from tidegate.expr.model import Type
 from tidegate.plan.aggregate import Aggregation
 from tidegate.plan.mfp import MapFilterProject
@@ -69,3 +74,52 @@ class BoundQuery:
     def is_temporal(self) -> bool:
         """Whether `mz_now()` is asked, of rows or of groups."""
         return self.mfp.is_temporal or self.last.is_temporal
+
+
+# ---------------------------------------------------------------- what stands in the way
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """The first construct of a query that is more than map, filter, project, and one aggregation."""
+
+    construct: str
+    position: Position
+    view: str | None = None
+    """The view in whose text it stands."""
+
+    def error(self) -> PlanError:
+        """The refusal, for what must be a plan over one collection."""
+        error = not_row_by_row(self.construct)
+        error.position = self.position
+        if self.view is not None:
+            error.set_view(self.view)
+        return error
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a plan over one collection does, and engines do otherwise: they must not be given it."""
+
+    message: str
+    position: Position
+    hint: str | None = None
+    view: str | None = None
+    """The view in whose text it stands."""
+
+    def error(self) -> UnsupportedError:
+        """The refusal, for a query that engines would have to run."""
+        error = UnsupportedError(self.message, hint=self.hint, position=self.position)
+        if self.view is not None:
+            error.set_view(self.view)
+        return error
+
+
+def not_row_by_row(construct: str) -> PlanError:
+    """The refusal of what is more than map, filter and project."""
+    return PlanError(
+        f"{construct} cannot be done row by row",
+        construct=construct,
+        code=ErrorCode.NOT_ROW_BY_ROW,
+        hint="only map, filter and project can: expressions of one row, WHERE, and a choice of columns",
+    )

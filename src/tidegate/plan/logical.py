@@ -24,10 +24,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, assert_never
 
 from tidegate.expr.model import Column, Expr, Type, permute, support
+from tidegate.plan.bound_query import Obstacle as Obstacle  # noqa: PLC0414  # offered with the tree
+from tidegate.plan.bound_query import Refusal as Refusal  # noqa: PLC0414  # offered with the tree
+from tidegate.plan.bound_query import not_row_by_row as not_row_by_row  # noqa: PLC0414  # offered with the tree
 from tidegate.plan.mfp import MapFilterProject
-from tidegate.plan.obstacles import Obstacle as Obstacle  # noqa: PLC0414  # offered with the tree
-from tidegate.plan.obstacles import Refusal as Refusal  # noqa: PLC0414  # offered with the tree
-from tidegate.plan.obstacles import not_row_by_row as not_row_by_row  # noqa: PLC0414  # offered with the tree
 from tidegate.plan.table_nodes import Recursive as Recursive  # noqa: PLC0414  # a node like those below
 from tidegate.plan.table_nodes import RowNumbers as RowNumbers  # noqa: PLC0414  # a node like those below
 from tidegate.plan.table_nodes import TableFunctionApply as TableFunctionApply  # noqa: PLC0414  # a node like those below

@@ -51,7 +51,7 @@ def explain(context: Context, given: statement.Statement, as_of: int | None, *, 
 
     def read(bound: BoundQuery, found: Snapshot, now: int, query: PinnedSelect | None) -> Result:
         question = question_of(context, bound, found, now)
-        if query is not None and groups_on_engine(question):
+        if query is not None and groups_on_engine(query, question):
             return explain_general(context, query, analyze=analyze)
         pruned = prune(found, question.plan, now, use=context.config.stats_filter)
         if isinstance(given, statement.Delete) and deletes_by_position(question, pruned):

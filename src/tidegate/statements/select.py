@@ -34,7 +34,7 @@ from tidegate.sql import prepare
 from tidegate.sql.bind import RelationCatalog
 from tidegate.sql.parse import syntax
 from tidegate.statements.general import select_general
-from tidegate.statements.pinned import pinned_select
+from tidegate.statements.pinned import PinnedSelect, pinned_select
 from tidegate.storage.shard import Snapshot
 
 
@@ -65,14 +65,15 @@ def select(
             return run_without_from(single, query.now)
         else:
             request = question_of(context, single, query.snapshot, query.now, watch)
-            result = select_general(context, query, watch) if groups_on_engine(request) else answer(request)
+            on_engine = groups_on_engine(query, request)
+            result = select_general(context, query, watch) if on_engine else answer(request)
         result.when_over(partial(_unpin, stack.pop_all()))
         return result
 
 
-def groups_on_engine(request: ScanRequest) -> bool:
+def groups_on_engine(query: PinnedSelect, request: ScanRequest) -> bool:
     """Whether groups of one collection are made by the embedded engine."""
-    if request.aggregation is None:
+    if request.aggregation is None or query.prepared.tree.refusal is not None:
         return False
     pruned = prune(request.snapshot, request.plan, request.now, use=request.config.stats_filter)
     return groups_embedded(request, pruned)
