@@ -95,7 +95,7 @@ class Scope:
         raise BindError(f'there is no table "{table}" in FROM', code=ErrorCode.UNDEFINED_TABLE, hint=hint)
 
     def _hint(self, name: str, table: str | None) -> str | None:
-        names = [known for owner, known, _ in self.columns if table is None or owner == table]
+        names = [known for owner, known, _ in self.columns if known and (table is None or owner == table)]
         folded = {known.lower(): known for known in reversed(names)}
         # Nearness takes time quadratic in the length, and a name may be as long as the statement that a
         # program made.
