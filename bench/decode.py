@@ -32,7 +32,7 @@ from tidegate.ingest.formats.csv.format import CsvFormat
 from tidegate.ingest.formats.json.format import JsonFormat
 from tidegate.ingest.protocol import Columns, RecordFormat
 from tidegate.plan.run import SafePlan
-from tidegate.sql.bind import query as bind
+from tidegate.sql import prepare
 from tidegate.sql.bind.catalog import DictCatalog, Relation
 
 KEPT = ("id", "country", "amount", "user", "at")
@@ -70,7 +70,9 @@ def spent(work: Callable[[], int], turns: int) -> tuple[float, int]:
 def ours(format_: RecordFormat, sql: str, data: bytes, name: str) -> Callable[[], int]:
     """Decoding and the plan, without statistics and parts."""
     columns: Columns = (*format_.columns, ("number", INT8))
-    decode, left = format_.take(bind.bind_query(sql, DictCatalog({"s": Relation("s", columns)}), 0).mfp)
+    bound = prepare(sql, DictCatalog({"s": Relation("s", columns)}), 0).single
+    assert bound is not None
+    decode, left = format_.take(bound.mfp)
 
     def work() -> int:
         total = 0

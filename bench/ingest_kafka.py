@@ -25,8 +25,8 @@ from tidegate.ingest.protocol import BatchLimit, IncludedColumn, ReadRequest
 from tidegate.ingest.upstreams.kafka.upstream import KafkaUpstream
 from tidegate.ingest.upstreams.registry import UpstreamSpec, create_upstream
 from tidegate.plan.run import SafePlan
+from tidegate.sql import prepare
 from tidegate.sql.bind import Relation
-from tidegate.sql.bind import query as bind
 from tidegate.sql.bind.catalog import DictCatalog
 
 SQL = """
@@ -91,7 +91,9 @@ def ours(source: KafkaUpstream) -> int:
     """What a task does before it writes parts."""
     format_ = JsonFormat()
     names = DictCatalog({"s": Relation("s", (*format_.columns, ("offset", types.INT8)))})
-    decode, left = format_.take(bind.bind_query(SQL, names, 0).mfp)
+    bound = prepare(SQL, names, 0).single
+    assert bound is not None
+    decode, left = format_.take(bound.mfp)
     plan, kept = SafePlan(left), 0
     start = source.start()
     for split in source.splits(start, source.latest(start, BatchLimit())):

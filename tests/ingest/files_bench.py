@@ -30,7 +30,7 @@ from tidegate.ingest.upstreams.files.upstream import FilesUpstream
 from tidegate.ingest.upstreams.registry import UpstreamSpec, create_upstream
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.run.safe_plan import SafePlan
-from tidegate.sql.bind import query as bind
+from tidegate.sql import prepare
 from tidegate.sql.bind.catalog import DictCatalog, Relation
 from tidegate.storage.blob.object_store import open_object_store
 
@@ -103,9 +103,10 @@ def asked(*names: str) -> tuple[IncludedColumn, ...]:
 
 def planned(sql: str, columns: Columns, included: Columns = ()) -> MapFilterProject:
     """The plan of a query over `s`."""
-    return bind.bind_query(
-        sql, DictCatalog({"s": Relation("s", (*columns, *included))}), 1_700_000_000_000
-    ).mfp
+    catalog = DictCatalog({"s": Relation("s", (*columns, *included))})
+    bound = prepare(sql, catalog, 1_700_000_000_000).single
+    assert bound is not None
+    return bound.mfp
 
 
 @dataclass

@@ -31,10 +31,10 @@ from tidegate.errors import EvaluationError
 from tidegate.expr.model import order
 from tidegate.expr.model.types import Kind, Type
 from tidegate.expr.primitives.json.sort_key import sort_key as json_order
+from tidegate.plan import BoundQuery, OrderKey
 from tidegate.plan.run.safe_plan import SafePlan
 from tidegate.query.result import Result
-from tidegate.sql.bind import query as bind
-from tidegate.sql.bind.query import BoundQuery, OrderKey
+from tidegate.sql import prepare
 from tidegate.sql.parse.grammar import statements as grammar
 from tidegate.sql.parse.statement import SelectStatement
 
@@ -134,7 +134,9 @@ def bound_query(lake: Context, sql: str) -> BoundQuery:
     """What a SELECT means."""
     parsed = grammar.parse_statements(sql)[0]
     assert isinstance(parsed, SelectStatement)
-    return bind.bind_query(parsed.query, CatalogSnapshot(lake), lake.clock.now())
+    bound = prepare(parsed.query, CatalogSnapshot(lake), lake.clock.now()).single
+    assert bound is not None
+    return bound
 
 
 def _python(column: pa.Array, row: int) -> object:

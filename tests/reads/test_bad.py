@@ -187,7 +187,7 @@ def test_parts_that_vanish_while_they_are_read(tmp_path: Path, threads: int, whe
         with tidegate.open(tmp_path, config=Config(read_threads=threads, **flags)) as db:
             lake = db.context
             parsed = grammar.parse_statements(f"SELECT * FROM t{where}")[0]
-            bound = lake.prepared.bound(parsed.query, CatalogSnapshot(lake), lake.clock.now())  # type: ignore[union-attr]  # a SELECT
+            bound = lake.prepared.bound(parsed.query, CatalogSnapshot(lake), lake.clock.now()).single  # type: ignore[union-attr]  # a SELECT
             with open_snapshot(lake.table("t")) as found:
                 question = question_of(lake, bound, found, lake.clock.now())
                 pruned = prune(found, question.plan, question.now, use=True)

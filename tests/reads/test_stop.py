@@ -85,7 +85,8 @@ def run(db: tidegate.Database, sql: str, watch: CancelToken) -> Result:
     lake = db.context
     parsed = grammar.parse_statements(sql)[0]
     assert isinstance(parsed, SelectStatement)
-    bound = lake.prepared.bound(parsed.query, CatalogSnapshot(lake), lake.clock.now())
+    bound = lake.prepared.bound(parsed.query, CatalogSnapshot(lake), lake.clock.now()).single
+    assert bound is not None
     with open_snapshot(lake.table("t")) as found:
         return answer(replace(question_of(lake, bound, found, lake.clock.now()), cancel=watch))
 

@@ -27,14 +27,14 @@ from tidegate.context import CatalogSnapshot, Context
 from tidegate.database import Database
 from tidegate.errors import EvaluationError, PlanError, StoreError
 from tidegate.expr.model.types import SCALARS, Kind
-from tidegate.plan import MapFilterProject
+from tidegate.plan import BoundQuery, MapFilterProject
 from tidegate.query import ResultShape, ScanRequest, answer
 from tidegate.query.prune import prune
 from tidegate.spark.arrow import from_spark
 from tidegate.spark.read import late_scan as scan
 from tidegate.spark.read.late_scan import fits_tasks, hold_snapshot, scan_frame
 from tidegate.spark.task_errors import tidegate_error
-from tidegate.sql.bind import query as bind
+from tidegate.sql import prepare
 from tidegate.storage.shard.snapshot import Snapshot, open_snapshot
 
 NOW = 1_800_000_000_000
@@ -53,9 +53,16 @@ def lake_of(db: Database) -> Context:
     return found
 
 
+def single(sql: str, seen: CatalogSnapshot) -> BoundQuery:
+    """A query as a plan over one collection."""
+    bound = prepare(sql, seen, NOW).single
+    assert bound is not None
+    return bound
+
+
 def asked(db: Database, spark: SparkSession, sql: str, **how: Any) -> tuple[DataFrame, Snapshot]:
     seen = CatalogSnapshot(lake_of(db))
-    bound = bind.bind_query(sql, seen, NOW)
+    bound = single(sql, seen)
     assert bound.source is not None
     pinned = open_snapshot(seen.tables[bound.source][0])
     how.setdefault("in_driver", False)
@@ -150,7 +157,7 @@ def test_plans_run_in_tasks(db: Database, spark: SparkSession) -> None:
 def _local(db: Database, sql: str) -> list[str]:
     """The same in this process, at the same time."""
     seen = CatalogSnapshot(lake_of(db))
-    bound = bind.bind_query(sql, seen, NOW)
+    bound = single(sql, seen)
     assert bound.source is not None
     with open_snapshot(seen.tables[bound.source][0]) as pinned:
         plan = bound.mfp.at(NOW).optimise()
@@ -184,7 +191,7 @@ def test_pages_and_bitmaps_in_tasks(db: Database, spark: SparkSession) -> None:
         db.append("wide", {"id": ids, "k": ids % 1000, "s": texts, "t": texts, "x": ids / 3})
     sql = "SELECT id, s, t, x FROM wide WHERE k = 17 AND s LIKE '%1%' AND (x * 3)::int8 % 2 = 1"
     seen = CatalogSnapshot(lake_of(db))
-    bound = bind.bind_query(sql, seen, NOW)
+    bound = single(sql, seen)
     with open_snapshot(seen.tables["wide"][0]) as pinned:
         plan = bound.mfp.at(NOW).optimise()
         question = ScanRequest(pinned, plan, bound.names, ResultShape(), NOW, lake_of(db).config)
@@ -202,7 +209,7 @@ def test_pages_and_bitmaps_in_tasks(db: Database, spark: SparkSession) -> None:
 def test_no_column_is_counted(db: Database, spark: SparkSession) -> None:
     filled(db)
     seen = CatalogSnapshot(lake_of(db))
-    bound = bind.bind_query("SELECT 1 FROM t WHERE id < 700", seen, NOW)
+    bound = single("SELECT 1 FROM t WHERE id < 700", seen)
     with open_snapshot(seen.tables["t"][0]) as pinned:
         bare = bound.mfp.project(())
         found = scan_frame(spark, lake_of(db), pinned, bare, [], NOW, in_driver=False)

@@ -22,6 +22,7 @@ Project (#0)
 | `verdicts` | which containers (parts, pages) pass a filter whole, in part or not at all |
 | `conditions` | which columns and conditions are read first: the stages of late materialisation |
 | `aggregate` | GROUP BY, aggregates and DISTINCT between two plans |
+| `bound_query` | a query that one collection answers: a plan, an aggregation, order and limits; and what makes it more |
 | `general_aggregates` | the aggregates that run on an engine alone |
 | `logical` | the tree of any query |
 | `window_frame` | which rows a window function sees |
@@ -32,15 +33,13 @@ Project (#0)
 | `run/` | evaluates a plan over batches of rows |
 """
 
-from tidegate.plan import explain, logical, serialize, window_frame
+from tidegate.plan import aggregate, explain, logical, serialize, window_frame
 from tidegate.plan.aggregate import (
     AGGREGATE_NAMES,
     Aggregate,
-    AggregateKind,
     Aggregation,
-    exact_sum_type,
-    sum_type,
 )
+from tidegate.plan.bound_query import BoundQuery, OrderKey
 from tidegate.plan.conditions import StagePlan, choose_stages
 from tidegate.plan.divide import may_pass, partition
 from tidegate.plan.explain_query import branching_tree, query_steps
@@ -54,11 +53,13 @@ __all__ = [
     "AGGREGATE_NAMES",
     "GENERAL_AGGREGATES",
     "Aggregate",
-    "AggregateKind",
     "Aggregation",
+    "BoundQuery",
     "MapFilterProject",
+    "OrderKey",
     "StagePlan",
     "Verdicts",
+    "aggregate",
     "branching_tree",
     "check_stable",
     "choose_stages",
@@ -66,14 +67,12 @@ __all__ = [
     "deciding_columns",
     "decompose",
     "equi_join_keys",
-    "exact_sum_type",
     "explain",
     "logical",
     "may_pass",
     "partition",
     "query_steps",
     "serialize",
-    "sum_type",
     "whole_condition_subqueries",
     "window_frame",
 ]

@@ -1,6 +1,6 @@
 """The aggregates of engines for queries of any shape: their names, and what documentation says.
 
-`sql/bind/general/aggregates/` binds them. Those of `plan/aggregate.py` run everywhere.
+`sql/bind/queries/aggregates/` binds them. Those of `plan/aggregate.py` run everywhere.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ subquery. A node passes on the columns of its input and adds its own. So an expr
 that compute its columns, moving an expression does not rewrite it, and a correlated subquery simply uses columns of the outer
 query. A collection that appears twice in FROM is two scans with different column numbers.
 
-`sql/bind/general` builds the tree from syntax, `sql/lower/push_down.py` moves conditions and expressions down into the scans
-and determines which columns are read, `plan/sql/writer.py` writes it as SQL of the engine that runs it.
+`sql/bind` builds the tree from syntax. `sql/lower` says whether it is a plan over one collection, and else moves conditions and
+expressions down into the scans; `plan/sql/writer.py` writes it as SQL of the engine that runs it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, assert_never
 
 from tidegate.expr.model import Column, Expr, Type, permute, support
+from tidegate.plan.bound_query import Obstacle as Obstacle  # noqa: PLC0414  # offered with the tree
+from tidegate.plan.bound_query import Refusal as Refusal  # noqa: PLC0414  # offered with the tree
+from tidegate.plan.bound_query import not_row_by_row as not_row_by_row  # noqa: PLC0414  # offered with the tree
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.table_nodes import Common as Common  # noqa: PLC0414  # a node like those below
 from tidegate.plan.table_nodes import CommonRows as CommonRows  # noqa: PLC0414  # a node like those below
@@ -253,6 +256,9 @@ class LogicalQuery:
     columns: tuple[Column, ...]
     count: int = field(default=0)
     """How many column numbers are in use; it is also the next free one."""
+    obstacle: Obstacle | None = None
+    refusal: Refusal | None = None
+    """What may keep it from being a plan over one collection, and what keeps engines from running it."""
 
     @property
     def types(self) -> tuple[Type, ...]:

@@ -3,11 +3,11 @@
 | sub-room | does | start with |
 |---|---|---|
 | `parse` | text → tokens → syntax trees, each node with its position | `parse_statements(sql)` |
-| `bind` | syntax trees and a catalog → typed expressions and plans | `bind_query(query, catalog, now_ms)` |
-| `lower` | rules over the logical tree: push conditions down, keep demanded columns | `push_down(query)` |
+| `bind` | syntax trees and a catalog → typed expressions and the logical tree | `bind_query(query, catalog, now_ms)` |
+| `lower` | is the tree a plan over one collection; rules that prepare it for engines | `single_collection(query)` |
 
-`PreparedStatements` (`prepared.py`) caches what was parsed and bound before. The room rests on `expr` (types, functions) and
-`plan` (MapFilterProject, the logical tree).
+`prepare` (`prepared.py`) binds and asks, and `PreparedStatements` caches what was prepared before. The room rests on `expr`
+(types, functions) and `plan` (MapFilterProject, the logical tree).
 
 >>> from tidegate.expr.model import types
 >>> from tidegate.sql.bind import bind_expression
@@ -15,6 +15,6 @@
 'boolean'
 """
 
-from tidegate.sql.prepared import PreparedStatements
+from tidegate.sql.prepared import PreparedQuery, PreparedStatements, prepare
 
-__all__ = ["PreparedStatements"]
+__all__ = ["PreparedQuery", "PreparedStatements", "prepare"]

@@ -22,10 +22,10 @@ CREATE SOURCE and CREATE CONNECTION are in `ingest/define`.
 from tidegate.statements.append import append
 from tidegate.statements.define import DEFAULTS
 from tidegate.statements.execute import execute, kind_of
-from tidegate.statements.general import pin_query
+from tidegate.statements.general import relational_query
 from tidegate.statements.maintain import backfill_statistics, recluster
 from tidegate.statements.modify import plan_modification
-from tidegate.statements.pinned import Pinned, pin, pinned
+from tidegate.statements.pinned import Pinned, pin, pin_select, pinned
 from tidegate.statements.postgres_settings import duration_text, milliseconds_of
 from tidegate.statements.select import columns_of
 from tidegate.statements.status import CollectionStatus, Status, status
@@ -43,9 +43,10 @@ __all__ = [
     "kind_of",
     "milliseconds_of",
     "pin",
-    "pin_query",
+    "pin_select",
     "pinned",
     "plan_modification",
     "recluster",
+    "relational_query",
     "status",
 ]

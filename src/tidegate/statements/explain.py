@@ -18,25 +18,20 @@ from typing import TypeVar
 import numpy as np
 
 from tidegate.context import Context
-from tidegate.errors import BindError, PlanError, StoreError, UnsupportedError
+from tidegate.errors import BindError, StoreError, UnsupportedError
 from tidegate.expr.domain import Verdict, pruning_obstacle
 from tidegate.expr.model import Expr, show, types
-from tidegate.plan import StagePlan
+from tidegate.plan import BoundQuery, StagePlan
 from tidegate.plan import explain as text
 from tidegate.query import Result, ScanRequest, Stage, answer, choose_path
 from tidegate.query.estimate import Estimates, stage_plan
 from tidegate.query.paths import local
 from tidegate.query.prune import Conjunct, PruneResult, conjunct_effects, prune, treats_equal_alike
-from tidegate.sql.bind import BoundQuery
-from tidegate.sql.parse import statement
+from tidegate.sql.parse import statement, syntax
 from tidegate.statements.general import explain_general
 from tidegate.statements.modify import deletes_by_position, pinned_change
-from tidegate.statements.select import (
-    groups_on_engine,
-    pinned_select,
-    question_of,
-    run_without_from,
-)
+from tidegate.statements.pinned import PinnedSelect, pinned_select
+from tidegate.statements.select import groups_on_engine, question_of, run_without_from
 from tidegate.storage.shard import Snapshot, resolve_now
 from tidegate.text import format_bytes, identifier, plural
 
@@ -54,10 +49,10 @@ def explain(context: Context, given: statement.Statement, as_of: int | None, *, 
             hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE SELECT with the same WHERE what that costs",
         )
 
-    def read(bound: BoundQuery, found: Snapshot, now: int) -> Result:
+    def read(bound: BoundQuery, found: Snapshot, now: int, query: PinnedSelect | None) -> Result:
         question = question_of(context, bound, found, now)
-        if isinstance(given, statement.SelectStatement) and groups_on_engine(question):
-            return explain_general(context, given.query, as_of, analyze=analyze)
+        if query is not None and groups_on_engine(query, question):
+            return explain_general(context, query, analyze=analyze)
         pruned = prune(found, question.plan, now, use=context.config.stats_filter)
         if isinstance(given, statement.Delete) and deletes_by_position(question, pruned):
             question = replace(question, plan=question.plan.project(()))  # what it deletes is not read
@@ -78,10 +73,9 @@ def explain(context: Context, given: statement.Statement, as_of: int | None, *, 
         ]
         return _printed(steps, Ran.of(lambda: run_without_from(bound, now)) if analyze else None)
 
-    def general(error: PlanError) -> Result:
-        assert isinstance(given, statement.SelectStatement)
-        del error
-        return explain_general(context, given.query, as_of, analyze=analyze)
+    def general(query: PinnedSelect, parsed: syntax.Query) -> Result:
+        del parsed
+        return explain_general(context, query, analyze=analyze)
 
     return _explained(context, given, as_of, read, alone, general)
 
@@ -90,26 +84,27 @@ def _explained(
     context: Context,
     given: statement.Statement,
     as_of: int | None,
-    read: Callable[[BoundQuery, Snapshot, int], T],
+    read: Callable[[BoundQuery, Snapshot, int, PinnedSelect | None], T],
     alone: Callable[[BoundQuery, int], T],
-    general: Callable[[PlanError], T],
+    general: Callable[[PinnedSelect, syntax.Query], T],
 ) -> T:
-    """Binds a statement; calls `read` with its snapshot, `alone` without FROM, else `general`."""
+    """Binds a statement; calls `read` with its snapshot, `alone` without FROM, `general` if engines run it."""
     match given:
         case statement.SelectStatement(parsed):
             with pinned_select(context, parsed, as_of) as query:
-                if isinstance(query, PlanError):
-                    return general(query)
+                single = query.prepared.single
+                if single is None:
+                    return general(query, parsed)
                 if query.snapshot is None:
-                    return alone(query.bound, query.now)
-                return read(query.bound, query.snapshot, query.now)
+                    return alone(single, query.now)
+                return read(single, query.snapshot, query.now, query)
         case statement.Delete() | statement.Update() if as_of is not None:
             raise BindError("as_of is for queries: a statement that changes something does so now")
         case statement.Delete() | statement.Update():
             with pinned_change(context, given) as found:
                 held = found.snapshots[given.table.text]
                 now = resolve_now(found.wall, [held.state], context.config, temporal=False)
-                return read(found.query.change.read, held, now)
+                return read(found.query.change.read, held, now, None)
         case _:
             raise UnsupportedError(
                 "EXPLAIN is for statements that read: SELECT, DELETE, UPDATE, CREATE SOURCE",
@@ -326,7 +321,10 @@ def _printed(steps: Sequence[text.Step], ran: Ran | None) -> Result:
 def pushdown(context: Context, given: statement.Statement, as_of: int | None) -> Result:
     """A row for each condition of a query's filter: what it does to parts."""
 
-    def read(bound: BoundQuery, found: Snapshot, now: int) -> tuple[list[Conjunct], str]:
+    def read(
+        bound: BoundQuery, found: Snapshot, now: int, query: PinnedSelect | None
+    ) -> tuple[list[Conjunct], str]:
+        del query
         question = question_of(context, bound, found, now)
         pruned = prune(found, question.plan, now, use=True)
         each = conjunct_effects(question, pruned)
@@ -339,8 +337,8 @@ def pushdown(context: Context, given: statement.Statement, as_of: int | None) ->
         ]
         return each, "Nothing is read: there are no parts"
 
-    def refuse(error: PlanError) -> tuple[list[Conjunct], str]:
-        raise error
+    def refuse(query: PinnedSelect, parsed: syntax.Query) -> tuple[list[Conjunct], str]:
+        raise query.prepared.obstacle(parsed).error()
 
     each, said = _explained(context, given, as_of, read, alone, refuse)
     columns = [

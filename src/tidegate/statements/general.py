@@ -1,6 +1,7 @@
-"""Queries of any shape: bound and pinned here, run by the embedded engine or by Spark.
+"""Queries of any shape: run by the embedded engine or by Spark.
 
-    with pinned_query(context, parsed, as_of, watch) as pinned:
+    with pinned_select(context, parsed, as_of, watch.check) as query:
+        pinned = relational_query(context, query, watch)
         engine_for(context, pinned)          'embedded' or 'spark'
 
 The embedded engine (`query/embedded`) runs a query while the parts that pruning leaves are smaller than `embedded_bytes`, and
@@ -10,68 +11,31 @@ Spark beyond; `SET engine` overrides it. Which engine ran does not show in the r
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import Sequence
 from typing import Literal
 
-from tidegate.context import CatalogSnapshot, Context, GeneralEngine
+from tidegate.context import Context, GeneralEngine
 from tidegate.errors import UnsupportedError
 from tidegate.expr.model import Column, show
-from tidegate.plan import branching_tree, logical, query_steps
+from tidegate.plan import branching_tree, query_steps
 from tidegate.plan import explain as text
 from tidegate.query import CancelToken, Result, ScanMetrics
 from tidegate.query.embedded import OperatorCost, analyze_embedded, can_run, run_embedded
 from tidegate.query.relational import PinnedQuery, RelationalScan
-from tidegate.sql.bind import bind_general
-from tidegate.sql.parse import syntax
-from tidegate.statements.pinned import Pinned, pin
-from tidegate.storage.shard import resolve_now
+from tidegate.statements.pinned import PinnedSelect
 from tidegate.text import format_bytes, identifier, plural
 
 Engine = Literal["embedded", "spark"]
 
 
-def pin_query(
-    context: Context, parsed: syntax.Query | str, as_of: int | None, watch: CancelToken
-) -> PinnedQuery:
-    """Binds a query and pins snapshots of its collections; the caller closes them."""
-
-    def bind(catalog: CatalogSnapshot, wall: int) -> logical.LogicalQuery:
-        return bind_general(parsed, catalog, wall)
-
-    def sources(query: logical.LogicalQuery) -> list[str]:
-        return [scan.source for scan in query.scans()]
-
-    pinned = pin(context, bind, sources, as_of, check=watch.check)
-    now = _present(context, parsed, pinned) if as_of is None else as_of
+def relational_query(context: Context, query: PinnedSelect, watch: CancelToken) -> PinnedQuery:
+    """A query of any shape over its snapshots, for engines."""
+    lowered = query.prepared.lowered
     scans = tuple(
-        RelationalScan(context.config, scan, pinned.snapshots[scan.source], now, watch)
-        for scan in pinned.query.scans()
+        RelationalScan(context.config, scan, query.snapshots[scan.source], query.now, watch)
+        for scan in lowered.scans()
     )
-    return PinnedQuery(pinned.query, scans, now, context.config, context.metrics)
-
-
-def _present(context: Context, parsed: syntax.Query | str, pinned: Pinned[logical.LogicalQuery]) -> int:
-    """The value of mz_now(). A text with its name counts as using it: at worst too much is refused."""
-    texts = (parsed if isinstance(parsed, str) else parsed.sql, *pinned.catalog.views())
-    temporal = any("mz_now" in sql.lower() for sql in texts)
-    temporal = temporal or any(snap.validity is not None for snap in pinned.snapshots.values())
-    states = [snap.state for snap in pinned.snapshots.values()]
-    return resolve_now(pinned.wall, states, context.config, temporal=temporal)
-
-
-@contextmanager
-def pinned_query(
-    context: Context, parsed: syntax.Query | str, as_of: int | None, watch: CancelToken
-) -> Iterator[PinnedQuery]:
-    """Binds a query and pins its collections while it is used."""
-    pinned = pin_query(context, parsed, as_of, watch)
-    try:
-        yield pinned
-    finally:
-        for snapshot in {id(scan.snapshot): scan.snapshot for scan in pinned.scans}.values():
-            snapshot.close()
+    return PinnedQuery(lowered, scans, query.now, context.config, context.metrics)
 
 
 def engine_for(context: Context, pinned: PinnedQuery) -> Engine:
@@ -93,18 +57,9 @@ def spark_engine(context: Context) -> GeneralEngine:
     return context.engine
 
 
-def select_general(context: Context, parsed: syntax.Query, as_of: int | None, watch: CancelToken) -> Result:
-    """Runs a query; its snapshots stay pinned until its last row is read."""
-    with ExitStack() as stack:
-        pinned = stack.enter_context(pinned_query(context, parsed, as_of, watch))
-        result = _run(context, pinned, watch)
-        result.when_over(partial(_unpin, stack.pop_all()))
-        return result
-
-
-def _unpin(stack: ExitStack, error: BaseException | None) -> None:
-    del error
-    stack.close()
+def select_general(context: Context, query: PinnedSelect, watch: CancelToken) -> Result:
+    """Runs a query; the caller keeps its snapshots pinned until its last row is read."""
+    return _run(context, relational_query(context, query, watch), watch)
 
 
 def _run(context: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
@@ -116,30 +71,30 @@ def _run(context: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
 # ---------------------------------------------------------------- EXPLAIN
 
 
-def explain_general(context: Context, parsed: syntax.Query, as_of: int | None, *, analyze: bool) -> Result:
+def explain_general(context: Context, query: PinnedSelect, *, analyze: bool) -> Result:
     """Describes how a query runs, and starts nothing; with `analyze` it is run, and costs are added."""
     watch = CancelToken(context.config.statement_timeout_ms)
-    with pinned_query(context, parsed, as_of, watch) as pinned:
-        engine = engine_for(context, pinned)
-        _ = pinned.reduced
-        scans = {id(scan.scan): scan for scan in pinned.scans}
-        steps, names = query_steps(pinned.query, lambda scan: scan_step(scans[id(scan)]))
-        title = "Spark" if engine == "spark" else "Embedded engine"
-        lines = [f"{title}: {format_bytes(pinned.bytes)} left after pruning", *branching_tree(steps)]
-        if not analyze:
-            return Result.message("\n".join(lines))
-        began = time.perf_counter()
-        if engine == "embedded":
-            operators, cost = analyze_embedded(pinned, watch)
-            rows = operators[0].rows if operators else 0
-            costs = _operator_table(operators, names)
-        else:
-            costs = [spark_engine(context).plan(context, pinned, watch)]
-            ran = _run(context, pinned, watch)
-            rows, cost = ran.exhaust(), ran.scan
-        took = 1000 * (time.perf_counter() - began)
-        lines += [f"Answered from {engine} in {took:.1f} ms: {plural(rows, 'row')}", _read_line(cost), *costs]
-        return Result((), (), (), path=engine, scan=cost, said="\n".join(lines))
+    pinned = relational_query(context, query, watch)
+    engine = engine_for(context, pinned)
+    _ = pinned.reduced
+    scans = {id(scan.scan): scan for scan in pinned.scans}
+    steps, names = query_steps(pinned.query, lambda scan: scan_step(scans[id(scan)]))
+    title = "Spark" if engine == "spark" else "Embedded engine"
+    lines = [f"{title}: {format_bytes(pinned.bytes)} left after pruning", *branching_tree(steps)]
+    if not analyze:
+        return Result.message("\n".join(lines))
+    began = time.perf_counter()
+    if engine == "embedded":
+        operators, cost = analyze_embedded(pinned, watch)
+        rows = operators[0].rows if operators else 0
+        costs = _operator_table(operators, names)
+    else:
+        costs = [spark_engine(context).plan(context, pinned, watch)]
+        ran = _run(context, pinned, watch)
+        rows, cost = ran.exhaust(), ran.scan
+    took = 1000 * (time.perf_counter() - began)
+    lines += [f"Answered from {engine} in {took:.1f} ms: {plural(rows, 'row')}", _read_line(cost), *costs]
+    return Result((), (), (), path=engine, scan=cost, said="\n".join(lines))
 
 
 def _operator_table(operators: Sequence[OperatorCost], names: Sequence[str]) -> list[str]:

@@ -3,20 +3,27 @@
 Binding looks up the columns of each collection, and reading pins a snapshot of its shard; an ALTER TABLE may come between the two.
 So the schema of each snapshot is compared with the one that was bound, and the query is bound again if they differ.
 
-    with pinned(context, bind, lambda bound: [bound.source], as_of) as found:
-        found.query, found.snapshots["orders"], found.wall
+    with pinned_select(context, parsed, as_of) as query:
+        query.prepared, query.snapshots["orders"], query.now      `pin_select` for what outlives a block
+
+`pin` does so for anything that is bound over a catalog: queries, DELETE and UPDATE, DataFrames.
+
+`mz_now()` is the time that is read: AS OF, or without it the wall clock, but never before the last committed time. `now()` is
+always the wall clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tidegate.context import CatalogSnapshot, Context
 from tidegate.errors import TidegateError
-from tidegate.storage.shard import Snapshot, open_snapshot
+from tidegate.sql import PreparedQuery
+from tidegate.sql.parse import syntax
+from tidegate.storage.shard import Snapshot, open_snapshot, resolve_now
 
 Q = TypeVar("Q")
 MAX_REBINDS = 10
@@ -81,6 +88,77 @@ def pinned(
 ) -> Iterator[Pinned[Q]]:
     """`pin` for the time of a `with`."""
     found = pin(context, bind, sources, as_of, timeout_ms=timeout_ms, check=check)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+# ---------------------------------------------------------------- queries
+
+
+@dataclass(frozen=True)
+class PinnedSelect:
+    """A query that is bound, with the snapshots that it reads."""
+
+    prepared: PreparedQuery
+    snapshots: Mapping[str, Snapshot]
+    now: int
+    """The value of `mz_now()`."""
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The only one, of a plan over one collection; None: it has no FROM."""
+        return next(iter(self.snapshots.values()), None)
+
+    def close(self) -> None:
+        """Releases the snapshots."""
+        for held in self.snapshots.values():
+            held.close()
+
+
+def pin_select(
+    context: Context,
+    parsed: syntax.Query | str,
+    as_of: int | None,
+    check: Callable[[], None] | None = None,
+    *,
+    preview: bool = False,
+) -> PinnedSelect:
+    """Binds a query and pins what it reads; the caller closes it.
+
+    `check` ends the wait for an AS OF in the future. A `preview` does not wait, and minds no clock that is wrong.
+    """
+
+    def bind(catalog: CatalogSnapshot, wall: int) -> PreparedQuery:
+        return context.prepared.bound(parsed, catalog, wall)
+
+    def sources(prepared: PreparedQuery) -> list[str]:
+        return prepared.sources
+
+    found = pin(context, bind, sources, as_of, timeout_ms=0 if preview else None, check=check)
+    if as_of is not None:
+        return PinnedSelect(found.query, found.snapshots, as_of)
+    with ExitStack() as stack:
+        stack.callback(found.close)
+        states = [held.state for held in found.snapshots.values()]
+        temporal = not preview and found.query.is_temporal
+        now = resolve_now(found.wall, states, context.config, temporal=temporal)
+        stack.pop_all()
+    return PinnedSelect(found.query, found.snapshots, now)
+
+
+@contextmanager
+def pinned_select(
+    context: Context,
+    parsed: syntax.Query | str,
+    as_of: int | None,
+    check: Callable[[], None] | None = None,
+    *,
+    preview: bool = False,
+) -> Iterator[PinnedSelect]:
+    """`pin_select` for the time of a `with`."""
+    found = pin_select(context, parsed, as_of, check, preview=preview)
     try:
         yield found
     finally:

@@ -7,8 +7,11 @@ recent: a view of the orders since 2024;   broken: a view that does not bind;   
 
 from tests.golden.runner import directive
 from tidegate.expr.model.types import INT8, JSONB, TEXT, TIMESTAMPTZ, array, numeric, record
+from tidegate.plan import BoundQuery
+from tidegate.sql import prepare
 from tidegate.sql.bind import query as bind
 from tidegate.sql.bind.catalog import DictCatalog, Relation, ViewRelation
+from tidegate.sql.parse.grammar.statements import parse_query
 
 ORDERS = Relation(
     "orders",
@@ -34,12 +37,19 @@ CATALOG = DictCatalog(
 )
 
 
+def single(sql: str) -> BoundQuery:
+    """A query as a plan over one collection; an error that says why it is none."""
+    parsed = parse_query(sql)
+    prepared = prepare(parsed, CATALOG, now_ms=0)
+    if prepared.single is None:
+        raise prepared.obstacle(parsed).error()
+    return prepared.single
+
+
 @directive("bind")
 def bind_query(args: str, lines: list[str]) -> str:
     sql = "\n".join(lines)
-    bound = (
-        bind.bind_transform(sql, CATALOG) if args == "transform" else bind.bind_query(sql, CATALOG, now_ms=0)
-    )
+    bound = bind.bind_transform(sql, CATALOG) if args == "transform" else single(sql)
     shown = [f"from {bound.source}" if bound.source else "from one row"]
     shown.append(", ".join(f"{name} {type_}" for name, type_ in zip(bound.names, bound.types, strict=True)))
     shown += bound.mfp.show().split("\n")

@@ -16,8 +16,8 @@ from tidegate.expr.model.tree import Call, Expr, walk
 from tidegate.expr.model.types import BYTEA, INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
 from tidegate.plan import MapFilterProject, check_stable, decompose
 from tidegate.plan.divide import partition, take
+from tidegate.sql import prepare
 from tidegate.sql.bind.catalog import DictCatalog, Relation
-from tidegate.sql.bind.query import bind_query
 
 TABLES: dict[str, tuple[tuple[str, Type], ...]] = {
     "x": (("a", TEXT), ("b", INT4)),
@@ -32,7 +32,8 @@ TABLES: dict[str, tuple[tuple[str, Type], ...]] = {
 @directive("plan")
 def plan(args: str, lines: list[str]) -> str:
     catalog = DictCatalog({name: Relation(name, columns) for name, columns in TABLES.items()})
-    bound = bind_query("\n".join(lines), catalog)
+    bound = prepare("\n".join(lines), catalog).single
+    assert bound is not None
     names = [name for name, _ in TABLES[bound.source or "x"]]
     mfp = bound.mfp.optimise()
     match args.split():

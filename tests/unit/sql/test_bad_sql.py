@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.errors import LimitError, PlanError, TidegateError
+from tidegate.errors import LimitError, TidegateError
 from tidegate.expr.model.types import INT8, TEXT, TIMESTAMPTZ, record
-from tidegate.sql.bind import query as bind
+from tidegate.sql import PreparedQuery, prepare
 from tidegate.sql.bind.catalog import DictCatalog, Relation, ViewRelation
 from tidegate.sql.parse import lexer as lex
 from tidegate.sql.parse.grammar import statements as grammar
@@ -25,12 +25,12 @@ CATALOG = DictCatalog(
 )
 
 
-def ask(sql: str) -> bind.BoundQuery | None:
+def ask(sql: str) -> PreparedQuery | None:
     """Parses, and binds if it is a query."""
     bound = None
     for statement in grammar.parse_statements(sql):
         if isinstance(statement, SelectStatement):
-            bound = bind.bind_query(statement.query, CATALOG, now_ms=0)
+            bound = prepare(statement.query, CATALOG, now_ms=0)
     return bound
 
 
@@ -146,16 +146,17 @@ def _binding_seconds(one: str, count: int) -> float:
     times = []
     for _ in range(5):
         start = time.perf_counter()
-        bind.bind_query(parsed, CATALOG)
+        prepare(parsed, CATALOG)
         times.append(time.perf_counter() - start)
     return min(times)
 
 
 def test_errors_of_nested_queries_name_the_innermost_construct() -> None:
-    with pytest.raises(PlanError) as caught:
-        ask("SELECT * FROM (SELECT * FROM (SELECT array_agg(id) AS n FROM t) a WHERE n > 1) b")
-    assert caught.value.construct == "the aggregate array_agg"
-    assert caught.value.column == 38
+    prepared = ask("SELECT * FROM (SELECT * FROM (SELECT array_agg(id) AS n FROM t) a WHERE n IS NULL) b")
+    assert prepared is not None
+    assert prepared.tree.obstacle is not None
+    assert prepared.tree.obstacle.construct == "the aggregate array_agg"
+    assert prepared.tree.obstacle.position.column == 38
 
 
 PIECES = """

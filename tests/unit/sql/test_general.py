@@ -8,8 +8,8 @@ from tidegate.errors import BindError, TidegateError, TypeMismatch, UnsupportedE
 from tidegate.expr.model.printer import show
 from tidegate.expr.model.types import FLOAT8, INT4, INT8, INTERVAL, JSONB, TEXT, TIMESTAMPTZ, Type, numeric
 from tidegate.plan import logical
+from tidegate.sql import prepare
 from tidegate.sql.bind.catalog import DictCatalog, Relation, ViewRelation
-from tidegate.sql.bind.general.query import bind_general
 
 CATALOG = DictCatalog(
     {
@@ -28,7 +28,7 @@ CATALOG = DictCatalog(
 
 
 def split(sql: str) -> logical.LogicalQuery:
-    return bind_general(sql, CATALOG, 0)
+    return prepare(sql, CATALOG, 0).lowered
 
 
 def pushed(sql: str) -> dict[str, list[str]]:

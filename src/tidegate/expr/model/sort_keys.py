@@ -6,7 +6,7 @@ which are bytes (`primitives/json/sort_key.py`), and no engine has to know the o
 | written | planned |
 |---|---|
 | `a < b`, `a < ANY (array)`, for jsonb and for arrays and records that hold it | `sort key(a) < sort key(b)`: `build.call` |
-| `ORDER BY a`, also of windows and aggregates | `ORDER BY sort key(a)`: `sql/bind/query.py`, `sql/lower/sort_keys.py` |
+| `ORDER BY a`, also of windows and aggregates | `ORDER BY sort key(a)`: `sql/lower` |
 | `min(a)` | `from sort key(min(sort key(a)))`: the binder |
 | `a = b`, IN, GROUP BY, DISTINCT, joins | as written: equal values have equal text |
 

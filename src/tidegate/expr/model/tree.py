@@ -247,7 +247,9 @@ def permute(expr: Expr, positions: Sequence[int] | dict[int, int]) -> Expr:
     """`expr` with column i read from `positions[i]` instead."""
 
     def move(node: Expr) -> Expr:
-        return Column(positions[node.index], node.type, node.name) if isinstance(node, Column) else node
+        if not isinstance(node, Column) or (place := positions[node.index]) == node.index:
+            return node
+        return Column(place, node.type, node.name)
 
     return rewrite(expr, move)
 

@@ -29,7 +29,8 @@ from tidegate.expr.model import types
 from tidegate.ingest.define.transform import TransformInput, TransformPlan, plan_transform
 from tidegate.ingest.protocol import Columns
 from tidegate.plan import MapFilterProject, check_stable, decompose
-from tidegate.sql.bind import CatalogEntry, Relation, RelationCatalog, bind_general, bind_transform
+from tidegate.sql import prepare
+from tidegate.sql.bind import CatalogEntry, Relation, RelationCatalog, bind_transform
 from tidegate.sql.parse import from_clause, syntax
 from tidegate.text import identifier
 
@@ -68,7 +69,7 @@ def split_transform(
 ) -> SplitTransform:
     """Splits a transform; all names in `reading` mean the source."""
     name, columns = reading.names[0], reading.columns
-    bind_general(
+    prepare(
         query, CatalogOverlay(around, (Relation(name, columns),)), now_ms
     )  # reports errors with positions in the original query
     if any(isinstance(node, syntax.CommonTable) and node.name.text == name for node in syntax_nodes(query)):
@@ -91,7 +92,7 @@ def split_transform(
     else:
         stored = _stored_rows_plan(query, places, reading, exact=exact)
         text = _replace_spans(query, [(*place.at, _stored_name(place, name)) for place in places])
-    bind_general(text, CatalogOverlay(around, (Relation(name + STORED_SUFFIX, stored.columns),)), now_ms)
+    prepare(text, CatalogOverlay(around, (Relation(name + STORED_SUFFIX, stored.columns),)), now_ms)
     return SplitTransform(stored, text)
 
 

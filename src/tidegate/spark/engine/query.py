@@ -6,7 +6,7 @@
 
 What happens to `SELECT c.name, sum(o.price) FROM orders o JOIN customers c ON o.customer = c.id WHERE c.country = 'de' GROUP BY 1`:
 
-1. `sql/bind/general/query.py` binds it and pushes `c.country = 'de'` into the scan of customers.
+1. `sql/bind` binds it, and `sql/lower` pushes `c.country = 'de'` into the scan of customers.
 2. Both collections are pinned, at `as_of` or at what is committed, until the query ends.
 3. Each scan is pruned. Little of customers is left: it is read here. Its ids become a range, and a list if they are few, which
    prunes orders too (`query/relational/semi_join.py`).
@@ -39,7 +39,7 @@ from tidegate.spark.read import late_scan
 from tidegate.spark.session import session, sibling_session, use_session, user_session
 from tidegate.spark.translate.evaluator_udf import udf_sql
 from tidegate.spark.translate.to_spark_sql import SETTINGS
-from tidegate.statements import pin_query
+from tidegate.statements import pin_select, relational_query
 from tidegate.text import identifier
 
 MAX_COLLECTED_BYTES = 64 << 20
@@ -85,7 +85,7 @@ def _views(spark: SparkSession) -> Iterator[list[str]]:
 
 def query_frame(lake: Context, spark: SparkSession, sql: str, as_of: int | None) -> DataFrame:
     """Returns a query as a DataFrame of the user's session, which keeps its snapshots pinned."""
-    pinned = pin_query(lake, sql, as_of, CancelToken())
+    pinned = relational_query(lake, pin_select(lake, sql, as_of), CancelToken())
     query = SparkQuery(lake, pinned)
     with query_session(spark) as own, cancel_with(own, CancelToken()):
         df = query.frame(own, [], lasting=True)

@@ -25,12 +25,13 @@ from pyspark.sql.types import StructType
 
 from tidegate.context import CatalogSnapshot, Context
 from tidegate.errors import BindError, PlanError
+from tidegate.plan import BoundQuery
 from tidegate.query import ResultShape, ScanRequest
 from tidegate.query.prune import prune
 from tidegate.spark.arrow import spark_schema
 from tidegate.spark.read.late_scan import ScanReader, fits_tasks, partition_parts, scan_spec
 from tidegate.spark.target import Target, integer_option, parse_target
-from tidegate.sql.bind import BoundQuery, bind_query
+from tidegate.sql import prepare
 from tidegate.statements import pin
 from tidegate.storage.shard import Snapshot, resolve_now
 from tidegate.text import identifier
@@ -107,9 +108,9 @@ def _bind(target: Target, options: Mapping[str, str], lake: Context, seen: Catal
     columns = ", ".join(map(identifier, names)) or "*"
     where = options.get("where")
     sql = f"SELECT {columns} FROM {identifier(target.collection)}" + (f" WHERE ({where})" if where else "")
-    bound = bind_query(sql, seen, lake.clock.now())
-    shaped = bound.order_by or bound.offset or bound.limit is not None
-    if bound.source is None or bound.aggregation is not None or shaped:
+    bound = prepare(sql, seen, lake.clock.now()).single
+    shaped = bound is not None and (bound.order_by or bound.offset or bound.limit is not None)
+    if bound is None or bound.source is None or bound.aggregation is not None or shaped:
         raise BindError(
             f'"{target.collection}" is a view with more than rows of one collection',
             hint="read a table, or a view of one table without GROUP BY, ORDER BY and LIMIT",

@@ -2,15 +2,14 @@
 
 | function | gives |
 |---|---|
-| `bind_query` | a `BoundQuery`: one MapFilterProject of one collection, perhaps an aggregation, order and limits |
-| `bind_general` | the logical tree of a query of any shape |
-| `bind_transform` | a `BoundQuery` for TRANSFORM USING: only stable functions, no order, no limit |
+| `bind_query` | the logical tree of a query |
+| `bind_transform` | the plan over one collection of TRANSFORM USING: only stable functions, no order, no limit |
 | `bind_expression` | one scalar expression over columns |
 | `bind_change` | what DELETE or UPDATE reads and assigns |
 | `bind_values` | the rows of VALUES as Arrow arrays |
 | `bind_as_of` | the time of AS OF, in milliseconds |
 
-A query that `bind_query` cannot express is a `PlanError` with the code `NOT_ROW_BY_ROW`; the caller then uses `bind_general`.
+There is one binder of queries (`queries/`). Whether a tree is a plan over one collection is asked of it by `sql/lower`.
 
 >>> from tidegate.expr.model import types
 >>> catalog = DictCatalog({"t": Relation("t", (("id", types.INT8), ("name", types.TEXT)))})
@@ -20,10 +19,16 @@ A query that `bind_query` cannot express is a `PlanError` with the code `NOT_ROW
 
 from tidegate.sql.bind.catalog import CatalogEntry, DictCatalog, Relation, RelationCatalog, ViewRelation
 from tidegate.sql.bind.expression import Binder, assignment_cast
-from tidegate.sql.bind.general.query import bind_general
 from tidegate.sql.bind.modification import BoundChange, bind_change
 from tidegate.sql.bind.options import interval_milliseconds
-from tidegate.sql.bind.query import BoundQuery, bind_as_of, bind_expression, bind_query, bind_transform
+from tidegate.sql.bind.query import (
+    bind_as_of,
+    bind_expression,
+    bind_query,
+    bind_transform,
+    limited_nesting,
+    obstacle_of,
+)
 from tidegate.sql.bind.scope import Scope
 from tidegate.sql.bind.session import POSTGRES_VERSION, session_identity
 from tidegate.sql.bind.unknown_literals import literal_places, with_literal_types
@@ -33,7 +38,6 @@ __all__ = [
     "POSTGRES_VERSION",
     "Binder",
     "BoundChange",
-    "BoundQuery",
     "CatalogEntry",
     "DictCatalog",
     "Relation",
@@ -44,12 +48,13 @@ __all__ = [
     "bind_as_of",
     "bind_change",
     "bind_expression",
-    "bind_general",
     "bind_query",
     "bind_transform",
     "bind_values",
     "interval_milliseconds",
+    "limited_nesting",
     "literal_places",
+    "obstacle_of",
     "session_identity",
     "with_literal_types",
 ]

@@ -11,10 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
-from tidegate.expr.model import Type
+from tidegate.errors import BindError, ErrorCode, Position, TidegateError
+from tidegate.expr.model import Column, Type
 from tidegate.plan import MapFilterProject
+from tidegate.sql.parse.from_clause import TableRef
+
+_SCHEMAS = ((), ("public",), ("tidegate", "public"), ("materialize", "public"))
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,11 @@ class Relation:
     columns: tuple[tuple[str, Type], ...]
     stored: MapFilterProject | None = None
     """Of one that has hidden columns: from all of its columns to those above, of the rows that are there at `mz_now()`."""
+
+    @cached_property
+    def scanned(self) -> tuple[Column, ...]:
+        """Its columns as a scan has them that is the first of a query."""
+        return tuple(Column(i, type_, name) for i, (name, type_) in enumerate(self.columns))
 
     @property
     def plan(self) -> MapFilterProject:
@@ -60,3 +70,21 @@ class DictCatalog:
     def relation(self, name: str) -> CatalogEntry | None:
         """The entry of that name."""
         return self.entries.get(name)
+
+
+def find_relation(catalog: RelationCatalog, table: TableRef, sql: str) -> CatalogEntry:
+    """The collection or view of a name in FROM; an error with its position if there is none."""
+    *schema, name = (part.text for part in table.name)
+    try:
+        entry = catalog.relation(name) if tuple(schema) in _SCHEMAS else None
+    except TidegateError as error:
+        error.position = error.position or Position(sql, *table.at)
+        raise
+    if entry is None:
+        raise BindError(
+            f'there is no collection or view "{".".join((*schema, name))}"',
+            code=ErrorCode.UNDEFINED_TABLE,
+            hint="SHOW TABLES, SHOW SOURCES and SHOW VIEWS list them",
+            position=Position(sql, *table.at),
+        )
+    return entry

@@ -14,14 +14,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Context, Decimal, Inexact
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidegate.errors import BindError, ErrorCode, Position, TypeMismatch, row_error_code
+from tidegate.errors import BindError, ErrorCode, Position, TidegateError, TypeMismatch, row_error_code
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import REGISTRY, Call, Column, Expr, Kind, Literal, Type, build, types
 from tidegate.sql.parse.lexer import Token
+from tidegate.sql.parse.syntax import Node
+
+if TYPE_CHECKING:
+    from tidegate.sql.bind.expression import Binder
 
 LEAST = {Kind.INT2: -(2**15), Kind.INT4: -(2**31), Kind.INT8: -(2**63)}
 _EXACT = Context(prec=types.MAX_PRECISION + 1, traps=[Inexact])
@@ -188,3 +192,16 @@ def read_strings(texts: Sequence[tuple[int, str]], target: Type) -> pa.Array:
         bad = next(i for i, message in enumerate(outcome.errors) if message.is_valid)
         raise ConstantError(texts[bad][0], outcome.errors[bad].as_py(), target)
     return outcome.values
+
+
+def bind_constant(expr: Expr, target: Type, binder: Binder, node: Node, clause: str) -> pa.Scalar:
+    """The value of an expression that reads no columns, as `target`."""
+    try:
+        outcome = evaluate(build.cast(expr, target), [], 1)
+    except TidegateError as error:
+        error.message = f"{clause}: {error.message}"
+        error.position = binder.position(node.at)
+        raise
+    if outcome.errors is not None and outcome.errors[0].is_valid:
+        raise BindError(f"{clause}: {outcome.errors[0].as_py()}", position=binder.position(node.at))
+    return outcome.values[0]

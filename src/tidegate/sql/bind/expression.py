@@ -15,6 +15,7 @@ from zlib import crc32
 
 from tidegate.errors import BindError, ErrorCode, PlanError, Position, TidegateError
 from tidegate.expr.model import REGISTRY, Call, Expr, Function, Kind, Literal, Now, Type, build, tree, types
+from tidegate.plan import logical
 from tidegate.sql.bind import constants as literal
 from tidegate.sql.bind.rewrites import (
     PATTERN_OPERATORS,
@@ -171,7 +172,7 @@ class Binder:
                 # An empty array is of whatever type its surroundings want, just as the string '{}'.
                 return build.call(node.kind, *args) if args or node.kind == "row" else build.text("{}")
             case Star() if node.qualifier and not node.args:
-                raise not_row_by_row("a whole row")
+                raise logical.not_row_by_row("a whole row")
             case Star():
                 raise BindError("* stands only in a select list, or in count(*)")
             case Default():
@@ -179,7 +180,7 @@ class Binder:
             case AggregateCall():
                 return self._aggregate(node)
             case NonScalar():
-                raise not_row_by_row(node.construct)
+                raise logical.not_row_by_row(node.construct)
             case _:
                 assert_never(node)
 
@@ -191,7 +192,7 @@ class Binder:
     def _aggregate(self, node: AggregateCall) -> Expr:
         """An aggregate has no place in an expression over one row."""
         if self._clause is None:
-            raise not_row_by_row(f"the aggregate {node.name}")
+            raise logical.not_row_by_row(f"the aggregate {node.name}")
         raise BindError(f"aggregates are not allowed in {self._clause}", hint=_PLACES.get(self._clause))
 
     def _apply(self, node: Apply, args: tuple[Expr, ...]) -> Expr:
@@ -378,16 +379,6 @@ def _modified(expr: Expr, target: Type, modifier: TypeModifier) -> Expr:
     value = build.cast(expr, types.TEXT if constant else target)
     bound = build.call("interval_precision", value, build.literal(modifier.fields or "", types.TEXT), digits)
     return literal.folded(bound) if constant else bound
-
-
-def not_row_by_row(construct: str) -> PlanError:
-    """The refusal of what is more than map, filter and project."""
-    return PlanError(
-        f"{construct} cannot be done row by row",
-        construct=construct,
-        code=ErrorCode.NOT_ROW_BY_ROW,
-        hint="only map, filter and project can: expressions of one row, WHERE, and a choice of columns",
-    )
 
 
 def _constant(node: Constant) -> Literal:

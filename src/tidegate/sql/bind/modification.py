@@ -18,9 +18,9 @@ from functools import partial
 
 from tidegate.errors import BindError, ErrorCode, Position, TidegateError
 from tidegate.expr.model import Expr, Type
+from tidegate.plan import BoundQuery
 from tidegate.sql.bind.catalog import Relation
 from tidegate.sql.bind.expression import Binder, assignment_cast
-from tidegate.sql.bind.query import BoundQuery
 from tidegate.sql.bind.scope import MAX_NAME_LENGTH, Scope
 from tidegate.sql.parse.statement import Delete, Update
 from tidegate.sql.parse.syntax import Default, Ident, Node

@@ -7,9 +7,10 @@ An unqualified name must be found exactly once. What is not found is answered wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 
 from tidegate.errors import BindError, ErrorCode, PlanError
 from tidegate.expr.model import Column, Type
@@ -25,13 +26,17 @@ class Scope:
     """The columns in reach; column i of the row is `columns[i]`, a table's name (or None) and its own."""
 
     columns: tuple[tuple[str | None, str, Type], ...]
-    _places: dict[str, list[int]] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def _places(self) -> Mapping[str, Sequence[int]]:
+        """Where each name is."""
+        names = [name for _, name, _ in self.columns]
+        if len(set(names)) == len(names):
+            return dict(zip(names, zip(range(len(names))), strict=True))
         places: dict[str, list[int]] = {}
-        for place, (_, name, _) in enumerate(self.columns):
+        for place, name in enumerate(names):
             places.setdefault(name, []).append(place)
-        object.__setattr__(self, "_places", places)
+        return places
 
     @staticmethod
     def of(columns: Iterable[tuple[str, Type]], table: str | None = None) -> Scope:
@@ -90,7 +95,7 @@ class Scope:
         raise BindError(f'there is no table "{table}" in FROM', code=ErrorCode.UNDEFINED_TABLE, hint=hint)
 
     def _hint(self, name: str, table: str | None) -> str | None:
-        names = [known for owner, known, _ in self.columns if table is None or owner == table]
+        names = [known for owner, known, _ in self.columns if known and (table is None or owner == table)]
         folded = {known.lower(): known for known in reversed(names)}
         # Nearness takes time quadratic in the length, and a name may be as long as the statement that a
         # program made.

@@ -8,23 +8,12 @@ but is not shown. Both are bound by whatever `Binder` the query has: over rows, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-
 from tidegate.errors import BindError, ErrorCode, TidegateError
 from tidegate.expr.model import Expr, Kind, build, types
+from tidegate.plan import OrderKey
 from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.output_name import label
 from tidegate.sql.parse.syntax import Constant, Item, Name, Node, Ordering, Star
-
-
-@dataclass(frozen=True)
-class OrderKey:
-    """Sort by column `column` of what leaves the plan."""
-
-    column: int
-    descending: bool
-    nulls_first: bool
 
 
 def resolve_unknown(expr: Expr) -> Expr:
@@ -79,17 +68,6 @@ def order_key(
             leaving.append(bound)
         column = leaving.index(bound)
     return OrderKey(column, ordering.descending, ordering.nulls_first)
-
-
-def by_sort_keys(keys: Sequence[OrderKey], leaving: list[Expr]) -> tuple[OrderKey, ...]:
-    """The entries of ORDER BY, by the sort keys of jsonb; these are added to `leaving`."""
-    found = []
-    for key in keys:
-        value = build.sort_key(leaving[key.column])
-        if value not in leaving:
-            leaving.append(value)
-        found.append(replace(key, column=leaving.index(value)))
-    return tuple(found)
 
 
 def _output(

@@ -36,18 +36,19 @@ from typing import assert_never
 
 from tidegate.expr.model import Call, Column, Expr, Literal, build, subexpressions, support, tree, walk
 from tidegate.plan import equi_join_keys, logical
+from tidegate.sql.lower.composite_aggregates import with_composite_aggregates
 from tidegate.sql.lower.demand import narrowed
 from tidegate.sql.lower.lift import lifted
-from tidegate.sql.lower.sharing import readers_conditions, shared
+from tidegate.sql.lower.sharing import readers_conditions
 from tidegate.sql.lower.sort_keys import by_sort_keys
 
 
 def push_down(query: logical.LogicalQuery) -> logical.LogicalQuery:
     """The same query with conditions and expressions in scans, sort keys, and no unused columns."""
-    query = shared(query)
-    rel = push(by_sort_keys(query.rel), [])
+    rel, count = with_composite_aggregates(query.rel, query.count)
+    rel = push(by_sort_keys(rel), [])
     wanted = frozenset(column.index for column in query.columns)
-    rel, count = lifted(narrowed(rel, wanted), query.count)
+    rel, count = lifted(narrowed(rel, wanted), count)
     return replace(query, rel=narrowed(rel, wanted), count=count)
 
 

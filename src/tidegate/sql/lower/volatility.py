@@ -14,7 +14,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, get_args
 
 from tidegate.errors import UnsupportedError
-from tidegate.expr.model import Call, Column, Expr, Literal, Now, subexpressions
+from tidegate.expr.model import Call, Column, Expr, Literal, Now, subexpressions, tree
 from tidegate.plan import logical
 
 
@@ -34,6 +34,13 @@ def volatile_places(root: logical.Rel) -> Iterator[Call]:
     for rel in logical.walk(root):
         for expr in _expressions(rel, outermost=True):
             yield from dict.fromkeys(subexpressions.volatile_calls(expr))
+
+
+def uses_now(rel: logical.Rel) -> bool:
+    """Whether a tree asks for `mz_now()`."""
+    return any(
+        tree.has_now(expr) for node in logical.walk(rel) for expr in _expressions(node, outermost=True)
+    )
 
 
 def _expressions(node: Any, *, outermost: bool = False) -> Iterator[Expr]:

@@ -8,9 +8,10 @@ from functools import partial
 from tidegate.context import CatalogSnapshot, Context, position_of
 from tidegate.errors import ConflictError, PlanError, UnsupportedError
 from tidegate.expr.model import Expr
+from tidegate.plan import BoundQuery
 from tidegate.query import CancelToken, Path, Result, ResultShape, ScanMetrics, ScanRequest
 from tidegate.query.prune import PruneResult, prune
-from tidegate.sql.bind import BoundQuery, Relation, bind_change
+from tidegate.sql.bind import Relation, bind_change
 from tidegate.sql.parse import statement
 from tidegate.statements.insert import default_of
 from tidegate.statements.modify.by_position import modify_by_position

@@ -22,17 +22,17 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from tidegate.boundary import public, text, whole_number
-from tidegate.context import CatalogSnapshot, Context
-from tidegate.errors import BindError, PlanError
+from tidegate.context import Context
+from tidegate.errors import BindError
 from tidegate.expr.domain import Interpretation, Specs, Verdict, explain_verdict
 from tidegate.expr.model import Expr, build, show, support
 from tidegate.plan import MapFilterProject, logical
 from tidegate.query import ResultShape, ScanRequest, choose_path
 from tidegate.query.prune import Conjunct, PruneResult, PruningPredicate, conjunct_effects, prune
-from tidegate.sql.bind import bind_general
+from tidegate.sql import PreparedQuery
 from tidegate.sql.parse import parse_statements, statement, syntax
 from tidegate.statements.execute import kind_of, time_of, with_options
-from tidegate.statements.pinned import pinned
+from tidegate.statements.pinned import pinned_select
 from tidegate.statements.preview.part_map import (
     ORDERED,
     ColumnFacts,
@@ -44,7 +44,7 @@ from tidegate.statements.preview.part_map import (
 )
 from tidegate.statements.select import question_of
 from tidegate.storage.part import Part
-from tidegate.storage.shard import Snapshot, open_snapshot, resolve_now, visible_columns
+from tidegate.storage.shard import Snapshot, open_snapshot, visible_columns
 
 T = TypeVar("T")
 Axes: TypeAlias = Mapping[str, tuple[str | None, str | None]]
@@ -196,29 +196,19 @@ def _for_each_scan(
     work: Callable[[str, ScanRequest, str | None], T],
 ) -> list[T]:
     """Calls `work` with each collection of a query, pinned; it does not wait for a future AS OF."""
-
-    def bind(catalog: CatalogSnapshot, wall: int) -> list[_Scan]:
-        return _scans(context, parsed, catalog, wall)
-
-    def sources(scans: list[_Scan]) -> list[str]:
-        return [source for source, _, _ in scans]
-
-    with pinned(context, bind, sources, as_of, timeout_ms=0) as found:
-        states = [held.state for held in found.snapshots.values()]
-        now = resolve_now(found.wall, states, context.config, temporal=False) if as_of is None else as_of
-        return [work(source, make(found.snapshots[source], now), path) for source, make, path in found.query]
+    with pinned_select(context, parsed, as_of, preview=True) as query:
+        return [
+            work(source, make(query.snapshots[source], query.now), path)
+            for source, make, path in _scans(context, query.prepared)
+        ]
 
 
-def _scans(context: Context, parsed: syntax.Query, seen: CatalogSnapshot, wall: int) -> list[_Scan]:
+def _scans(context: Context, prepared: PreparedQuery) -> list[_Scan]:
     """The collections of a query, how to make the request of each, and the path if it is known."""
-    try:
-        bound = context.prepared.bound(parsed, seen, wall)
-    except PlanError:
-        split = bind_general(parsed, seen, wall).scans()
-        return [(scan.source, partial(_scanned, context, scan), "spark") for scan in split]
-    if bound.source is None:
-        return []
-    return [(bound.source, partial(question_of, context, bound), None)]
+    single = prepared.single
+    if single is None:
+        return [(scan.source, partial(_scanned, context, scan), "spark") for scan in prepared.lowered.scans()]
+    return [] if single.source is None else [(single.source, partial(question_of, context, single), None)]
 
 
 def _scanned(context: Context, scan: logical.Scan, found: Snapshot, now: int) -> ScanRequest:

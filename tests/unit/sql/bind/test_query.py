@@ -26,10 +26,12 @@ from tidegate.expr.model.types import (
     numeric,
     record,
 )
+from tidegate.plan import BoundQuery, OrderKey
+from tidegate.sql import prepare
 from tidegate.sql.bind import query as bind
 from tidegate.sql.bind import values
 from tidegate.sql.bind.catalog import DictCatalog, Relation, ViewRelation
-from tidegate.sql.parse.grammar.statements import parse_statement
+from tidegate.sql.parse.grammar.statements import parse_query, parse_statement
 from tidegate.sql.parse.statement import Insert, SelectStatement
 from tidegate.sql.parse.syntax import Values
 
@@ -53,8 +55,13 @@ CATALOG = DictCatalog(
 NOW = 1_700_000_000_123
 
 
-def bound(sql: str) -> bind.BoundQuery:
-    return bind.bind_query(sql, CATALOG, NOW)
+def bound(sql: str) -> BoundQuery:
+    """A query as a plan over one collection; an error that says why it is none."""
+    parsed = parse_query(sql)
+    prepared = prepare(parsed, CATALOG, NOW)
+    if prepared.single is None:
+        raise prepared.obstacle(parsed).error()
+    return prepared.single
 
 
 def run(sql: str, **columns: pa.Array) -> list[object]:
@@ -235,7 +242,7 @@ def test_column_labels_are_postgresqls() -> None:
 def test_a_plan_runs() -> None:
     query = bound("SELECT twice + 1 AS more, id FROM v WHERE id > 1 ORDER BY id DESC LIMIT 2 + 3 OFFSET 1")
     assert (query.source, query.names, query.limit, query.offset) == ("t", ("more", "id"), 5, 1)
-    assert query.order_by == (bind.OrderKey(1, descending=True, nulls_first=True),)
+    assert query.order_by == (OrderKey(1, descending=True, nulls_first=True),)
     assert [show(condition) for condition in query.mfp.conditions] == ["item = 'x'", "id > 1"]
     assert show(query.mfp.outputs[0]) == "price * 2 + 1"
     assert query.mfp.outputs[1] == Column(0, INT8)

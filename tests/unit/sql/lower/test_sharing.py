@@ -9,8 +9,8 @@ from tests.unit.sql.test_tables import nodes
 from tidegate.errors import UnsupportedError
 from tidegate.expr.model.types import INT8
 from tidegate.plan import logical
+from tidegate.sql.bind import bind_query
 from tidegate.sql.bind.catalog import DictCatalog, Relation, ViewRelation
-from tidegate.sql.bind.general.query import bind_general
 from tidegate.sql.lower.sharing import shared
 
 TOTALS = "WITH t AS (SELECT c, sum(price) AS s FROM o GROUP BY c) "
@@ -100,11 +100,11 @@ def test_each_row_of_a_common_table_has_one_random_number() -> None:
 )
 def test_a_view_with_random_numbers_is_read_once(view: str) -> None:
     catalog = DictCatalog({"o": Relation("o", (("id", INT8),)), "r": ViewRelation(view)})
-    assert bind_general("SELECT * FROM r JOIN o USING (id)", catalog, 0).names
+    assert bind_query("SELECT * FROM r JOIN o USING (id)", catalog, 0).names
     with pytest.raises(
         UnsupportedError, match='the view "r" calls a volatile function and is read more than once'
     ):
-        bind_general("SELECT * FROM r a JOIN r b USING (id)", catalog, 0)
+        bind_query("SELECT * FROM r a JOIN r b USING (id)", catalog, 0)
 
 
 def test_what_reads_the_rows_of_a_step_stays_in_it() -> None:

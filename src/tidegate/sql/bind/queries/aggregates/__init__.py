@@ -11,6 +11,7 @@
 The rest is scalar functions over these (`expr/functions/aggregate/`), so an aggregate has one meaning, whichever engine runs.
 """
 
-from tidegate.sql.bind.general.aggregates.bind import AggregateBinders, bind_aggregate, computed_sum
+from tidegate.sql.bind.queries.aggregates.bind import AggregateBinders, bind_aggregate
+from tidegate.sql.bind.queries.aggregates.plain import computed, given_of
 
-__all__ = ["AggregateBinders", "bind_aggregate", "computed_sum"]
+__all__ = ["AggregateBinders", "bind_aggregate", "computed", "given_of"]

@@ -9,35 +9,26 @@ the expression.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tidegate.errors import BindError, ErrorCode, UnsupportedError
 from tidegate.expr.model import Column, Expr, Kind, Type, build, types
 from tidegate.plan import logical
 from tidegate.sql.bind.expression import Binder
+from tidegate.sql.bind.queries.notes import ColumnIds, WholeRow
 from tidegate.sql.bind.rows import compare_rows
 from tidegate.sql.bind.scope import Scope
 from tidegate.sql.bind.select_list import resolve_unknown
-from tidegate.sql.parse.syntax import Ident, Items, Node, NonScalar, Over, Query, Star
+from tidegate.sql.parse.syntax import Ident, Items, Node, NonScalar, Over, Star
+
+if TYPE_CHECKING:
+    from tidegate.sql.bind.queries.query import QueryBinder
 
 
-class ColumnIds:
-    """Gives columns their numbers."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def new(self, type_: Type, name: str = "") -> Column:
-        """A column that nobody else has."""
-        self.count += 1
-        return Column(self.count - 1, type_, name)
-
-
-@dataclass(frozen=True)
-class ScopeColumn:
+class ScopeColumn(NamedTuple):
     """A column in reach: of which table, and whether its bare name and `*` mean it."""
 
     table: str | None
@@ -46,6 +37,8 @@ class ScopeColumn:
     bare: bool = True
     whole: bool = False
     """Whether it is the whole row of its table, which the table's name means where no column has it."""
+    row: WholeRow | None = None
+    """What makes that row when something asks for it; None: it is there."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +55,7 @@ class NestedScope(Scope):
         entries: Sequence[ScopeColumn], outer: NestedScope | None = None, *, beside: bool = False
     ) -> NestedScope:
         """A scope of these."""
-        columns = tuple((e.table, e.name, e.column.type) for e in entries)
+        columns = tuple([(table, name, column.type) for table, name, column, *_ in entries])
         return NestedScope(columns, tuple(entries), outer, beside)
 
     def column(self, place: int) -> Column:
@@ -76,7 +69,7 @@ class NestedScope(Scope):
         scope: NestedScope | None = self
         while scope is not None:
             found = scope._find_local(name, table)
-            if len({entry.column.index for entry in found}) > 1:
+            if len(found) > 1:
                 raise _ambiguous(name, found)
             if found:
                 return Column(found[0].column.index, found[0].column.type, name)
@@ -94,12 +87,13 @@ class NestedScope(Scope):
         while scope is not None:
             for entry in scope.entries:
                 if entry.whole and entry.table == table:
-                    return Column(entry.column.index, entry.column.type, table)
+                    column = entry.column if entry.row is None else entry.row.column()
+                    return Column(column.index, column.type, table)
             scope = scope.outer
         return None
 
     def _find_local(self, name: str, table: str | None) -> list[ScopeColumn]:
-        wanted = [entry for entry in self.entries if entry.name == name and not entry.whole]
+        wanted = [entry for i in self._places.get(name, ()) if not (entry := self.entries[i]).whole]
         if table is None:
             return [entry for entry in wanted if entry.bare]
         return [entry for entry in wanted if entry.table == table]
@@ -147,11 +141,9 @@ class PendingColumns:
 class QueryContext:
     """What binding an expression needs of the query that it stands in."""
 
-    def __init__(
-        self, numbers: ColumnIds, query: Callable[[Query, NestedScope, bool], logical.LogicalQuery]
-    ) -> None:
-        """`query` binds a query that stands inside of names, and says whether its order counts."""
-        self.numbers, self.query = numbers, query
+    def __init__(self, queries: QueryBinder) -> None:
+        self.numbers, self.lasting = queries.numbers, queries.world.lasting
+        self.query, self.note, self.refuse = queries.nested, queries.note, queries.refuse
         self.windows: dict[str, Over] = {}
 
 
@@ -159,7 +151,7 @@ class RowBinder(Binder):
     """Binds expressions over rows of several relations."""
 
     def __init__(self, sql: str, names: NestedScope, now_ms: int | None, around: QueryContext) -> None:
-        super().__init__(sql, names, now_ms)
+        super().__init__(sql, names, now_ms, lasting=around.lasting)
         self.names, self.around = names, around
         self.gathered = PendingColumns()
 
@@ -172,7 +164,7 @@ class RowBinder(Binder):
 
 def starred_row(binder: Binder, node: Node, args: tuple[Expr, ...], names: NestedScope) -> Expr | None:
     """The row that `t.*` means in an expression: whole in `to_jsonb(t.*)`, its fields in `ROW(t.*)`."""
-    from tidegate.sql.bind.general.tables import check_node
+    from tidegate.sql.bind.queries.tables import check_node
 
     check_node(binder, node)
     if isinstance(node, Star) and node.qualifier and not node.args:
@@ -211,14 +203,15 @@ def beyond(
     args: tuple[Expr, ...],
 ) -> Expr:
     """The column of a subquery or a window function."""
+    around.note(node.construct, node.at)
     if node.query is not None:
         return _look(binder, around, names, gathered, node, args)
     if node.over is not None:
-        from tidegate.sql.bind.general.window import windowed
+        from tidegate.sql.bind.queries.window import windowed
 
         return windowed(binder, around, gathered, node)
     if node.table is not None:
-        from tidegate.sql.bind.general.tables import array_of, check_clause
+        from tidegate.sql.bind.queries.tables import array_of, check_clause
 
         check_clause(binder, binder._clause, node.at)
         return gathered.table(array_of(node.table, args), around.numbers)

@@ -11,20 +11,21 @@ a `TableFunctionApply` takes it apart. In FROM its arguments may use what stands
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.errors import BindError, TidegateError, TypeMismatch, UnsupportedError
 from tidegate.expr.model import Column, Expr, Kind, Type, build, support, types
 from tidegate.plan import logical
 from tidegate.sql.bind.expression import Binder
-from tidegate.sql.bind.general.names import NestedScope, RowBinder, ScopeColumn, surrounding
-from tidegate.sql.bind.general.series import constant_series, series_arguments
 from tidegate.sql.bind.output_name import label
+from tidegate.sql.bind.queries.names import NestedScope, RowBinder, ScopeColumn, surrounding
+from tidegate.sql.bind.queries.series import constant_series, series_arguments
 from tidegate.sql.parse.from_clause import TableCall, TableFunction
 from tidegate.sql.parse.syntax import Apply, Case, Ident, Node, NonScalar, Span, walk
 
 if TYPE_CHECKING:
-    from tidegate.sql.bind.general.query import QueryBinder
+    from tidegate.sql.bind.queries.query import QueryBinder
 
 _ARRAYS = {"string_to_table": "string_to_array", "regexp_split_to_table": "regexp_split_to_array"}
 """Table functions whose rows are the elements of what another function gives."""
@@ -225,8 +226,8 @@ def _placed(rel: logical.Rel, left: logical.Rel, *, outer: bool) -> logical.Rel:
     match rel:
         case logical.TableFunctionApply(below, computed, position):
             return logical.TableFunctionApply(_placed(below, left, outer=outer), computed, position, outer)
-        case logical.Map(below, computed):
-            return logical.Map(_placed(below, left, outer=outer), computed)
+        case logical.Map(below):
+            return replace(rel, input=_placed(below, left, outer=outer))
         case logical.SubqueryApply(below, computed):
             return logical.SubqueryApply(_placed(below, left, outer=outer), computed)
         case _:

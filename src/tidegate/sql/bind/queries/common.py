@@ -14,11 +14,11 @@ recursion belongs to its step, and is bound in place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 
 from tidegate.plan import logical
-from tidegate.sql.bind.general.names import ColumnIds
+from tidegate.sql.bind.queries.notes import ColumnIds
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class _BoundOnce:
 class CommonQueries:
     """The common tables and views of one query."""
 
-    def __init__(self, numbers: ColumnIds) -> None:
+    def __init__(self) -> None:
         """None is known yet."""
-        self.numbers = numbers
         self._known: dict[Hashable, _BoundOnce] = {}
         """By what a name means, those that others read before these."""
 
     def read(
         self,
+        numbers: ColumnIds,
         key: Hashable,
         name: str,
         bind: Callable[[], logical.LogicalQuery],
@@ -58,10 +58,18 @@ class CommonQueries:
                 return found
             known = _BoundOnce(len(self._known), name, found, is_view, wanted)
             self._known[key] = known
-        own = {c: self.numbers.new(c.type, c.name) for c in known.query.columns}
+        own = {c: numbers.new(c.type, c.name) for c in known.query.columns}
         rows = logical.CommonRows(known.number, tuple((column, c) for c, column in own.items()))
         columns = tuple(replace(own[c], name=c.name) for c in known.query.columns)
         return replace(known.query, rel=rows, columns=columns)
+
+    def nodes(self, rel: logical.Rel) -> Iterator[logical.Rel]:
+        """All nodes of a tree, and of what it reads from here."""
+        definitions = {known.number: known.query.rel for known in self._known.values()}
+        for node in logical.walk(rel):
+            yield node
+            if isinstance(node, logical.CommonRows):
+                yield from self.nodes(definitions[node.number])
 
     def around(self, rel: logical.Rel) -> logical.Rel:
         """The tree within the definitions of what it reads."""

@@ -7,19 +7,18 @@ NATURAL                       USING all names that both sides have
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from tidegate.errors import BindError, Position, TidegateError, UnsupportedError
 from tidegate.expr.model import Column, Expr, build, tree
 from tidegate.plan import logical
-from tidegate.sql.bind.general.names import NestedScope, ScopeColumn
-from tidegate.sql.bind.general.tables import over_left
+from tidegate.sql.bind.queries.names import NestedScope, ScopeColumn
+from tidegate.sql.bind.queries.tables import over_left
 from tidegate.sql.parse.from_clause import JoinClause
 from tidegate.sql.parse.syntax import Ident
 
 if TYPE_CHECKING:
-    from tidegate.sql.bind.general.query import QueryBinder
+    from tidegate.sql.bind.queries.query import QueryBinder
 
 Kind = Literal["inner", "left", "right", "full"]
 
@@ -109,8 +108,8 @@ def _using(
             value = column
         merged.append(ScopeColumn(None, ident.text, value))
     hidden = {ident.text for ident in names}
-    rest = [replace(e, bare=e.bare and e.name not in hidden) for e in (*a, *b)]
+    rest = [e._replace(bare=e.bare and e.name not in hidden) for e in (*a, *b)]
     if written.using_alias is not None:
-        rest += [replace(e, table=written.using_alias.text, bare=False) for e in merged]
+        rest += [e._replace(table=written.using_alias.text, bare=False) for e in merged]
     rel: logical.Rel = logical.Join(kind, left, right, tuple(on), lateral)
     return (logical.Map(rel, tuple(made)) if made else rel), [*merged, *rest]

@@ -1,8 +1,22 @@
-"""GROUP BY, HAVING and aggregates over any rows: `grouping.py` for trees (`logical.py`).
+"""Expressions over groups: GROUP BY, HAVING, and a select list with aggregates.
 
-Keys and aggregates become columns with numbers of their own, but for a key that is a column, which keeps its number: so a
-subquery over groups that speaks of a key needs no change. Beside the aggregates of `plan/aggregate.py` there are those of
-`aggregates/`, and `grouping(a, b)`: an int4 with a bit for each key that is not one of this set of GROUPING SETS.
+    SELECT lower(customer), sum(price) / 2 FROM orders GROUP BY lower(customer) HAVING count(*) > 1
+
+    keys         lower(#1) as #7               bound over rows
+    aggregates   sum(#2) as #8, count(*)       what they are given is bound over rows
+    select list  #7, #8 / 2                    over groups
+
+An expression is first bound as if it were over rows, each aggregate being one more column. Then whatever is equal to a key becomes
+that key, from the outside in; a column of rows that is left over is in no key, and has no one value for a group:
+
+    column "price" must stand in GROUP BY or in an aggregate
+    line 1, column 18:
+        SELECT customer, price FROM orders GROUP BY customer
+                         ^^^^^
+
+A key that is a column keeps its number, so a subquery over groups that speaks of a key needs no change. Beside the aggregates of
+`plan/aggregate.py` there are those of `aggregates/`, and `grouping(a, b)`: an int4 with a bit for each key that is not one of this
+set of GROUPING SETS.
 """
 
 from __future__ import annotations
@@ -11,9 +25,11 @@ from collections.abc import Iterator, Sequence
 
 from tidegate.errors import BindError, UnsupportedError
 from tidegate.expr.model import Call, Column, Expr, Literal, Now, Type, support, tree, types, walk
-from tidegate.plan import AggregateKind, logical
-from tidegate.sql.bind.general.aggregates import AggregateBinders, bind_aggregate, computed_sum
-from tidegate.sql.bind.general.names import (
+from tidegate.plan import aggregate, logical
+from tidegate.sql.bind.expression import Binder
+from tidegate.sql.bind.queries.aggregates import AggregateBinders, bind_aggregate, computed, given_of
+from tidegate.sql.bind.queries.group_keys import GroupKey, key_of
+from tidegate.sql.bind.queries.names import (
     PendingColumns,
     RowBinder,
     aside,
@@ -21,8 +37,7 @@ from tidegate.sql.bind.general.names import (
     has_interval,
     starred_row,
 )
-from tidegate.sql.bind.general.tables import array_of, check_clause
-from tidegate.sql.bind.grouping import GroupBinder, GroupKey, given_of, key_of
+from tidegate.sql.bind.queries.tables import array_of, check_clause
 from tidegate.sql.bind.select_list import resolve_unknown
 from tidegate.sql.parse import syntax
 from tidegate.sql.parse.syntax import (
@@ -35,20 +50,38 @@ from tidegate.sql.parse.syntax import (
     NonScalar,
     Ordering,
     Select,
+    Span,
     Star,
 )
 
 GROUPING = "grouping"
 
 
-def groups_of(select: Select, order_by: Sequence[Ordering], rows: RowBinder) -> Grouped | None:
+def first_grouping(select: Select) -> tuple[str, Span] | None:
+    """The first construct of a query that makes groups, and where it stands."""
+    clauses = (
+        ("DISTINCT", select.distinct),
+        ("GROUP BY", select.group_by and select.group_by.at),
+        ("HAVING", select.having and select.having.at),
+        *(
+            (f"the aggregate {node.name}", node.at)
+            for item in select.items
+            for node in syntax.walk(item.value)
+            if isinstance(node, AggregateCall)
+        ),
+    )
+    return next(((construct, at) for construct, at in clauses if at is not None), None)
+
+
+def groups_of(select: Select, order_by: Sequence[Ordering], rows: RowBinder) -> GroupBinder | None:
     """Binds what a query says over groups; None if it says nothing of the kind."""
-    roots = [*(item.value for item in select.items), *(ordering.value for ordering in order_by)]
-    if select.group_by is None and select.having is None and not any(_aggregates(roots)):
-        return None
+    if select.group_by is None and select.having is None:
+        roots = [*(item.value for item in select.items), *(ordering.value for ordering in order_by)]
+        if not any(_aggregates(roots)):
+            return None
     written = () if select.group_by is None else select.group_by.keys
     keys = [key_of(node, select, rows) for node in written]
-    grouped = Grouped(rows, keys, select)
+    grouped = GroupBinder(rows, keys, select)
     for node, key in zip(written, keys, strict=True):
         if (output := _output_of(node, select, rows)) is not None:
             grouped.outputs[id(output)] = key.value
@@ -81,11 +114,12 @@ def _aggregates(roots: Sequence[Node]) -> Iterator[Node]:
                 yield from _aggregates(inner)
 
 
-class Grouped(GroupBinder):
-    """Binds expressions over groups of rows of several relations."""
+class GroupBinder(Binder):
+    """Binds expressions over groups; gathers the aggregates that stand in them."""
 
     def __init__(self, rows: RowBinder, keys: Sequence[GroupKey], select: Select) -> None:
-        super().__init__(rows, keys)
+        """`rows` binds what stands inside of aggregates."""
+        super().__init__(rows.sql, rows.scope, rows.now_ms)
         self.rows, self.around, self.names = rows, rows.around, rows.names
         self.gathered = PendingColumns()
         self.summaries: dict[logical.AggregateExpr, Column] = {}
@@ -94,17 +128,29 @@ class Grouped(GroupBinder):
         """By the node of an output that GROUP BY names: its key. A subquery in it is asked once, over rows."""
         for key in keys:
             if has_interval(key.value.type):
-                raise UnsupportedError(
+                self.around.refuse(
                     "GROUP BY of intervals is not supported here",
-                    hint="1 month is equal to 30 days: group by extract(epoch from …) or a text",
-                    position=rows.position(select.at),
+                    select.at,
+                    "1 month is equal to 30 days: group by extract(epoch from …) or a text",
                 )
-            # A column of a query around this one gets a number of its own, as in `SelectBinder._mapped`.
-            own = isinstance(key.value, Column) and key.value.index in rows.names.numbers()
-            self.keys[key.value] = (
-                key.value if isinstance(key.value, Column) and own else self._new(key.value.type, key.label)
-            )
+            if key.value not in self.keys:
+                self.keys[key.value] = self._key_column(key)
         self._sets = _sets(select, [key.value for key in keys], list(self.keys))
+
+    def _key_column(self, key: GroupKey) -> Column:
+        """A column of a query around this one gets a number of its own, as in `SelectBinder._mapped`."""
+        if isinstance(key.value, Column) and key.value.index in self.names.numbers():
+            return Column(key.value.index, key.value.type, key.label)
+        return self._new(key.value.type, key.label)
+
+    def bind(self, root: Node, clause: str | None = None) -> Expr:
+        """The typed expression over keys and aggregates."""
+        key = self.outputs.get(id(root))
+        return self._over_groups(super().bind(root, clause), root) if key is None else self.keys[key]
+
+    def column(self, place: int, at: Span) -> Expr:
+        """A column that `*` stands for, which must be a key."""
+        return self._over_groups(self.scope.column(place), Star((), at))
 
     def group(self, below: logical.Rel) -> logical.Group:
         """The node: call it when everything is bound."""
@@ -113,11 +159,6 @@ class Grouped(GroupBinder):
 
     def _new(self, type_: Type, name: str) -> Column:
         return self.around.numbers.new(type_, name)
-
-    def bind(self, root: Node, clause: str | None = None) -> Expr:
-        """The typed expression over keys and aggregates."""
-        key = self.outputs.get(id(root))
-        return super().bind(root, clause) if key is None else self.keys[key]
 
     def _bind_node(self, node: Node, args: tuple[Expr, ...]) -> Expr:
         if isinstance(node, NonScalar) and node.call is not None and node.over is None:
@@ -137,6 +178,7 @@ class Grouped(GroupBinder):
 
     def _table(self, node: NonScalar, name: str, args: tuple[Expr, ...]) -> Expr:
         """A table function: a key of GROUP BY, else one over groups."""
+        self.around.note(node.construct, node.at)
         check_clause(self.rows, self._clause, node.at)
         array = array_of(name, args)
         for column, known in self.rows.gathered.tables:
@@ -182,13 +224,26 @@ class Grouped(GroupBinder):
                     done[node] = node
         return done[expr]
 
+    def _ungrouped(self, column: Column, root: Node) -> BindError:
+        at = next((n.at for n in syntax.walk(root) if self._known.get(id(n)) == column), root.at)
+        return BindError(
+            f'column "{column.name}" must stand in GROUP BY or in an aggregate',
+            hint=None if self.keys else "without GROUP BY all rows are one group",
+            position=self.position(at),
+        )
+
     # ---------------------------------------------------------------- aggregates
 
-    def _column(self, node: AggregateCall, kind: AggregateKind, type_: Type, value: Expr | None) -> Expr:
-        def compute(one: logical.AggregateExpr) -> Column:
-            return self._summary(checked(one), node.name)
+    def _aggregate(self, node: AggregateCall) -> Expr:
+        def column(kind: aggregate.AggregateKind, type_: Type, value: Expr | None) -> Expr:
+            args, distinct = () if value is None else (value,), node.distinct and kind in ("count", "sum")
+            one = logical.AggregateExpr(kind, type_, args, distinct)
+            wrong = None if value is not None and _is_composed(one) else objection(one)
+            if wrong is not None:
+                self.around.refuse(wrong, node.at)
+            return self._summary(one, node.name)
 
-        return computed_sum(kind, type_, value, compute, distinct=node.distinct)
+        return computed(node, given_of(node, self.rows), column)
 
     def _summary(self, summary: logical.AggregateExpr, name: str) -> Column:
         reads = support(*logical.aggregate_inputs(summary))
@@ -202,8 +257,9 @@ class Grouped(GroupBinder):
         return self.summaries[summary]
 
     def _other(self, node: NonScalar) -> Expr:
-        """An aggregate that only engines for queries of any shape compute."""
+        """An aggregate that is written with others, or that only engines compute."""
         assert node.call is not None
+        self.around.note(node.construct, node.at)
         name = node.call.name
 
         def row(one: Node) -> Expr:
@@ -231,19 +287,32 @@ class Grouped(GroupBinder):
         return self._summary(logical.AggregateExpr(GROUPING, types.INT4, given), GROUPING)
 
 
+def _is_composed(one: logical.AggregateExpr) -> bool:
+    """Whether engines are given other aggregates in its place (`sql/lower/composite_aggregates.py`)."""
+    return one.kind in ("min", "max") and one.args[0].type.element is not None
+
+
 def checked(summary: logical.AggregateExpr) -> logical.AggregateExpr:
     """Refuses what engines would do in another way than we do."""
+    wrong = objection(summary)
+    if wrong is not None:
+        raise UnsupportedError(wrong)
+    return summary
+
+
+def objection(summary: logical.AggregateExpr) -> str | None:
+    """What engines would do in another way than we do; None if nothing."""
     for key in summary.order:
         if key.value.type.is_nested:
-            raise UnsupportedError(f"ORDER BY of {key.value.type} is not supported here")
+            return f"ORDER BY of {key.value.type} is not supported here"
     if not summary.args:
-        return summary
+        return None
     type_ = summary.args[0].type
     if summary.distinct and has_interval(type_):
-        raise UnsupportedError(f"{summary.kind}(DISTINCT …) of intervals is not supported here")
+        return f"{summary.kind}(DISTINCT …) of intervals is not supported here"
     if summary.kind in ("min", "max") and type_.is_nested:
-        raise UnsupportedError(f"{summary.kind} of {type_} is not supported here")
-    return summary
+        return f"{summary.kind} of {type_} is not supported here"
+    return None
 
 
 def _sets(select: Select, written: list[Expr], keys: list[Expr]) -> tuple[tuple[int, ...], ...]:

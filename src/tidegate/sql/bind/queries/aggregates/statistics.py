@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from tidegate.expr.functions import GROUP_DIGITS
 from tidegate.expr.model import Expr, Kind, build, types
-from tidegate.sql.bind.general.aggregates.call import BoundCall, internal, present
+from tidegate.sql.bind.queries.aggregates.call import BoundCall
+from tidegate.sql.lower.internal_calls import internal, present
 
 _SHORT = 14
 """The square of a number of so many digits has 28, and an engine can add 10^10 of them in 38."""

@@ -7,14 +7,8 @@ from dataclasses import replace
 from tidegate.errors import BindError, UnsupportedError
 from tidegate.expr.model import Expr, Kind, Literal, build, types
 from tidegate.plan import logical
-from tidegate.sql.bind.general.aggregates.call import (
-    BoundCall,
-    ascending,
-    internal,
-    present,
-    record_of,
-    sort_keys,
-)
+from tidegate.sql.bind.queries.aggregates.call import BoundCall, ascending, sort_keys
+from tidegate.sql.lower.internal_calls import internal, present, record_of
 
 
 def array_agg(call: BoundCall) -> Expr:

@@ -15,14 +15,17 @@ from tidegate.errors import BindError, Position
 from tidegate.expr.model import Column, Expr, build, support, types
 from tidegate.plan import logical
 from tidegate.sql.bind.expression import Binder
-from tidegate.sql.bind.general.grouping import Grouped, groups_of
-from tidegate.sql.bind.general.names import NestedScope, PendingColumns, RowBinder, has_interval
-from tidegate.sql.bind.general.tables import levels
+from tidegate.sql.bind.queries.grouping import GroupBinder, first_grouping, groups_of
+from tidegate.sql.bind.queries.names import NestedScope, PendingColumns, RowBinder, has_interval
+from tidegate.sql.bind.queries.tables import levels
 from tidegate.sql.bind.select_list import order_key, outputs
 from tidegate.sql.parse.syntax import Ordering, Select
 
 if TYPE_CHECKING:
-    from tidegate.sql.bind.general.query import QueryBinder
+    from tidegate.sql.bind.queries.query import QueryBinder
+
+
+_GROUPING = logical.Group | logical.Distinct
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class SelectBinder:
 
     def __init__(self, queries: QueryBinder, select: Select, outer: NestedScope | None) -> None:
         self.queries, self.select = queries, select
+        for construct, at in select.beyond:
+            queries.note(construct, at)
         self.rel, entries = queries.source(select.source, outer)
         self.rows = queries.binder(NestedScope.over(entries, outer))
         self.rows.around.windows = {name.text: over for name, over in select.windows}
@@ -47,10 +52,16 @@ class SelectBinder:
     def bound(self, order_by: Sequence[Ordering]) -> BoundSelect:
         """FROM, WHERE, GROUP BY, HAVING, windows, the select list, DISTINCT; and what ORDER BY wants."""
         select, rows = self.select, self.rows
+        grouping = first_grouping(select) if self.queries.world.lasting else None
+        if grouping is not None:
+            self.queries.note(*grouping)
         if select.where is not None:
             self._filter(rows.condition(select.where, "WHERE"), rows.gathered)
         groups = groups_of(select, order_by, rows)
-        binder: RowBinder | Grouped = rows if groups is None else groups
+        binder: RowBinder | GroupBinder = rows if groups is None else groups
+        nodes = self.queries.world.shared.nodes(self.rel)
+        if (groups or select.distinct) and any(isinstance(node, _GROUPING) for node in nodes):
+            self.queries.note("an aggregation over another one", select.at)
         having = None
         if groups is not None and select.having is not None:
             having = groups.condition(select.having.condition, "HAVING")
@@ -87,7 +98,9 @@ class SelectBinder:
             self.queries.check_order(order[-1], ordering.value.at)
         return tuple(order)
 
-    def _apart(self, binder: RowBinder | Grouped, names: tuple[str, ...], leaving: list[Expr]) -> list[Expr]:
+    def _apart(
+        self, binder: RowBinder | GroupBinder, names: tuple[str, ...], leaving: list[Expr]
+    ) -> list[Expr]:
         """What rows must differ in by DISTINCT ON: outputs by name or number, as in ORDER BY, or others."""
         found = []
         for node in self.select.distinct_on:
@@ -154,9 +167,10 @@ class SelectBinder:
             return BoundSelect(self.rel, names, columns, order)
         for value in apart or columns:
             if has_interval(value.type):
-                raise self.queries.unsupported("DISTINCT of intervals", self.select.distinct)
+                self.queries.refuse("DISTINCT of intervals is not supported", self.select.distinct)
         if not apart:
-            return BoundSelect(logical.Distinct(self.rel, columns), names, columns, order)
+            called = tuple(Column(c.index, c.type, name) for c, name in zip(columns, names, strict=True))
+            return BoundSelect(logical.Distinct(self.rel, called), names, called, order)
         if any(one.value not in apart for one in order[: len(set(apart))]):
             raise BindError(
                 "DISTINCT ON must be of what ORDER BY begins with",

@@ -19,16 +19,64 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from tidegate.errors import BindError, Position, TypeMismatch, UnsupportedError
+from tidegate.errors import BindError, PlanError, Position, TidegateError, TypeMismatch, UnsupportedError
 from tidegate.expr.model import Column, Kind, build, types
 from tidegate.plan import logical
-from tidegate.sql.bind.general.names import has_interval
-from tidegate.sql.bind.general.select import BoundSelect
+from tidegate.sql.bind.queries.names import has_interval
+from tidegate.sql.bind.queries.select import BoundSelect
 from tidegate.sql.parse.from_clause import TableRef
 from tidegate.sql.parse.syntax import CommonTable, Query, SetOperation, Span
 
 if TYPE_CHECKING:
-    from tidegate.sql.bind.general.query import QueryBinder
+    from tidegate.sql.bind.queries.query import QueryBinder
+
+
+@dataclass(eq=False)
+class OrdinaryTable:
+    """A common table that does not read itself.
+
+    It is bound where it is written, so that a long row of tables does not nest, and one that nobody reads must mean something.
+    """
+
+    table: CommonTable
+    queries: QueryBinder
+
+    def __post_init__(self) -> None:
+        self.first: logical.LogicalQuery | None = None
+        self.refused: TidegateError | None = None
+        with self.queries.world.notes.aside() as self.notes:
+            try:
+                self.first = self._bind()
+            except (
+                PlanError,
+                UnsupportedError,
+            ) as error:  # which is in nobody's way unless the table is read
+                self.refused = error.with_traceback(None)
+
+    def bound(self, at: Span) -> logical.LogicalQuery:
+        """The table, with column numbers of its own each time."""
+        del at
+        if self.refused is not None:
+            raise self.refused
+        queries, table = self.queries, self.table
+        shared = queries.world.shared
+        return shared.read(
+            queries.numbers, self, table.name.text, self._definition, wanted=table.materialized
+        )
+
+    def _definition(self) -> logical.LogicalQuery:
+        first, self.first = self.first, None
+        if first is None:
+            return self._bind()
+        for note in (self.notes.obstacle, self.notes.refusal):
+            if note is not None:
+                self.queries.world.notes.add(note)
+        return first
+
+    def _bind(self) -> logical.LogicalQuery:
+        queries, table = self.queries, self.table
+        found = queries.query(table.query, None, f'the common table "{table.name.text}"')
+        return replace(found, names=queries.renamed(found.names, table.name, table.columns))
 
 
 @dataclass(frozen=True)
@@ -64,8 +112,12 @@ class RecursiveTable:
     queries: QueryBinder
 
     def bound(self, at: Span) -> logical.LogicalQuery:
-        """The table, with column numbers of its own."""
+        """The table, with column numbers of its own each time."""
         del at
+        queries = self.queries
+        return queries.world.shared.read(queries.numbers, self, self.table.name.text, self._definition)
+
+    def _definition(self) -> logical.LogicalQuery:
         query, queries = self._parts()
         body = query.body
         assert isinstance(body, SetOperation)
@@ -130,7 +182,7 @@ class RecursiveTable:
             )
 
 
-CommonSource: TypeAlias = "tuple[CommonTable, QueryBinder] | RecursiveTable | WorkingRows"
+CommonSource: TypeAlias = OrdinaryTable | RecursiveTable | WorkingRows
 """What the name of a common table means."""
 
 

@@ -19,11 +19,10 @@ from tidegate.errors import BindError, UnsupportedError
 from tidegate.expr.model import Column, Expr, build, support, tree, types
 from tidegate.plan import AGGREGATE_NAMES, GENERAL_AGGREGATES, logical
 from tidegate.sql.bind.expression import Binder
-from tidegate.sql.bind.general.aggregates import AggregateBinders, bind_aggregate
-from tidegate.sql.bind.general.frame import bind_frame, whole_number
-from tidegate.sql.bind.general.grouping import checked
-from tidegate.sql.bind.general.names import PendingColumns, QueryContext, again, aside, has_interval
-from tidegate.sql.bind.grouping import given_of
+from tidegate.sql.bind.queries.aggregates import AggregateBinders, bind_aggregate, given_of
+from tidegate.sql.bind.queries.frame import bind_frame, whole_number
+from tidegate.sql.bind.queries.grouping import checked
+from tidegate.sql.bind.queries.names import PendingColumns, QueryContext, again, aside, has_interval
 from tidegate.sql.bind.select_list import resolve_unknown
 from tidegate.sql.parse.syntax import AggregateCall, Node, NonScalar, Ordering, Over
 

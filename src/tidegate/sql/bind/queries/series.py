@@ -15,7 +15,7 @@ from tidegate.errors import TypeMismatch
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import Call, Column, Expr, Kind, Literal, Type, build, tree, types
 from tidegate.plan import logical
-from tidegate.sql.bind.general.names import ColumnIds
+from tidegate.sql.bind.queries.notes import ColumnIds
 
 _TIMES = (Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
 MICROS_PER_DAY = 86_400_000_000

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate.errors import BindError, UnsupportedError
-from tidegate.expr.model import Expr, Kind, Type, build, types
-from tidegate.plan import AGGREGATE_NAMES, AggregateKind, logical
-from tidegate.sql.bind.general.aggregates import lists, statistics
-from tidegate.sql.bind.general.aggregates.call import BoundCall, Compute, internal, present, record_of
-from tidegate.sql.bind.grouping import computed
+from tidegate.expr.model import Expr, Type
+from tidegate.plan import AGGREGATE_NAMES, aggregate, logical
+from tidegate.sql.bind.queries.aggregates import lists, statistics
+from tidegate.sql.bind.queries.aggregates.call import BoundCall
+from tidegate.sql.bind.queries.aggregates.plain import computed
+from tidegate.sql.lower.composite_aggregates import Compute, composite
 from tidegate.sql.parse.syntax import AggregateCall, Node, NonScalar
 
 _ORDERED_SETS: dict[str, Callable[[BoundCall], Expr]] = {
@@ -39,8 +40,10 @@ def bind_aggregate(node: NonScalar, binders: AggregateBinders, compute: Compute)
     assert call is not None
     if call.name in AGGREGATE_NAMES and not call.within:
 
-        def column(written: AggregateCall, kind: AggregateKind, type_: Type, value: Expr | None) -> Expr:
-            return computed_sum(kind, type_, value, compute, distinct=written.distinct)
+        def column(kind: aggregate.AggregateKind, type_: Type, value: Expr | None) -> Expr:
+            args = () if value is None else (value,)
+            distinct = call.distinct and kind in ("count", "sum")
+            return composite(logical.AggregateExpr(kind, type_, args, distinct), compute)
 
         for ordering in call.order_by:  # the order of rows does not matter to these, yet must have a meaning
             binders.row(ordering.value)
@@ -52,28 +55,6 @@ def bind_aggregate(node: NonScalar, binders: AggregateBinders, compute: Compute)
     if write is None:
         raise UnsupportedError(f"{node.construct} is not supported", hint=_names())
     return write(bound)
-
-
-def computed_sum(
-    kind: AggregateKind, type_: Type, value: Expr | None, compute: Compute, *, distinct: bool
-) -> Expr:
-    """count, sum, min or max; sums of intervals by their parts, extremes of arrays from a list."""
-    distinct = distinct and kind in ("count", "sum")
-    if kind in ("min", "max") and value is not None and value.type.kind is Kind.ARRAY:
-        # Engines do not agree on NULL inside of arrays, and a list of arrays would be an array of two dimensions.
-        row = record_of(("v", value))
-        listed = logical.AggregateExpr("array_agg", types.array(row.type), (row,), where=present(value))
-        return build.field(internal(f"{kind} of", compute(listed)), "v")
-    if kind != "sum" or type_.kind is not Kind.INTERVAL:
-        given = () if value is None else (value,)
-        return compute(logical.AggregateExpr(kind, type_, given, distinct))
-    assert value is not None
-    if distinct:
-        raise UnsupportedError("sum(DISTINCT …) of intervals is not supported here")
-    total = types.numeric(38, 0)
-    parts = (internal("interval part", value, build.literal(i, types.INT4)) for i in range(3))
-    sums = (compute(logical.AggregateExpr("sum", total, (part,))) for part in parts)
-    return internal("interval of sums", *sums)
 
 
 def _bound(call: AggregateCall, binders: AggregateBinders, compute: Compute) -> BoundCall:

@@ -20,7 +20,7 @@ from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import Expr, Kind, Literal, Type, build, order, support, types
 from tidegate.plan import logical, window_frame
 from tidegate.sql.bind.expression import Binder
-from tidegate.sql.bind.general.names import again, aside
+from tidegate.sql.bind.queries.names import again, aside
 from tidegate.sql.parse.syntax import Node, WindowFrame
 
 _TIMES = (Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)

@@ -1,28 +1,29 @@
-"""Binds a query of any shape to the logical tree of `plan/logical.py`.
+"""Binds queries to the logical tree of `plan/logical.py`: the only binder of queries that there is.
 
-    general("SELECT * FROM a JOIN b USING (id)", catalog, now_ms)      General(rel, names, columns)
+    QueryBinder(sql, World(catalog, now_ms)).whole(parsed)      LogicalQuery(rel, names, columns)
 
-Names mean what they mean there; types, overloads and constants are those of `expr/model/build.py`; so a query means the same
-whichever
-way it is run. A common table or a view is bound once (`common.py`), and its columns get numbers of their own wherever it is read.
+A common table or a view is bound once (`common.py`), and its columns get numbers of their own wherever it is read. What is more
+than a plan over one collection is noted with its place in the text (`note`); a query that is kept (TRANSFORM USING) may have
+nothing of the kind, and is refused there. So is, of what engines do otherwise than we do (`refuse`), the first on the query that is
+given to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, assert_never
 
-from tidegate.errors import BindError, LimitError, Position, TidegateError, UnsupportedError
-from tidegate.expr.model import Column, Expr, Type, build, permute, support, types
+from tidegate.errors import BindError, Position, TidegateError, UnsupportedError
+from tidegate.expr.model import Column, Expr, Type, build, permute, types
 from tidegate.plan import logical
-from tidegate.sql.bind.catalog import Relation, RelationCatalog, ViewRelation
+from tidegate.sql.bind.catalog import Relation, RelationCatalog, ViewRelation, find_relation
+from tidegate.sql.bind.constants import bind_constant
 from tidegate.sql.bind.expression import Binder
-from tidegate.sql.bind.general.common import CommonQueries
-from tidegate.sql.bind.general.joins import joined
-from tidegate.sql.bind.general.names import (
-    ColumnIds,
+from tidegate.sql.bind.queries.common import CommonQueries
+from tidegate.sql.bind.queries.joins import joined
+from tidegate.sql.bind.queries.names import (
     NestedScope,
     QueryContext,
     RowBinder,
@@ -30,25 +31,24 @@ from tidegate.sql.bind.general.names import (
     has_interval,
     surrounding,
 )
-from tidegate.sql.bind.general.recursive import (
+from tidegate.sql.bind.queries.notes import BindingNotes, ColumnIds, RowMap, WholeRow
+from tidegate.sql.bind.queries.recursive import (
     CommonSource,
+    OrdinaryTable,
     RecursiveTable,
-    WorkingRows,
     check_recursion,
     table_names,
 )
-from tidegate.sql.bind.general.select import BoundSelect, SelectBinder
-from tidegate.sql.bind.general.tables import table_function
-from tidegate.sql.bind.query import bind_constant, find_relation
-from tidegate.sql.bind.rows import named_row
+from tidegate.sql.bind.queries.select import BoundSelect, SelectBinder
+from tidegate.sql.bind.queries.tables import table_function
+from tidegate.sql.bind.queries.values import bound_values
 from tidegate.sql.bind.scope import Scope
 from tidegate.sql.bind.select_list import order_key
 from tidegate.sql.bind.unknown_literals import literal_places, type_of_literal, with_literal_types
-from tidegate.sql.lower.push_down import push_down
-from tidegate.sql.lower.volatility import check_volatile
+from tidegate.sql.lower.sharing import shared
 from tidegate.sql.parse.from_clause import Alias, Derived, From, JoinClause, TableFunction, TableRef
 from tidegate.sql.parse.grammar import statements as grammar
-from tidegate.sql.parse.syntax import CommonTable, Node, Ordering, Query, Select, SetOperation, Values
+from tidegate.sql.parse.syntax import CommonTable, Ident, Node, Ordering, Query, Select, SetOperation, Values
 from tidegate.sql.parse.syntax import Span as Place
 
 _WORDS: dict[str, Literal["UNION", "INTERSECT", "EXCEPT"]] = {
@@ -56,30 +56,17 @@ _WORDS: dict[str, Literal["UNION", "INTERSECT", "EXCEPT"]] = {
 }  # fmt: skip
 
 
-def bind_general(
-    parsed: Query | str, catalog: RelationCatalog, now_ms: int | None = None
-) -> logical.LogicalQuery:
-    """What a query means, with conditions and expressions as near to the scans as they can be."""
-    parsed = grammar.parse_query(parsed) if isinstance(parsed, str) else parsed
-    try:
-        numbers = ColumnIds()
-        world = _World(catalog, now_ms, numbers, CommonQueries(numbers))
-        whole = QueryBinder(parsed.sql, world).whole(parsed)
-        return check_volatile(push_down(whole))
-    except RecursionError:
-        hint = "views and subqueries can be nested some hundred levels deep"
-        at = parsed.position(parsed.at)
-        raise LimitError("the query is nested too deep", hint=hint, position=at) from None
-
-
 @dataclass(frozen=True)
-class _World:
+class World:
     """What names in FROM mean: common tables, then the catalog."""
 
     catalog: RelationCatalog
     now_ms: int | None
-    numbers: ColumnIds
-    shared: CommonQueries
+    lasting: bool = False
+    """Whether the query is kept, and is to be nothing but map, filter and project."""
+    numbers: ColumnIds = field(default_factory=ColumnIds)
+    shared: CommonQueries = field(default_factory=CommonQueries)
+    notes: BindingNotes = field(default_factory=BindingNotes)
     common: Mapping[str, CommonSource] | None = None
     views: tuple[str, ...] = ()
 
@@ -87,30 +74,66 @@ class _World:
 class QueryBinder:
     """Binds the queries of one SQL text."""
 
-    def __init__(self, sql: str, world: _World) -> None:
+    def __init__(self, sql: str, world: World) -> None:
         self.sql, self.world, self.numbers = sql, world, world.numbers
 
     def whole(self, parsed: Query) -> logical.LogicalQuery:
         """The outermost query."""
         found = self.query(parsed, None)
-        return replace(found, rel=self.world.shared.around(found.rel), count=self.numbers.count)
+        notes = self.world.notes
+        tree = replace(found, rel=self.world.shared.around(found.rel), count=self.numbers.count)
+        return replace(shared(tree), obstacle=notes.obstacle, refusal=notes.refusal)
 
     def query(
-        self, parsed: Query, outer: NestedScope | None, *, nested: bool = False
+        self, parsed: Query, outer: NestedScope | None, within: str | None = None
     ) -> logical.LogicalQuery:
-        """A query, inside of others whose names are `outer`; if nested, its order counts only for its limits."""
-        check_recursion(parsed, self.sql)
+        """A query, inside of others whose names are `outer`; `within` another, its order counts only for its limits."""
+        if parsed.recursive is not None:
+            self.note("WITH RECURSIVE", parsed.recursive)
+            check_recursion(parsed, self.sql)
         inner = self
         for table in parsed.tables:
             inner = inner._with(table, recursive=parsed.recursive is not None)
-        bound = inner._body(parsed, outer)
-        limit, offset = inner._count(parsed.limit, "LIMIT"), inner._count(parsed.offset, "OFFSET") or 0
+        if isinstance(parsed.body, Query) and not (parsed.order_by or parsed.limit or parsed.offset):
+            return inner.query(parsed.body, outer, within)
+        return inner._limited(parsed, outer, within)
+
+    def _limited(self, parsed: Query, outer: NestedScope | None, within: str | None) -> logical.LogicalQuery:
+        """A query with its order and limits."""
+        if parsed.ties is not None:
+            self.note("WITH TIES", parsed.ties)
+        bound = self._body(parsed, outer)
+        limit, offset = self._count(parsed.limit, "LIMIT"), self._count(parsed.offset, "OFFSET") or 0
         rel = bound.rel
+        if within is not None:
+            self._note_nested(parsed, rel, within, limited=limit is not None or offset > 0)
         if parsed.ties is not None and limit is not None:
-            rel, limit = inner._ties(bound, limit, offset, parsed.ties)
-        if limit is not None or offset or (bound.order and not nested):
+            rel, limit = self._ties(bound, limit, offset, parsed.ties)
+        if limit is not None or offset or (bound.order and within is None):
             rel = logical.Sort(rel, bound.order, limit, offset)
         return logical.LogicalQuery(rel, bound.names, bound.columns)
+
+    def _note_nested(self, parsed: Query, rel: logical.Rel, within: str, *, limited: bool) -> None:
+        """Notes what a query inside of another one cannot be in a plan over one collection."""
+        if limited:
+            node = parsed.limit or parsed.offset
+            self.note(f"LIMIT in {within}", parsed.at if node is None else node.at)
+        nodes = self.world.shared.nodes(rel)
+        if isinstance(rel, logical.Distinct) and any(isinstance(node, logical.Group) for node in nodes):
+            self.note(f"DISTINCT over groups in {within}", parsed.at)
+
+    def note(self, construct: str, at: Place) -> None:
+        """Notes what is more than a plan over one collection; a query that is kept is refused."""
+        view = self.world.views[-1] if self.world.views else None
+        obstacle = logical.Obstacle(construct, Position(self.sql, *at), view)
+        if self.world.lasting:
+            raise obstacle.error()
+        self.world.notes.add(obstacle)
+
+    def refuse(self, message: str, at: Place, hint: str | None = None) -> None:
+        """Notes what engines do otherwise than we do."""
+        view = self.world.views[-1] if self.world.views else None
+        self.world.notes.add(logical.Refusal(message, Position(self.sql, *at), hint, view))
 
     def _ties(self, bound: BoundSelect, limit: int, offset: int, at: Place) -> tuple[logical.Rel, int | None]:
         """WITH TIES: the rows before which there are fewer than the limit and the offset together."""
@@ -129,7 +152,7 @@ class QueryBinder:
     def _with(self, table: CommonTable, *, recursive: bool) -> QueryBinder:
         common: dict[str, CommonSource] = {**(self.world.common or {})}
         loop = recursive and table.name.text in table_names(table.query)
-        common[table.name.text] = RecursiveTable(table, self) if loop else (table, self)
+        common[table.name.text] = RecursiveTable(table, self) if loop else OrdinaryTable(table, self)
         return self.among(common)
 
     def among(self, common: Mapping[str, CommonSource]) -> QueryBinder:
@@ -158,11 +181,12 @@ class QueryBinder:
             case Select():
                 return SelectBinder(self, body, outer).bound(())
             case Query():
-                found = self.query(body, outer, nested=True)
+                found = self.query(body, outer, "a subquery")
                 return BoundSelect(found.rel, found.names, found.columns)
             case Values():
-                return self._values(body, outer)
+                return bound_values(self, body, outer)
             case SetOperation():
+                self.note(body.name, body.at)
                 return self._combined(body, outer)
             case _:
                 assert_never(body)
@@ -180,16 +204,17 @@ class QueryBinder:
         return tuple(order)
 
     def check_order(self, order: logical.SortKey, at: Place) -> None:
-        """Refuses an order that Spark has otherwise."""
+        """Refuses an order that engines have otherwise."""
         if order.value.type.is_nested:
-            raise self.unsupported(f"ORDER BY of {order.value.type}", at)
+            self.refuse(f"ORDER BY of {order.value.type} is not supported", at)
 
     def binder(self, names: NestedScope) -> RowBinder:
         """Binds expressions over names."""
-        return RowBinder(self.sql, names, self.world.now_ms, QueryContext(self.numbers, self._nested))
+        return RowBinder(self.sql, names, self.world.now_ms, QueryContext(self))
 
-    def _nested(self, parsed: Query, outer: NestedScope, in_order: bool) -> logical.LogicalQuery:
-        return self.query(parsed, outer, nested=not in_order)
+    def nested(self, parsed: Query, outer: NestedScope, in_order: bool) -> logical.LogicalQuery:
+        """A query in an expression; `in_order`: its order counts."""
+        return self.query(parsed, outer, None if in_order else "a subquery")
 
     def unsupported(self, construct: str, at: Place) -> UnsupportedError:
         """The refusal of what nobody here does."""
@@ -205,53 +230,10 @@ class QueryBinder:
             raise BindError(f"{clause} must not be negative", position=binder.position(node.at))
         return None if not value.is_valid else int(value.as_py())
 
-    # ---------------------------------------------------------------- VALUES and set operations
+    # ---------------------------------------------------------------- set operations
 
-    def _values(self, values: Values, outer: NestedScope | None) -> BoundSelect:
-        width = len(values.rows[0])
-        bound: list[list[Expr]] = []
-        looks: list[tuple[tuple[Column, logical.Subquery], ...]] = []
-        for row in values.rows:
-            binder = self.binder(NestedScope.over((), outer))
-            if len(row) != width:
-                message = f"{width} values are expected in each row, and here are {len(row)}"
-                raise BindError(message, position=binder.position(row[-1].at))
-            bound.append([binder.bind(value, "VALUES") for value in row])
-            looks.append(tuple(binder.gathered.looks))
-        by_column = [build.typed_literals(column) for column in zip(*bound, strict=True)]
-        bound = [list(row) for row in zip(*by_column, strict=True)]
-        types = [self._common([row[i].type for row in bound], "VALUES", values.at) for i in range(width)]
-        rows = tuple(tuple(build.coerce(v, t) for v, t in zip(row, types, strict=True)) for row in bound)
-        if any(looks) or support(*(value for row in rows for value in row)):
-            return self._computed_values(rows, looks, types)
-        columns = tuple(self.numbers.new(type_, f"column{i}") for i, type_ in enumerate(types, 1))
-        return BoundSelect(
-            logical.ConstantRows(columns, rows), tuple(column.name for column in columns), columns
-        )
-
-    def _computed_values(
-        self,
-        rows: Sequence[tuple[Expr, ...]],
-        looks: Sequence[tuple[tuple[Column, logical.Subquery], ...]],
-        types: Sequence[Type],
-    ) -> BoundSelect:
-        """VALUES that read the query around them or have subqueries: a row each, joined by UNION ALL."""
-        names = tuple(f"column{i}" for i in range(1, len(types) + 1))
-        whole: tuple[logical.Rel, tuple[Column, ...]] | None = None
-        for row, asked in zip(rows, looks, strict=True):
-            columns = tuple(self.numbers.new(t, n) for t, n in zip(types, names, strict=True))
-            below: logical.Rel = logical.SingleRow()
-            below = logical.SubqueryApply(below, asked) if asked else below
-            one = logical.Map(below, tuple(zip(columns, row, strict=True)))
-            if whole is None:
-                whole = one, columns
-                continue
-            both = tuple(self.numbers.new(t, n) for t, n in zip(types, names, strict=True))
-            whole = logical.SetOp("UNION", True, whole[0], one, both, whole[1], columns), both
-        assert whole is not None
-        return BoundSelect(whole[0], names, whole[1])
-
-    def _common(self, types: Sequence[Type], what: str, at: Place) -> Type:
+    def common_type(self, types: Sequence[Type], what: str, at: Place) -> Type:
+        """The type that all of these have, in an operation that is called so in errors."""
         common = build.common_type(types)
         if common is None:
             kinds = " and ".join(dict.fromkeys(map(str, types)))
@@ -266,7 +248,7 @@ class QueryBinder:
             message = f"{word} of {len(left.columns)} and {len(right.columns)} columns"
             raise BindError(message, position=at)
         pairs = list(zip(left.columns, right.columns, strict=True))
-        types = [self._common([a.type, b.type], word, body.at) for a, b in pairs]
+        types = [self.common_type([a.type, b.type], word, body.at) for a, b in pairs]
         if not (word == "UNION" and all_) and any(map(has_interval, types)):
             raise self.unsupported(f"{word} of intervals, which must compare them,", body.at)
         columns = tuple(self.numbers.new(t, n) for t, n in zip(types, left.names, strict=True))
@@ -317,11 +299,13 @@ class QueryBinder:
                 return self._called(found, source.alias, source.name[-1].text)
             case Derived():
                 around = surrounding(outer) if source.lateral else _beyond(outer)
-                found = self.query(source.query, around, nested=True)
+                found = self.query(source.query, around, "a subquery")
                 return self._called(found, source.alias, None)
             case TableFunction():
+                self.note("a table function in FROM", source.at)
                 return table_function(self, source, outer)
             case JoinClause():
+                self.note(f"a {source.kind}", source.at)
                 return joined(self, source, outer)
             case _:
                 assert_never(source)
@@ -331,62 +315,53 @@ class QueryBinder:
     ) -> tuple[logical.Rel, list[ScopeColumn]]:
         names = found.names
         if alias is not None:
-            table = alias.name.text
-            if len(alias.columns) > len(names):
-                message = f'"{table}" has {len(names)} columns, and {len(alias.columns)} names are given'
-                raise BindError(message, position=Position(self.sql, *alias.columns[len(names)].at))
-            given = tuple(column.text for column in alias.columns)
-            names = given + names[len(given) :]
+            table, names = alias.name.text, self.renamed(names, alias.name, alias.columns)
         entries = [ScopeColumn(table, n, c) for n, c in zip(names, found.columns, strict=True)]
-        if table is None or not entries:
+        if table is None or not entries or self.world.lasting:
             return found.rel, entries
-        row = named_row(names, found.columns)
-        whole = self.numbers.new(row.type, table)
-        rel = logical.Map(found.rel, ((whole, row),))
-        return rel, [*entries, ScopeColumn(table, "", whole, bare=False, whole=True)]
+        row = WholeRow(table, names, found.columns, self.numbers.next())
+        entries.append(ScopeColumn(table, "", row.placeholder, bare=False, whole=True, row=row))
+        return RowMap.over(found.rel, row), entries
+
+    def renamed(self, names: tuple[str, ...], table: Ident, given: Sequence[Ident]) -> tuple[str, ...]:
+        """The names of columns, of which the first are given others."""
+        if len(given) > len(names):
+            message = f'"{table.text}" has {len(names)} columns, and {len(given)} names are given'
+            raise BindError(message, position=Position(self.sql, *given[len(names)].at))
+        return tuple(column.text for column in given) + names[len(given) :]
 
     def _named(self, table: TableRef) -> logical.LogicalQuery:
         """A common table, a collection or a view."""
         *schema, name = (part.text for part in table.name)
         common = self.common.get(name) if not schema else None
-        if isinstance(common, WorkingRows):
-            return common.bound(table.at)
-        if isinstance(common, RecursiveTable):
-            return self.world.shared.read(common, name, lambda: common.bound(table.at))
         if common is not None:
-            given, queries = common
-            found = self.world.shared.read(
-                common,
-                name,
-                lambda: queries.query(given.query, None, nested=True),
-                wanted=given.materialized,
-            )
-            names = tuple(column.text for column in given.columns)
-            return replace(found, names=names + found.names[len(names) :])
+            return common.bound(table.at)
         entry = find_relation(self.world.catalog, table, self.sql)
         if isinstance(entry, ViewRelation):
             bind = partial(self._view, name, entry, table.at)
-            return self.world.shared.read(name, name, bind, is_view=True)
+            return self.world.shared.read(self.numbers, name, name, bind, is_view=True)
         return self._scan(entry)
 
     def _scan(self, entry: Relation) -> logical.LogicalQuery:
         """A collection. What it hides is among the scan's columns, and only its conditions read that."""
-        plan = entry.plan
-        called = dict(zip(plan.projection, (column for column, _ in entry.columns), strict=True))
-        stored = [self.numbers.new(type_, called.get(i, "")) for i, type_ in enumerate(plan.inputs)]
-        conditions = (
-            permute(condition, [column.index for column in stored]) for condition in plan.conditions
-        )
+        names = tuple(column for column, _ in entry.columns)
+        if entry.stored is None:
+            columns = self.numbers.several(entry.columns, entry.scanned)
+            return logical.LogicalQuery(logical.Scan(entry.name, columns), names, columns)
+        plan = entry.stored
+        called = dict(zip(plan.projection, names, strict=True))
+        stored = self.numbers.several([(called.get(i, ""), type_) for i, type_ in enumerate(plan.inputs)])
+        places = [column.index for column in stored]
+        conditions = tuple(permute(condition, places) for condition in plan.conditions)
         columns = tuple(stored[i] for i in plan.projection)
-        scan = logical.Scan(entry.name, tuple(stored), tuple(conditions))
-        return logical.LogicalQuery(scan, tuple(column.name for column in columns), columns)
+        return logical.LogicalQuery(logical.Scan(entry.name, stored, conditions), names, columns)
 
     def _view(self, name: str, view: ViewRelation, at: Place) -> logical.LogicalQuery:
         if name in self.world.views:
             raise BindError(f'view "{name}" reads itself', position=Position(self.sql, *at))
         world = replace(self.world, common=None, views=(*self.world.views, name))
         try:
-            found = QueryBinder(view.sql, world).query(grammar.parse_query(view.sql), None, nested=True)
+            found = QueryBinder(view.sql, world).query(grammar.parse_query(view.sql), None, "a view")
         except TidegateError as error:
             error.set_view(name)
             raise

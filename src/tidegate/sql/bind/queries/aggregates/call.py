@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.errors import BindError, TypeMismatch, UnsupportedError
-from tidegate.expr.model import REGISTRY, Call, Expr, Kind, Type, build, types
+from tidegate.expr.model import Expr, Kind, Type, build, types
 from tidegate.plan import logical
-
-Compute = Callable[[logical.AggregateExpr], Expr]
-"""Gives the column of an aggregate that an engine computes."""
+from tidegate.sql.lower.composite_aggregates import Compute
+from tidegate.sql.lower.internal_calls import internal, present
 
 
 @dataclass(frozen=True)
@@ -85,32 +84,6 @@ class BoundCall:
 def sort_keys(keys: Sequence[logical.SortKey], value: Expr, element: Expr) -> tuple[logical.SortKey, ...]:
     """The keys to sort by, `element` in place of `value`, as DISTINCT requires."""
     return tuple(replace(key, value=element) if key.value == value else key for key in keys)
-
-
-def internal(name: str, *args: Expr) -> Expr:
-    """A function that only the planner calls (`expr/functions/aggregate/`), of just these types."""
-    for function in REGISTRY.overloads(name):
-        params = [*function.params, *[function.params[-1]] * (len(args) - len(function.params))]
-        if all(_accepts(param, arg.type) for param, arg in zip(params, args, strict=True)):
-            return Call(function, args, function.result_type([arg.type for arg in args]))
-    raise TypeMismatch(f"{name} does not take {', '.join(str(arg.type) for arg in args)}")
-
-
-def _accepts(param: object, type_: Type) -> bool:
-    if not isinstance(param, Type):
-        return type_.kind is Kind.ARRAY
-    return param == type_ or (param.kind is type_.kind and not type_.is_nested)
-
-
-def record_of(*fields: tuple[str, Expr]) -> Expr:
-    """A record whose fields have these names."""
-    type_ = types.record(*((name, value.type) for name, value in fields))
-    return Call(REGISTRY.overloads("row")[0], tuple(value for _, value in fields), type_)
-
-
-def present(value: Expr) -> Expr:
-    """Whether a value is not NULL."""
-    return build.call("not", build.call("is null", value))
 
 
 def ascending(value: Expr) -> logical.SortKey:
