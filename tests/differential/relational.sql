@@ -305,7 +305,7 @@ SELECT x.*, b.kind FROM (SELECT id FROM nodes WHERE id > 9) a FULL JOIN (SELECT 
 
 -- names of columns
 SELECT '{1}'::int4[], ARRAY[1]::text, ARRAY(SELECT 1)::text, EXISTS (SELECT 1 FROM nodes)::text, (SELECT 1 AS inner_name)::text;
-SELECT (VALUES (1)), (SELECT 1 AS first UNION SELECT 1), substr('abc', 2), substring('abc', 2), (1 IN (SELECT 1))::text;
+SELECT (VALUES (1)), (SELECT 1 AS first UNION SELECT 1), substring('abc', 2), (1 IN (SELECT 1))::text;
 
 -- ordered
 SELECT x FROM generate_series(1, 20) x ORDER BY x DESC LIMIT 3;
