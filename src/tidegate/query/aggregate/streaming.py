@@ -110,7 +110,7 @@ def _may_end_early(aggregation: Aggregation, shape: ResultShape) -> bool:
 
 
 def gathered(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The same rows in the same order, small batches joined: a thousand small parts are not folded one by one."""
+    """The same rows in the same order, small batches joined: small parts are not folded one by one."""
     waiting, rows, size = list[Batch](), 0, 0
     for batch in batches:
         here, types = size_of(batch[0]), [column.type for column in batch[0]]

@@ -10,11 +10,31 @@ import numpy as np
 from tidegate.errors import AuditError
 from tidegate.expr.domain import Specs, Verdict
 from tidegate.plan import MapFilterProject, Verdicts, compute_verdicts, deciding_columns
+from tidegate.query.late.row_index import pages_with_values
 from tidegate.query.prune.pages_by_value import prune_by_values
 from tidegate.query.request import ScanRequest
 from tidegate.storage.part import Part, PartFile
+from tidegate.storage.stats import PAGE_ROWS
 
 _LOG = logging.getLogger(__name__)
+
+
+MAX_SHARP_SHARE = 0.5
+"""The share of pages left by statistics from which it is looked up in which of them the wanted values are."""
+
+
+def kept_pages(request: ScanRequest, plan: MapFilterProject, file: PartFile) -> tuple[np.ndarray, np.ndarray]:
+    """Of each page of a file: whether it may hold rows that pass, and whether all pass."""
+    count = -(-file.part.rows // PAGE_ROWS)
+    keep, whole = np.ones(count, bool), np.zeros(count, bool)
+    if count > 1 and file.frame is not None:
+        key = (request.snapshot.schema.id, plan, request.now if plan.is_temporal else None)
+        found = file.plans.get_or_compute(key, lambda: page_verdicts(request, plan, file))
+        keep, whole = found.keep, found.verdict == Verdict.ALL
+    if np.count_nonzero(keep & ~whole) > MAX_SHARP_SHARE * count:
+        holding = pages_with_values(request.snapshot, plan, file)
+        keep = keep if holding is None else keep & holding
+    return keep, whole
 
 
 def page_specs(request: ScanRequest, file: PartFile, wanted: frozenset[int]) -> list[Specs | None]:

@@ -26,12 +26,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import EvaluationError, MissingObject, StoreError
-from tidegate.expr.domain import Verdict
 from tidegate.plan import MapFilterProject
 from tidegate.plan.run import Failures, evaluate_dictionary, evaluate_string_view
 from tidegate.query.late import batching
-from tidegate.query.late.pages import page_verdicts, wrong_page_statistics
-from tidegate.query.late.row_index import pages_with_values
+from tidegate.query.late.pages import kept_pages, wrong_page_statistics
 from tidegate.query.late.steps import ScanStep, scan_steps
 from tidegate.query.request import ScanRequest
 from tidegate.query.result import ScanMetrics
@@ -50,9 +48,6 @@ TOGETHER = 24 << 20
 MAX_PLAIN_BYTES = 1 << 20
 """Bytes, as they are stored, that are read in one go and then filtered, if that is no more than one page in `MIN_SKIPPED_RATIO`."""
 MIN_SKIPPED_RATIO = 16
-
-MAX_SHARP_SHARE = 0.5
-"""The share of pages left by statistics from which it is looked up in which of them the wanted values are."""
 
 ColumnGroups: TypeAlias = Sequence[Sequence[int]]
 """Columns that are read first, then, and so on."""
@@ -248,17 +243,10 @@ class StagedScan:
 
     def _pages(self, file: PartFile, part: Part, *, proven: bool) -> tuple[np.ndarray, np.ndarray]:
         """Of the pages of 8,192 rows: which may hold rows that pass, and in which all do."""
-        count = -(-part.rows // PAGE_ROWS)
-        keep, whole = np.ones(count, bool), np.full(count, proven or not self.plan.predicates)
         if proven or not self.plan.predicates or not self.request.config.stats_filter:
-            return keep, whole
-        if count > 1 and file.frame is not None:
-            key = (self.snapshot.schema.id, self.plan, self.request.now if self.plan.is_temporal else None)
-            found = file.plans.get_or_compute(key, lambda: page_verdicts(self.request, self.plan, file))
-            keep, whole = found.keep, found.verdict == Verdict.ALL
-        if np.count_nonzero(keep & ~whole) > MAX_SHARP_SHARE * count:
-            holding = pages_with_values(self.snapshot, self.plan, file)
-            keep = keep if holding is None else keep & holding
+            count = -(-part.rows // PAGE_ROWS)
+            return np.ones(count, bool), np.full(count, proven or not self.plan.predicates)
+        keep, whole = kept_pages(self.request, self.plan, file)
         if not keep.all():
             self.scan.skip(int(np.count_nonzero(~keep)))
             self._audit(file, ~keep)

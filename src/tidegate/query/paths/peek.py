@@ -44,7 +44,7 @@ from tidegate.storage.part import Part
 
 FIRST = 1024
 """Parts whose statistics are asked first, from either end."""
-MANY = 16 * FIRST
+MIN_TRIED_PARTS = 16 * FIRST
 """Parts from which on a few that may hold matches are read before the statistics of all are asked: that takes longer."""
 LOOKED_AT = 64
 """Parts among which the smallest are read first; beyond them, in the order of the state."""
@@ -120,7 +120,7 @@ def prune(request: ScanRequest, *, everywhere: bool = False) -> PruneResult:
             verdicts = _spread(some, begin, count)
             return replace(whole, whole=False, verdicts=verdicts, kept=kept, predicate=predicate)
         promising = some.keep & (rows[begin:end] >= limit)
-        if first is None and count >= MANY and promising.any():
+        if first is None and count >= MIN_TRIED_PARTS and promising.any():
             few = begin + np.flatnonzero(promising)[-PATIENCE:]
             first = replace(whole, whole=False, verdicts=_spread(some, begin, count), kept=few, partial=True)
             first = replace(first, predicate=predicate)

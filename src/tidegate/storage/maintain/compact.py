@@ -187,7 +187,7 @@ def plan_groups(
 def _fold(
     shard: Shard, state: State, table: pa.Table, free: np.ndarray, column: int, least: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of the parts in a table: those to rewrite as one because some are scattered among others, and all that are scattered.
+    """Of the parts in a table: those to rewrite as one, and all that are scattered among others.
 
         ids 1-900  1-900  901-1800      a small part of an UPDATE, and two larger ones: the first two are rewritten
 

@@ -69,7 +69,7 @@ def group_order(order: tuple[int, ...], state: State, group: Sequence[Part]) -> 
 
 @dataclass(frozen=True, eq=False)
 class PartRanges:
-    """Which values of a column some parts hold, by rank: equal values have one, and greater values a greater one."""
+    """Which values of a column some parts hold, by rank: greater values have a greater one."""
 
     rows: np.ndarray
     low: np.ndarray

@@ -51,9 +51,7 @@ from tidegate.storage.stats.page_values import PageValues
 from tidegate.text import first_line
 
 MAX_CACHED_BYTES = 64 << 20
-"""Bytes of tails, and of small files, that are cached for a shard."""
-MAX_INDEX_BYTES = 32 << 20
-"""Bytes of indexes of columns that are kept for a shard."""
+"""Bytes of tails, and of small files, that are cached for a shard; and of what readers make to find rows by values."""
 MAX_CACHED_PLANS = 4
 """Plans whose verdicts on the pages of a file are cached: there are many files."""
 MIN_POLARS_BYTES = 1 << 20
@@ -108,8 +106,7 @@ class PartFiles:
     def __init__(self, objects: RetryingBlob, counters: StatsCounters) -> None:
         self._objects, self.counters = objects, counters
         self._footers = LruCache[str, _Footer](max_weight=MAX_CACHED_BYTES, weigh=attrgetter("size"))
-        self.indexes = LruCache[Hashable, Any](max_weight=MAX_INDEX_BYTES, weigh=attrgetter("nbytes"))
-        """What readers have made of columns of parts to find rows by their values."""
+        self.indexes = LruCache[Hashable, Any](max_weight=MAX_CACHED_BYTES, weigh=attrgetter("nbytes"))
 
     def open(self, part: Part) -> PartFile:
         """The file for one reader; `fetched` counts what this reader fetches."""
@@ -242,7 +239,7 @@ class PartFile:
         try:
             if self.table is None:
                 table = self.footer.whole().read_row_group(rows.group, columns=[name])
-                column = one_chunk(_pick(table, rows).column(0))
+                column = _pick(table.column(0), rows)
             else:
                 (column,) = self._columns([self.table.by_name[name]], [types.INT8], rows)
         except (pa.ArrowException, OSError) as error:
@@ -256,15 +253,10 @@ class PartFile:
         # A small file may hold a long text for each of a million rows: only the wanted rows are decoded from the dictionary.
         coded = [there[i] for i, t in zip(ids, types, strict=True) if i in there and t.kind in _TEXTS]
         table = self.footer.whole(coded).read_row_group(rows.group, columns=names, use_threads=False)
-        keep = None if rows.mask is None else pa.array(rows.mask)
-
-        def column(id_: int, type_: Type) -> pa.Array:
-            array = one_chunk(table.column(there[id_])).slice(rows.start, rows.stop - rows.start)
-            array = array if keep is None else array.filter(keep)  # of a table it would take twice the time
-            return from_storage(_decode_dictionary(array), type_)
-
         return [
-            column(id_, type_) if id_ in there else pa.nulls(len(rows), type_.arrow)
+            from_storage(_decode_dictionary(_pick(table.column(there[id_]), rows)), type_)
+            if id_ in there
+            else pa.nulls(len(rows), type_.arrow)
             for id_, type_ in zip(ids, types, strict=True)
         ]
 
@@ -294,7 +286,7 @@ class PartFile:
             file.release()
         for column, file in zip(nested, files[len(plans) :], strict=True):
             table = _read(file.check(self.part.name))
-            found[column.name] = one_chunk(_pick(table, rows).column(0))
+            found[column.name] = _pick(table.column(0), rows)
             file.release()
         return [
             _as(found[c.name], type_) if c.name in found else pa.array([], type_.arrow)
@@ -390,9 +382,9 @@ def _decode_dictionary(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _pick(table: pa.Table, rows: RowRange) -> pa.Table:
-    """These rows of a whole row group."""
-    inside = table.slice(rows.start, rows.stop - rows.start)
+def _pick(column: pa.ChunkedArray, rows: RowRange) -> pa.Array:
+    """These rows of a column of a whole row group; to filter the table would take twice the time."""
+    inside = one_chunk(column).slice(rows.start, rows.stop - rows.start)
     return inside if rows.mask is None else inside.filter(pa.array(rows.mask))
 
 

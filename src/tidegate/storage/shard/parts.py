@@ -69,8 +69,10 @@ MAX_CACHED_COLUMN_BYTES = 8 << 20
 """Bytes of a column that is always cached: the names of some 200,000 parts."""
 MAX_CACHED_PLANS = 32
 """Results of planning that are cached for the parts of a state."""
-MAX_CACHED_ARRAYS = 2
+MAX_CACHED_ARRAYS = 4
 """Cached arrays with an entry for each part, of which there may be a million."""
+MAX_CACHED_VIEWS = 16
+"""Tables of a few columns of a few thousand parts that are cached."""
 BLOCK = 64
 """Fresh parts whose statistics are decoded and cached together."""
 
@@ -207,6 +209,11 @@ class Parts:
     def arrays(self) -> LruCache[Hashable, Any]:
         """The same for arrays with an entry for each part."""
         return LruCache(MAX_CACHED_ARRAYS)
+
+    @cached_property
+    def views(self) -> LruCache[Hashable, pa.Table]:
+        """The same for tables of some of the parts, if there are few parts."""
+        return LruCache(MAX_CACHED_VIEWS)
 
     def add(self, parts: Iterable[Part]) -> Parts:
         """With these parts; their ids must be above all others."""

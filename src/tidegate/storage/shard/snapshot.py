@@ -69,6 +69,9 @@ from tidegate.storage.stats.frame import Frame
 RowFilter: TypeAlias = Callable[[list[pa.Array], int], np.ndarray]
 """From columns and a number of rows, the places of the rows that are selected."""
 
+MAX_VIEWED_PARTS = 4096
+"""Parts of a state up to which what snapshots take of their metadata is kept for the next ones."""
+
 
 def open_snapshot(
     shard: Shard,
@@ -166,6 +169,12 @@ class Snapshot(LeasedState):
 
     def table(self, columns: Sequence[str]) -> pa.Table:
         """Columns of `parts.PARTS_SCHEMA` for the parts that may hold rows at this time, by the state alone."""
+        if self.state.parts.count > MAX_VIEWED_PARTS:
+            return self._table(columns)
+        key = (self.as_of, *columns)
+        return self.state.parts.views.get_or_compute(key, lambda: self._table(columns))
+
+    def _table(self, columns: Sequence[str]) -> pa.Table:
         found = []
         for table, places in zip(self.state.parts.tables(columns), self._visible_parts, strict=True):
             found.append(table if len(places) == table.num_rows else table.take(pa.array(places)))

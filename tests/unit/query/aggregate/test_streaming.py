@@ -5,19 +5,15 @@ That values and types are PostgreSQL's is tested in tests/differential/test_aggr
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import tidegate
 from tidegate.config import Config
@@ -391,22 +387,3 @@ def test_groups_of_many_columns_do_not_run_out_of_numbers() -> None:
 def test_the_reference_lists_every_aggregate() -> None:
     page = aggregate_reference()
     assert all(f"`{name}(" in page for name in (*AGGREGATE_DOCS, "every"))
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 12))
-def test_small_batches_are_joined_in_their_order(sizes: list[int], most: int) -> None:
-    """Nothing is lost or moved, and no two neighbours would have fitted; 50 cases meet each length several times."""
-    numbers = iter(range(1000))
-    columns = [pa.array([next(numbers) for _ in range(size)], pa.int64()) for size in sizes]
-    with mock.patch.object(aggregate, "GATHERED_ROWS", most):
-        found = list(aggregate.gathered(([column], len(column)) for column in columns))
-    assert [value for (column,), _ in found for value in column.to_pylist()] == list(range(sum(sizes)))
-    assert all(len(column) == rows for (column,), rows in found)
-    assert all(a[1] + b[1] > most for a, b in itertools.pairwise(found))
-
-
-def test_batches_of_other_types_are_not_joined() -> None:
-    texts = [pa.array(["a"]), pa.array(["b"], pa.string_view()), pa.array(["c"], pa.string_view())]
-    found = list(aggregate.gathered(([column], 1) for column in texts))
-    assert [column.to_pylist() for (column,), _ in found] == [["a"], ["b", "c"]]

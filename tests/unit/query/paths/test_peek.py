@@ -238,7 +238,7 @@ def test_a_few_parts_are_read_before_all_statistics_are_asked(
     db: tidegate.Database, monkeypatch: pytest.MonkeyPatch, where: str, limit: int, most: int
 ) -> None:
     sql = f"SELECT id FROM t WHERE {where} LIMIT {limit}"
-    for name, value in (("FIRST", 4), ("MANY", 1)):
+    for name, value in (("FIRST", 4), ("MIN_TRIED_PARTS", 1)):
         monkeypatch.setattr(peek, name, value)
     got = db.sql(sql)
     rows, every = got.rows(), db.sql(f"SELECT id FROM t WHERE {where}").rows()
@@ -252,7 +252,7 @@ def test_parts_that_were_read_first_are_not_read_again(
 ) -> None:
     sql = "SELECT id FROM t WHERE k % 7 <> 3 LIMIT 16000"
     plain = sorted(db.sql("SELECT id FROM t WHERE k % 7 <> 3").rows())
-    for name, value in (("FIRST", 4), ("MANY", 1)):
+    for name, value in (("FIRST", 4), ("MIN_TRIED_PARTS", 1)):
         monkeypatch.setattr(peek, name, value)
     monkeypatch.setattr(peek, "_sure", lambda request: np.full(PARTS, 1 << 20))  # each seems to have enough
     got = db.sql(sql)

@@ -356,6 +356,7 @@ SPECIAL: dict[str, Callable[[TokenCursor, Parse], Node | None]] = {
     "cast": _cast,
     "extract": _extract,
     "substring": _substring,
+    "substr": _substring,
     "position": _position,
     "trim": _trim,
     "overlay": _overlay,
