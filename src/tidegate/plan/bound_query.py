@@ -1,4 +1,4 @@
-"""A query that one collection answers alone: a MapFilterProject, perhaps an aggregation, order and limits.
+"""A query that one collection answers: a MapFilterProject, an aggregation, order and limits.
 
     WITH recent AS (SELECT * FROM orders WHERE at > '2024-01-01')
     SELECT id, price * 2 AS double FROM recent r WHERE r.price > 5 ORDER BY at DESC LIMIT 10

@@ -88,7 +88,7 @@ def _explained(
     alone: Callable[[BoundQuery, int], T],
     general: Callable[[PinnedSelect, syntax.Query], T],
 ) -> T:
-    """Binds a statement; calls `read` with its snapshot, `alone` without FROM, `general` if engines run it."""
+    """Binds a statement; calls `read` with its snapshot, `alone` without FROM, else `general`."""
     match given:
         case statement.SelectStatement(parsed):
             with pinned_select(context, parsed, as_of) as query:

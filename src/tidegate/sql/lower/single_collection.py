@@ -191,7 +191,10 @@ class _Chain:
 
 
 def _order(order: Sequence[logical.SortKey], leaving: list[Expr]) -> tuple[OrderKey, ...]:
-    """ORDER BY as columns of what leaves the plan; what does not leave yet is added to it, sort keys of jsonb last."""
+    """ORDER BY as columns of what leaves the plan.
+
+    What does not leave yet is added to it, and the sort keys of jsonb behind that.
+    """
     leaving += [value for value in dict.fromkeys(key.value for key in order) if value not in leaving]
     found = []
     for key in order:

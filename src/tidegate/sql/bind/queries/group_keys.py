@@ -1,4 +1,7 @@
-"""The entries of GROUP BY: a name is a column of FROM, else an output; a number is an output; as in PostgreSQL."""
+"""The entries of GROUP BY.
+
+A name is a column of FROM, else an output; a number is an output; as in PostgreSQL.
+"""
 
 from __future__ import annotations
 

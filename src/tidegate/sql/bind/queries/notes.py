@@ -67,7 +67,10 @@ class BindingNotes:
 
 @dataclass(eq=False)
 class WholeRow:
-    """The row of a table as a value. It is made only if something asks for it: the table may have a thousand columns."""
+    """The row of a table as a value.
+
+    It is made only if something asks for it: the table may have a thousand columns.
+    """
 
     table: str
     names: tuple[str, ...]

@@ -87,7 +87,10 @@ class QueryBinder:
     def query(
         self, parsed: Query, outer: NestedScope | None, within: str | None = None
     ) -> logical.LogicalQuery:
-        """A query, inside of others whose names are `outer`; `within` another, its order counts only for its limits."""
+        """A query, inside of others whose names are `outer`.
+
+        `within` says inside of what: its order then counts only for its limits.
+        """
         if parsed.recursive is not None:
             self.note("WITH RECURSIVE", parsed.recursive)
             check_recursion(parsed, self.sql)

@@ -1,4 +1,4 @@
-"""The aggregates that run everywhere, written with the four that are computed: count, sum, min and max.
+"""The aggregates that run everywhere, written with four of them: count, sum, min and max.
 
 avg(x) FILTER (WHERE c)        sum(CASE WHEN c THEN x END) / count(CASE WHEN c THEN x END)
 """
