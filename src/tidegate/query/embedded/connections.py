@@ -4,13 +4,19 @@
         database.sql("SELECT 1")
 
 Opening a database takes some 30 ms, so a few are kept. A forked child makes its own (`fork.py`): the threads of its parent's are
-not there. Rows that do not fit into the memory limit go to a directory of the database, which is removed with the query.
+not there. Rows that do not fit into the memory limit go to a directory of the database, which is removed with the query; that of a
+process that was killed is removed by the next one (`remove_abandoned`).
+
+    tidegate-spill-<place>-<process>-<random>        place: a hash of this machine and of what numbers its processes
 """
 
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
+import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +31,40 @@ MAX_IDLE = 4
 """Databases that are kept: more queries at once open and close their own."""
 
 
+_PREFIX = "tidegate-spill-"
+
+
+def _place() -> str:
+    """A short name of this machine and its process numbers, which a container has of its own."""
+    try:
+        numbers = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        numbers = 0
+    return hashlib.sha256(f"{platform.node()} {numbers}".encode()).hexdigest()[:12]
+
+
+def remove_abandoned() -> None:
+    """Removes the directories of processes that have ended.
+
+    One whose number another process has by now stays until that ends too.
+    """
+    folder, name = tempfile.gettempdir(), re.compile(rf"{_PREFIX}{_place()}-(\d+)-[0-9a-f]+")
+    for entry in os.listdir(folder):
+        found = name.fullmatch(entry)
+        if found is not None and not _is_alive(int(found[1])):
+            shutil.rmtree(os.path.join(folder, entry), ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
+
+
 class _Idle:
     """The databases that no query uses, with their directories."""
 
@@ -32,6 +72,7 @@ class _Idle:
         self.process = os.getpid()
         self.databases: list[tuple[Any, str]] = []
         self.lock = fork.lock()
+        self.swept = False
 
     def take(self) -> tuple[Any, str]:
         """A database; a new one if none is left."""
@@ -40,7 +81,10 @@ class _Idle:
                 self.process, self.databases = os.getpid(), []
             if self.databases:
                 return self.databases.pop()
-        spill = os.path.join(tempfile.gettempdir(), f"tidegate-spill-{uuid4().hex}")
+            swept, self.swept = self.swept, True
+        if not swept:
+            remove_abandoned()
+        spill = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{_place()}-{os.getpid()}-{uuid4().hex}")
         return duckdb_kernels.engine_connection(spill), spill
 
     def give(self, database: tuple[Any, str]) -> None:

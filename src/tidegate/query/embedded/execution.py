@@ -273,7 +273,7 @@ def translated(error: Exception) -> Exception:
     if "Out of Memory" in text or "could not allocate" in text:
         return LimitError(
             "the query needs more memory than embedded_memory, also with what was written to disk",
-            hint="SET embedded_memory to a larger value, or engine to spark",
+            hint="SET embedded_memory to a larger value, TMPDIR to a folder with more room, or engine to spark",
         )
     return UnsupportedError(f"the embedded engine cannot run this query: {first}", hint="SET engine = spark")
 

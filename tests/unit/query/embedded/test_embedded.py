@@ -18,6 +18,7 @@ import pytest
 
 import tidegate
 from tidegate import Config
+from tidegate.query.embedded import connections
 
 SLOW = "SELECT count(*) FROM big a, big b, big c WHERE a.x * b.x + c.id > 1000000"
 """A billion triples, whose condition runs in our evaluator."""
@@ -202,6 +203,26 @@ def test_more_than_memory_holds_goes_to_disk_and_leaves_no_file(tmp_path: Path) 
             db.sql(sql.replace("a.i < 700", "a.i < 1500"), watch=watch)
         assert time.monotonic() - began < 60
     assert set(spilled()) <= before
+
+
+def test_what_a_killed_process_left_on_disk_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    here = connections._place()
+    names = [
+        f"tidegate-spill-{place}-{process}-0a"
+        for place in (here, "elsewhere")
+        for process in (ended.pid, os.getpid())
+    ]
+    for name in (*names, "tidegate-spill-0a"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "duckdb_temp_block-0.block").write_bytes(b"rows")
+    connections.remove_abandoned()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {*names, "tidegate-spill-0a"} - {names[0]}, "of processes elsewhere nothing is known"
 
 
 def test_engines_by_setting(db: tidegate.Database) -> None:
