@@ -225,25 +225,9 @@ class Sort:
 
 
 Rel: TypeAlias = (
-    Scan
-    | SingleRow
-    | ConstantRows
-    | RowNumbers
-    | WorkingTable
-    | TableFunctionApply
-    | Recursive
-    | Common
-    | CommonRows
-    | Filter
-    | Map
-    | SubqueryApply
-    | Join
-    | Group
-    | Window
-    | SetOp
-    | Distinct
-    | Sort
-)
+    Scan | SingleRow | ConstantRows | RowNumbers | WorkingTable | TableFunctionApply | Recursive | Common | CommonRows | Filter
+    | Map | SubqueryApply | Join | Group | Window | SetOp | Distinct | Sort
+)  # fmt: skip
 """A node of the tree."""
 
 

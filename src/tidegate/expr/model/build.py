@@ -60,26 +60,34 @@ def literal(value: Any, type_: Type) -> Literal:
 def call(name: str, *args: Expr, hidden: bool = False) -> Expr:
     """The function or operator `name` applied to `args`, with implicit casts; `hidden`: hidden ones too."""
     function, targets = resolve(name, [arg.type for arg in args], hidden=hidden)
-    typed = tuple(typed_literal(arg, target) for arg, target in zip(args, targets, strict=True))
-    if typed != args:
-        args = typed
-        function, targets = resolve(name, [arg.type for arg in args], hidden=hidden)
-    out = function.result_type(targets)
-    cast_args = tuple(_as_argument(arg, target, out) for arg, target in zip(args, targets, strict=True))
+    if any(arg.type.kind is Kind.UNKNOWN for arg in args):
+        typed = tuple(typed_literal(arg, target) for arg, target in zip(args, targets, strict=True))
+        if typed != args:
+            args = typed
+            function, targets = resolve(name, [arg.type for arg in args], hidden=hidden)
+    numerics = any(
+        arg.type.kind is target.kind is Kind.NUMERIC for arg, target in zip(args, targets, strict=True)
+    )
+    compares = numerics and not _holds_numerics(function.result_type(targets))
+    cast_args = tuple(
+        _as_argument(arg, target, compares=compares) for arg, target in zip(args, targets, strict=True)
+    )
     cast_args = sort_keys.arguments(name, cast_args)
     return Call(function, cast_args, call_type(function, cast_args))
 
 
-def _as_argument(arg: Expr, target: Type, out: Type) -> Expr:
-    """`arg` converted for a parameter; one that takes anything as text (`'a' || 1`) adds the cast."""
+def _as_argument(arg: Expr, target: Type, *, compares: bool) -> Expr:
+    """`arg` converted for a parameter; one that takes anything as text (`'a' || 1`) adds the cast.
+
+    Where numerics are only compared, one of another type is not cast, as a cast could fail.
+    """
     if target == TEXT and arg.type.kind not in (Kind.TEXT, Kind.UNKNOWN):
         return cast(arg, target)
-    if arg.type.kind is target.kind is Kind.NUMERIC and Kind.NUMERIC not in (
-        out.kind,
-        out.element and out.element.kind,
-    ):
-        return arg  # numerics of different types are compared exactly: a cast could fail
-    return coerce(arg, target)
+    return arg if compares and arg.type.kind is target.kind is Kind.NUMERIC else coerce(arg, target)
+
+
+def _holds_numerics(out: Type) -> bool:
+    return out.kind is Kind.NUMERIC or (out.element is not None and out.element.kind is Kind.NUMERIC)
 
 
 def typed_literal(expr: Expr, beside: Type) -> Expr:

@@ -265,13 +265,18 @@ def test_subqueries_and_views_that_aggregate(db: tidegate.Database) -> None:
     assert db.sql("WITH n AS (SELECT count(*) AS c FROM t) SELECT c + 1 FROM n WHERE c = 3").rows() == [(4,)]
     assert db.sql("SELECT * FROM (SELECT DISTINCT k FROM t) q WHERE k > 'a'").rows() == [("b",)]
     db._context = replace(db.context, engine=None)  # an aggregation over another one is the embedded engine's
-    for sql, rows in {
-        "SELECT max(total) FROM totals": [(5,)],
-        "SELECT DISTINCT total FROM totals ORDER BY 1": [(3,), (5,)],
-        "SELECT * FROM (SELECT DISTINCT count(*) FROM t GROUP BY k) q ORDER BY 1": [(1,), (2,)],
-    }.items():
+    for sql, path, rows in (
+        ("SELECT max(total) FROM totals", "embedded", [(5,)]),
+        ("SELECT DISTINCT total FROM totals ORDER BY 1", "local", [(3,), (5,)]),
+        ("SELECT * FROM (SELECT DISTINCT count(*) FROM t GROUP BY k) q ORDER BY 1", "local", [(1,), (2,)]),
+        (
+            "SELECT c FROM (SELECT DISTINCT count(*) c, k FROM t GROUP BY k) q ORDER BY 1",
+            "embedded",
+            [(1,), (2,)],
+        ),
+    ):
         result = db.sql(sql)
-        assert (result.path, result.rows()) == ("embedded", rows)
+        assert (result.path, result.rows()) == (path, rows)
 
 
 @pytest.mark.parametrize(
