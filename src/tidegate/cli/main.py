@@ -168,7 +168,7 @@ def _run_statements(
             out = stack.enter_context(temporary.open("w", encoding="utf-8", newline=""))
         for sql_ in split_statements(text):
             result = db.sql(sql_, as_of=as_of)
-            if not result.names:
+            if result.is_text:
                 print_result(result, form)
             elif out is not None:
                 print_result(result, "csv" if form == "table" else form, out)

@@ -28,7 +28,7 @@ def print_result(
 ) -> None:
     """Prints a result; with `began`, also the time since then."""
     out = out or sys.stdout
-    if not result.names:
+    if result.is_text:
         message = result.text()
         out.write(json.dumps({"said": message}) + "\n" if form == "json" else message and message + "\n")
     elif form in ("json", "csv"):

@@ -42,7 +42,6 @@ from tidegate.plan.aggregate import (
 from tidegate.plan.bound_query import BoundQuery, OrderKey
 from tidegate.plan.conditions import StagePlan, choose_stages
 from tidegate.plan.divide import may_pass, partition
-from tidegate.plan.explain_query import branching_tree, query_steps
 from tidegate.plan.general_aggregates import GENERAL_AGGREGATES
 from tidegate.plan.join_keys import equi_join_keys, whole_condition_subqueries
 from tidegate.plan.mfp import MapFilterProject
@@ -60,7 +59,6 @@ __all__ = [
     "StagePlan",
     "Verdicts",
     "aggregate",
-    "branching_tree",
     "check_stable",
     "choose_stages",
     "compute_verdicts",
@@ -68,10 +66,10 @@ __all__ = [
     "decompose",
     "equi_join_keys",
     "explain",
+    "explain_query",
     "logical",
     "may_pass",
     "partition",
-    "query_steps",
     "serialize",
     "whole_condition_subqueries",
     "window_frame",

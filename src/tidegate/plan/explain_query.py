@@ -34,6 +34,27 @@ class StepNode:
     inputs: tuple[StepNode, ...] = ()
 
 
+def chain(steps: Sequence[Step]) -> StepNode:
+    """Steps of which each reads the next one."""
+    node = StepNode(steps[-1])
+    for step in reversed(steps[:-1]):
+        node = StepNode(step, (node,))
+    return node
+
+
+def plan_document(node: StepNode) -> dict[str, object]:
+    """A step and those below it, as PostgreSQL's `EXPLAIN (FORMAT JSON)` nests them."""
+    step = node.step
+    found = {
+        "Node Type": step.name,
+        "Details": list(step.items),
+        "Rows": step.rows,
+        "Notes": list(step.notes),
+    }
+    below = [plan_document(inner) for inner in node.inputs]
+    return {name: value for name, value in {**found, "Plans": below}.items() if value}
+
+
 def branching_tree(node: StepNode) -> list[str]:
     """The lines of a step and of all steps below it."""
     below = "│    " if node.inputs else "     "

@@ -45,7 +45,7 @@ import pyarrow as pa
 
 from tidegate.boundary import public
 from tidegate.errors import LimitError, TidegateError, UnsupportedError
-from tidegate.expr.model import Type
+from tidegate.expr.model import Type, types
 from tidegate.query.python_values import python_rows
 from tidegate.query.row_stream import Batch, Over, RowStream, size_of, sliced
 from tidegate.storage.part import Part
@@ -204,6 +204,19 @@ class Result:
     def message(said: str) -> Result:
         """Of a statement that gives no rows."""
         return Result((), (), (), said=said)
+
+    @staticmethod
+    def explanation(
+        said: str, path: Path = "metadata", scan: ScanMetrics | None = None, *, document: bool = False
+    ) -> Result:
+        """Of EXPLAIN: a row for each line, as in psql; a document is one row."""
+        lines = [said] if document else said.split("\n")
+        return Result.of(["QUERY PLAN"], [types.TEXT], [lines], path=path, scan=scan, said=said)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is shown as text: there are no rows, or they are the lines of an explanation."""
+        return len(self.names) < 2 and (self.said is not None or not self.names)
 
     @property
     def schema(self) -> pa.Schema:

@@ -99,7 +99,7 @@ def _run(
                 return _explained_source(context, inner)
             if given.filter_pushdown:
                 return explain.pushdown(context, inner, when)
-            return explain.explain(context, inner, when, analyze=given.analyze)
+            return explain.explain(context, inner, when, analyze=given.analyze, as_json=given.as_json)
         case statement.CreateTable():
             return define.create_table(context, given)
         case statement.AddColumn():

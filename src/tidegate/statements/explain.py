@@ -21,14 +21,14 @@ from tidegate.context import Context
 from tidegate.errors import BindError, StoreError, UnsupportedError
 from tidegate.expr.domain import Verdict, pruning_obstacle
 from tidegate.expr.model import Expr, show, types
-from tidegate.plan import BoundQuery, StagePlan
+from tidegate.plan import BoundQuery, StagePlan, explain_query
 from tidegate.plan import explain as text
 from tidegate.query import Result, ScanRequest, Stage, answer, choose_path
 from tidegate.query.estimate import Estimates, stage_plan
 from tidegate.query.paths import local
 from tidegate.query.prune import Conjunct, PruneResult, conjunct_effects, prune, treats_equal_alike
 from tidegate.sql.parse import statement, syntax
-from tidegate.statements.general import explain_general
+from tidegate.statements.general import explain_general, explained
 from tidegate.statements.modify import deletes_by_position, pinned_change
 from tidegate.statements.pinned import PinnedSelect, pinned_select
 from tidegate.statements.select import groups_on_engine, question_of, run_without_from
@@ -41,7 +41,9 @@ EXPLAINED = 3
 """Parts of which it is said why they are read."""
 
 
-def explain(context: Context, given: statement.Statement, as_of: int | None, *, analyze: bool) -> Result:
+def explain(
+    context: Context, given: statement.Statement, as_of: int | None, *, analyze: bool, as_json: bool
+) -> Result:
     """Describes a query, with `analyze` also its costs; of DELETE and UPDATE, how they find rows."""
     if analyze and isinstance(given, statement.Delete | statement.Update):
         raise UnsupportedError(
@@ -52,7 +54,7 @@ def explain(context: Context, given: statement.Statement, as_of: int | None, *, 
     def read(bound: BoundQuery, found: Snapshot, now: int, query: PinnedSelect | None) -> Result:
         question = question_of(context, bound, found, now)
         if query is not None and groups_on_engine(query, question):
-            return explain_general(context, query, analyze=analyze)
+            return explain_general(context, query, analyze=analyze, as_json=as_json)
         pruned = prune(found, question.plan, now, use=context.config.stats_filter)
         if isinstance(given, statement.Delete) and deletes_by_position(question, pruned):
             question = replace(question, plan=question.plan.project(()))  # what it deletes is not read
@@ -62,7 +64,7 @@ def explain(context: Context, given: statement.Statement, as_of: int | None, *, 
             if isinstance(given, statement.SelectStatement)
             else [_change(given, question, pruned)]
         )
-        return _printed([*above, *_below(bound, question, pruned, ran)], ran)
+        return _printed([*above, *_below(bound, question, pruned, ran)], ran, as_json=as_json)
 
     def alone(bound: BoundQuery, now: int) -> Result:
         plan = bound.mfp.at(now).optimise()
@@ -71,11 +73,13 @@ def explain(context: Context, given: statement.Statement, as_of: int | None, *, 
             *text.selection(plan.conditions, None),
             text.Step("Row", ("one, without columns; nothing is read",)),
         ]
-        return _printed(steps, Ran.of(lambda: run_without_from(bound, now)) if analyze else None)
+        return _printed(
+            steps, Ran.of(lambda: run_without_from(bound, now)) if analyze else None, as_json=as_json
+        )
 
     def general(query: PinnedSelect, parsed: syntax.Query) -> Result:
         del parsed
-        return explain_general(context, query, analyze=analyze)
+        return explain_general(context, query, analyze=analyze, as_json=as_json)
 
     return _explained(context, given, as_of, read, alone, general)
 
@@ -307,12 +311,17 @@ class Ran:
         ]
 
 
-def _printed(steps: Sequence[text.Step], ran: Ran | None) -> Result:
+def _printed(steps: Sequence[text.Step], ran: Ran | None, *, as_json: bool) -> Result:
     """The explanation; with ANALYZE, also with what was read."""
+    document: dict[str, object] | None = (
+        {"Plan": explain_query.plan_document(explain_query.chain(steps))} if as_json else None
+    )
     if ran is None:
-        return Result.message(text.tree(steps))
-    said = "\n".join([text.tree(steps), *ran.lines()])
-    return Result((), (), (), path=ran.result.path, scan=ran.result.scan, said=said)
+        return explained([text.tree(steps)], document)
+    if document is not None:
+        document |= {"Execution Time": round(1000 * ran.seconds, 3), "Actual Rows": len(ran.result)}
+        document |= {"Parts Read": ran.result.scan.parts_read}
+    return explained([text.tree(steps), *ran.lines()], document, ran.result.path, ran.result.scan)
 
 
 # ---------------------------------------------------------------- FILTER PUSHDOWN

@@ -10,6 +10,7 @@ Spark beyond; `SET engine` overrides it. Which engine ran does not show in the r
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import Literal
@@ -17,9 +18,9 @@ from typing import Literal
 from tidegate.context import Context, GeneralEngine
 from tidegate.errors import UnsupportedError
 from tidegate.expr.model import Column, show
-from tidegate.plan import branching_tree, query_steps
 from tidegate.plan import explain as text
-from tidegate.query import CancelToken, Result, ScanMetrics
+from tidegate.plan import explain_query
+from tidegate.query import CancelToken, Path, Result, ScanMetrics
 from tidegate.query.embedded import OperatorCost, analyze_embedded, can_run, run_embedded
 from tidegate.query.relational import PinnedQuery, RelationalScan
 from tidegate.statements.pinned import PinnedSelect
@@ -71,30 +72,55 @@ def _run(context: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
 # ---------------------------------------------------------------- EXPLAIN
 
 
-def explain_general(context: Context, query: PinnedSelect, *, analyze: bool) -> Result:
+def explain_general(context: Context, query: PinnedSelect, *, analyze: bool, as_json: bool) -> Result:
     """Describes how a query runs, and starts nothing; with `analyze` it is run, and costs are added."""
     watch = CancelToken(context.config.statement_timeout_ms)
     pinned = relational_query(context, query, watch)
     engine = engine_for(context, pinned)
     _ = pinned.reduced
     scans = {id(scan.scan): scan for scan in pinned.scans}
-    steps, names = query_steps(pinned.query, lambda scan: scan_step(scans[id(scan)]))
+    steps, names = explain_query.query_steps(pinned.query, lambda scan: scan_step(scans[id(scan)]))
     title = "Spark" if engine == "spark" else "Embedded engine"
-    lines = [f"{title}: {format_bytes(pinned.bytes)} left after pruning", *branching_tree(steps)]
+    lines = [
+        f"{title}: {format_bytes(pinned.bytes)} left after pruning",
+        *explain_query.branching_tree(steps),
+    ]
+    document: dict[str, object] = {"Engine": engine, "Bytes": pinned.bytes}
+    document["Plan"] = explain_query.plan_document(steps)
     if not analyze:
-        return Result.message("\n".join(lines))
+        return explained(lines, document if as_json else None)
     began = time.perf_counter()
     if engine == "embedded":
         operators, cost = analyze_embedded(pinned, watch)
         rows = operators[0].rows if operators else 0
         costs = _operator_table(operators, names)
+        document["Operators"] = [_operator_document(one, names) for one in operators]
     else:
         costs = [spark_engine(context).plan(context, pinned, watch)]
         ran = _run(context, pinned, watch)
         rows, cost = ran.exhaust(), ran.scan
     took = 1000 * (time.perf_counter() - began)
     lines += [f"Answered from {engine} in {took:.1f} ms: {plural(rows, 'row')}", _read_line(cost), *costs]
-    return Result((), (), (), path=engine, scan=cost, said="\n".join(lines))
+    document |= {"Execution Time": round(took, 3), "Actual Rows": rows, "Parts Read": cost.parts_read}
+    return explained(lines, document if as_json else None, engine, cost)
+
+
+def explained(
+    lines: Sequence[str],
+    document: dict[str, object] | None,
+    path: Path = "metadata",
+    scan: ScanMetrics | None = None,
+) -> Result:
+    """The result of EXPLAIN: its lines, or a document in a list, as PostgreSQL has it."""
+    if document is None:
+        return Result.explanation("\n".join(lines), path, scan)
+    return Result.explanation(json.dumps([document], indent=2), path, scan, document=True)
+
+
+def _operator_document(one: OperatorCost, names: Sequence[str]) -> dict[str, object]:
+    """What an operator did; `Depth` is its place in DuckDB's plan."""
+    done = {"Actual Rows": one.rows, "Actual Total Time": round(1000 * one.seconds, 3)}
+    return {"Node Type": one.label(names).strip(), "Depth": one.depth, **done}
 
 
 def _operator_table(operators: Sequence[OperatorCost], names: Sequence[str]) -> list[str]:

@@ -82,7 +82,8 @@ def explain(args: str, lines: list[str]) -> str:
     finally:
         for knob in knobs:
             db.set(knob, None)
-    rows = [" | ".join("-" if value is None else str(value) for value in row) for row in result.rows()]
+    given = [] if result.is_text else result.rows()
+    rows = [" | ".join("-" if value is None else str(value) for value in row) for row in given]
     return _plain("\n".join([*rows, *(["…"] if rows else []), result.text()]))
 
 

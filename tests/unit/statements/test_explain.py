@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,49 @@ def wide(db: tidegate.Database, parts: int = 4, rows: int = 20_000) -> None:
             {"id": list(ids), "region": [id_ % 1000 for id_ in ids], "url": urls, "payload": payload},
             at=i + 1,
         )
+
+
+# ---------------------------------------------------------------- rows and documents
+
+
+@pytest.mark.parametrize("from_", ["t WHERE id > 1", "t JOIN u USING (id)", "(VALUES (1)) v (id)"])
+def test_explain_has_a_row_for_each_line(db: tidegate.Database, from_: str) -> None:
+    db.sql(
+        "CREATE TABLE t (id int8); CREATE TABLE u (id int8); INSERT INTO t VALUES (1), (2); INSERT INTO u VALUES (2)"
+    )
+    said = db.sql(f"EXPLAIN SELECT id FROM {from_}")
+    assert said.schema.names == ["QUERY PLAN"]
+    assert [line for (line,) in said.rows()] == said.text().split("\n")
+    assert len(said.rows()) > 1
+
+
+@pytest.mark.parametrize(
+    ("from_", "step"), [("t WHERE id > 1", "Selection"), ("t JOIN u USING (id)", "Scan t")]
+)
+def test_explain_as_json(db: tidegate.Database, from_: str, step: str) -> None:
+    db.sql(
+        "CREATE TABLE t (id int8); CREATE TABLE u (id int8); INSERT INTO t VALUES (1), (2); INSERT INTO u VALUES (2)"
+    )
+    ((text,),) = db.sql(f"EXPLAIN (FORMAT JSON) SELECT id FROM {from_}").rows()
+    (found,) = json.loads(text)
+    assert "Execution Time" not in found
+    assert f'"Node Type": "{step}"' in text
+    assert found["Plan"]["Plans"]
+    ((text,),) = db.sql(f"EXPLAIN (ANALYZE, VERBOSE off, FORMAT JSON) SELECT id FROM {from_}").rows()
+    (found,) = json.loads(text)
+    assert found["Actual Rows"] == 1
+    assert found["Execution Time"] > 0
+    text = db.sql(f"EXPLAIN (ANALYZE true, FORMAT TEXT) SELECT id FROM {from_}").text()
+    assert "Answered from" in text
+    assert "Answered from" not in db.sql(f"EXPLAIN (ANALYZE false) SELECT id FROM {from_}").text()
+
+
+def test_explain_of_a_query_in_parentheses_and_of_unknown_options(db: tidegate.Database) -> None:
+    assert db.sql("EXPLAIN (SELECT 1)").rows()
+    with pytest.raises(tidegate.ParseError, match="expected JSON or TEXT"):
+        db.sql("EXPLAIN (FORMAT YAML) SELECT 1")
+    with pytest.raises(tidegate.ParseError):
+        db.sql("EXPLAIN (COLOUR) SELECT 1")
 
 
 # ---------------------------------------------------------------- what is said is what is done

@@ -31,7 +31,7 @@ def explain_source(context: Context, created: statement.CreateSource) -> Result:
     source, shards = planned.definition, planned.shards
     trees = [] if planned.view is None else [f"View {source.name}  {' '.join(planned.view.split())}"]
     trees += [text.tree(list(_steps(source, output, shards, created))) for output in source.outputs]
-    return Result.message("\n".join(trees))
+    return Result.explanation("\n".join(trees))
 
 
 def _steps(

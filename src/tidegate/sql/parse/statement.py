@@ -43,11 +43,12 @@ class SelectStatement:
 
 @dataclass(frozen=True)
 class Explain:
-    """EXPLAIN [ANALYZE] [FILTER PUSHDOWN] statement."""
+    """EXPLAIN [ANALYZE] [FILTER PUSHDOWN] statement, or EXPLAIN (ANALYZE, FORMAT JSON) statement."""
 
     statement: Statement
     filter_pushdown: bool = False
     analyze: bool = False
+    as_json: bool = False
 
 
 @dataclass(frozen=True)

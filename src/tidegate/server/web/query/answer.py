@@ -30,7 +30,7 @@ def failed_result(error: TidegateError) -> Html:
 
 def result_card(result: Result, seconds: float) -> Html:
     """Shows the result of a query."""
-    if not result.names:
+    if result.is_text:
         message = el("pre", result.text(), class_="said") if result.text() else el("p", "Done.")
         return el(
             "div",

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from tidegate.errors import ParseError, Position, UnsupportedError
 from tidegate.sql.parse import syntax
+from tidegate.sql.parse.grammar.explain_options import explain_options
 from tidegate.sql.parse.grammar.expressions import expression
 from tidegate.sql.parse.grammar.lookahead import QUERY_STARTS
 from tidegate.sql.parse.grammar.queries import query
@@ -136,7 +137,8 @@ def _query(c: TokenCursor) -> SelectStatement:
 
 def _explain(c: TokenCursor) -> Explain:
     c.enter()  # EXPLAIN EXPLAIN EXPLAIN … is refused further down, but must not exhaust the stack on its way
-    analyze = c.eat("analyze")
+    given = explain_options(c)
+    analyze = c.eat("analyze") or given.analyze
     pushdown = c.eat("filter", "pushdown")
     if pushdown or c.eat("plan"):
         c.eat("for")
@@ -144,7 +146,7 @@ def _explain(c: TokenCursor) -> Explain:
         raise c.fail("a statement to explain")
     inner = _statement(c)
     c.leave()
-    return Explain(inner, pushdown, analyze)
+    return Explain(inner, pushdown, analyze, given.as_json)
 
 
 # ---------------------------------------------------------------- tables and views
