@@ -22,6 +22,7 @@ from psycopg.types.json import set_json_loads
 import tidegate
 from tests.differential.general import comparable_rows, plain
 from tests.differential.postgres import Postgres
+from tests.differential.random_queries import VIEWS
 
 TABLES = {
     "nodes": "id int4, parent int4, label text, weight numeric(8,2), tags text[], doc jsonb, at timestamp",
@@ -77,6 +78,28 @@ def rows(seed: int = 11) -> dict[str, list[str]]:
         for i in range(1, EVENTS + 1)
     ]
     return {"nodes": nodes, "edges": edges, "events": events}
+
+
+CHANGES = (
+    "INSERT INTO nodes SELECT id + 100, parent, label, weight, tags, doc, at FROM nodes WHERE id % 3 = 0",
+    "DELETE FROM nodes WHERE id > 100",
+    "UPDATE events SET amount = amount, kind = kind WHERE id % 4 = 1",
+    "INSERT INTO edges SELECT src, dst, cost + 100 FROM edges",
+    "DELETE FROM edges WHERE cost > 100",
+)
+"""Rows that come and go, so that most parts have deleted rows."""
+
+
+def set_up() -> Iterator[str]:
+    """Statements that make the tables, in many small parts, and the views of `random_queries.py`."""
+    for name, columns in TABLES.items():
+        yield f"CREATE TABLE {name} ({columns})"
+        given = rows()[name]
+        for start in range(0, len(given), 7):
+            yield f"INSERT INTO {name} VALUES {', '.join(given[start : start + 7])}"  # constants of ours
+    yield from CHANGES
+    for name, query in VIEWS.items():
+        yield f"CREATE VIEW {name} AS {query}"
 
 
 @dataclass
@@ -146,14 +169,9 @@ def pair_of_databases(postgres: Postgres) -> Iterator[Pair]:
     connection.execute("SET search_path = relational")
     try:
         with tidegate.open("memory://") as db:
-            for name, columns in TABLES.items():
-                db.sql(f"CREATE TABLE {name} ({columns})")
-                connection.execute(f"CREATE TABLE {name} ({columns})")
-                given = rows()[name]
-                for start in range(0, len(given), 20):
-                    values = ", ".join(given[start : start + 20])
-                    db.sql(f"INSERT INTO {name} VALUES {values}")  # constants of ours
-                    connection.execute(f"INSERT INTO {name} VALUES {values}")  # constants of ours
+            for statement in set_up():
+                db.sql(statement)
+                connection.execute(statement)  # a text of ours
             yield Pair(db, connection)
     finally:
         connection.execute("SET search_path = public")

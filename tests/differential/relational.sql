@@ -329,7 +329,8 @@ SELECT x.id, a.label FROM nodes a JOIN (SELECT id, kind FROM events) b USING (id
 SELECT x.*, b.kind FROM (SELECT id FROM nodes WHERE id > 9) a FULL JOIN (SELECT id, kind FROM events WHERE id < 12) b USING (id) AS x;
 
 -- names of columns
-SELECT '{1}'::int4[], ARRAY[1]::text, ARRAY(SELECT 1)::text, EXISTS (SELECT 1 FROM nodes)::text, (SELECT 1 AS inner_name)::text;
+SELECT '{1}'::int4[], ARRAY[1]::text, ARRAY(SELECT 1)::text;
+SELECT EXISTS (SELECT 1 FROM nodes)::text, (SELECT 1 AS inner_name)::text;
 SELECT (VALUES (1)), (SELECT 1 AS first UNION SELECT 1), substring('abc', 2), (1 IN (SELECT 1))::text;
 
 -- ordered

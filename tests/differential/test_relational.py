@@ -1,6 +1,6 @@
 """Relational constructs on the embedded engine and in a real PostgreSQL: equal rows and names of columns, equal refusals.
 
-With TIDEGATE_GENERAL=1 (`make prove`) there are 2,000 random queries.
+With TIDEGATE_GENERAL=1 (`make prove`) there are 2,000 random queries of each kind.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.differential import random_queries
 from tests.differential.postgres import Postgres
 from tests.differential.relational import STATEMENTS, Pair, pair_of_databases, random_query
+from tests.differential.test_push_down_faults import FOUND_BY
 
 pytestmark = pytest.mark.postgres
 
 ENGINES = ("embedded",)
 RANDOM = 2_000 if "TIDEGATE_GENERAL" in os.environ else 120
 """Some 20 ms each."""
+NESTED = 2_000 if "TIDEGATE_GENERAL" in os.environ else 60
+"""Some 60 ms each; beside these, those that find planted faults (`test_push_down_faults.py`)."""
 
 
 @pytest.fixture(scope="module")
@@ -61,5 +65,14 @@ def test_what_both_refuse(pair: Pair, engine: str) -> None:
 def test_random_queries(pair: Pair, engine: str) -> None:
     r = random.Random(20240702)  # the same queries each time
     queries = [random_query(r) for _ in range(RANDOM)]
+    wrong = pair.differences(queries, engine)
+    assert not wrong, show(wrong, len(queries))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_random_queries_of_several_levels(pair: Pair, engine: str) -> None:
+    seeds = {*range(NESTED), *(one for one in FOUND_BY.values() if isinstance(one, int))}
+    queries = [random_queries.random_query(random.Random(seed)) for seed in sorted(seeds)]
+    queries += [one for one in FOUND_BY.values() if isinstance(one, str)]
     wrong = pair.differences(queries, engine)
     assert not wrong, show(wrong, len(queries))

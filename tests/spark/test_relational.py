@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 import tidegate
 from tests.differential.conftest import postgres as postgres  # noqa: PLC0414  # a fixture of this module too
 from tests.differential.postgres import Postgres
+from tests.differential.random_queries import random_query
 from tests.differential.relational import STATEMENTS, Pair, pair_of_databases
 
 pytestmark = pytest.mark.postgres
@@ -59,3 +61,10 @@ def test_random_numbers_of_a_common_table(pair: Pair) -> None:
             f"{rows}, r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r, t WHERE n < 3) SELECT * FROM r",
             "spark",
         )
+
+
+def test_random_queries(pair: Pair) -> None:
+    """Of the seeds up to 8 without 2, whose subquery reads a query two levels above it."""
+    queries = [random_query(random.Random(seed)) for seed in (1, 3, 4, 5, 6, 7, 8)]
+    wrong = pair.differences(queries, "spark")
+    assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong)

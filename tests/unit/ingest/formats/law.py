@@ -14,7 +14,7 @@ from tidegate.expr.model.types import INT8, Type
 from tidegate.ingest.protocol import Columns, DecodedBatch, RecordChunk, RecordFormat
 from tidegate.plan.mfp import MapFilterProject
 from tidegate.plan.run.safe_plan import PlanOutput, SafePlan
-from tidegate.sql.bind import query as bind
+from tidegate.sql import prepare
 from tidegate.sql.bind.catalog import DictCatalog, Relation
 
 NOW = 1_700_000_000_000
@@ -25,7 +25,8 @@ INCLUDED: Columns = (("number", INT8),)
 
 def planned(sql: str, columns: Columns) -> MapFilterProject:
     """The plan of a query over `s`, whose columns are the format's and behind them `number`."""
-    found = bind.bind_query(sql, DictCatalog({"s": Relation("s", (*columns, *INCLUDED))}), NOW)
+    found = prepare(sql, DictCatalog({"s": Relation("s", (*columns, *INCLUDED))}), NOW).single
+    assert found is not None
     return found.mfp
 
 
