@@ -154,7 +154,7 @@ class SqlWriter:
     ) -> str:
         match rel:
             case logical.SingleRow():
-                return "SELECT 1 AS one"
+                return "SELECT one FROM (VALUES (1)) AS single_row (one)"  # Spark fails on some expressions over no table
             case logical.RowNumbers():
                 return self.dialect.numbered_rows(rel.count, self.name(rel.column))
             case logical.WorkingTable():
