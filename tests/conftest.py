@@ -2,10 +2,8 @@
 
 `test` (the default, for `make test`) tries 100 cases per law; a law that needs more to catch its planted lie says so itself. The
 cases are the same each time, so that a failure means a change and not bad luck. `brief` (`make quick`) tries 10. `prove`
-(`make prove`)
-tries 5,000 with fresh seeds, for corners that need several poison values in one row. No profile has a deadline or a health
-check for
-slow generation: the machine may be busy, and a slow law is not a false one.
+(`make prove`) tries 5,000 with fresh seeds, for corners that need several poison values in one row. No profile has a deadline or
+a health check for slow generation: the machine may be busy, and a slow law is not a false one.
 """
 
 import os
