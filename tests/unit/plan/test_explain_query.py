@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tests.unit.sql.test_general import split
-from tidegate.plan import branching_tree, query_steps
+from tidegate.plan import explain_query
 from tidegate.plan.explain import Step
 
 
 def test_what_is_computed_once_stands_above_its_readers() -> None:
     query = split("SELECT a.n FROM v a JOIN v b ON a.count = b.count WHERE a.n > 'x'")
-    steps, _ = query_steps(query, lambda scan: Step("Scan", (scan.source,)))
-    assert [line.rstrip() for line in branching_tree(steps)] == [
+    steps, _ = explain_query.query_steps(query, lambda scan: Step("Scan", (scan.source,)))
+    assert [line.rstrip() for line in explain_query.branching_tree(steps)] == [
         "With  v",
         "├─ Aggregate  count(*) group by name",
         "│  └─ Join inner  c = c.id",

@@ -21,10 +21,9 @@ Functions are declared over these kernels, and other rooms use some of them dire
 """
 
 from tidegate.expr.primitives import bigint, byte_encoding, duckdb_kernels, text_search
-from tidegate.expr.primitives.cancel import cancellable
+from tidegate.expr.primitives.cancel import cancellable, checked
 from tidegate.expr.primitives.decimal import NUMERIC_OVERFLOW, cast_exact, int64_words, with_validity
 from tidegate.expr.primitives.duckdb_kernels import (
-    duckdb_connection,
     duckdb_eval,
     sql_list,
 )
@@ -53,8 +52,8 @@ __all__ = [
     "cancellable",
     "canonical_json",
     "cast_exact",
+    "checked",
     "checked_intervals",
-    "duckdb_connection",
     "duckdb_eval",
     "duckdb_kernels",
     "exact_json",

@@ -15,6 +15,7 @@ from zlib import crc32
 
 from tidegate.errors import BindError, ErrorCode, PlanError, Position, TidegateError
 from tidegate.expr.model import REGISTRY, Call, Expr, Function, Kind, Literal, Now, Type, build, tree, types
+from tidegate.expr.primitives import checked
 from tidegate.plan import logical
 from tidegate.sql.bind import constants as literal
 from tidegate.sql.bind.rewrites import (
@@ -122,7 +123,7 @@ class Binder:
         """The typed expression; a bare string or NULL keeps the type `unknown`. `clause` is for errors."""
         self._clause = clause
         known = self._known = {}
-        for node in walk(root):
+        for node in checked(walk(root)):
             args = tuple(known[id(arg)] for arg in node.args)
             try:
                 known[id(node)] = made = self._bind_node(node, args)

@@ -28,7 +28,7 @@ from tidegate.expr.model import to_bools
 from tidegate.expr.primitives import (
     KeyStep,
     canonical_json,
-    duckdb_connection,
+    duckdb_kernels,
     exact_json,
     json_path,
     sql_list,
@@ -133,7 +133,7 @@ def extract(documents: pa.Array, paths: Sequence[Place]) -> list[pa.Array]:
     """The JSON text at each path, null where there is none, after one parse."""
     asked = sql_list(json_path.segments(tuple(KeyStep(name) for name in path))[0][0] for path in paths)
     columns = ", ".join(f"x[{i + 1}] AS c{i}" for i in range(len(paths)))
-    con = duckdb_connection()
+    con = duckdb_kernels.duckdb_connection()
     con.register("documents", pa.table({"j": documents}))
     try:
         found = con.sql(
