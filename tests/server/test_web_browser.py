@@ -117,6 +117,7 @@ def test_typing_a_query_colours_the_parts(page: Any, site: Site) -> None:
     page.focus("#sql")
     page.keyboard.type(QUERY, delay=5)
     page.wait_for_selector(".conjunct")
+    page.wait_for_selector("path.tile.whole", state="attached")  # what is said of half a query has none
     kept, total = counts(page)
     assert 0 < kept < total
     assert sum(mark[1] for mark in marks(page)) == kept
