@@ -11,7 +11,7 @@ export PYTHON
 # Tests start hundreds of processes: each would compile all modules anew, a second of work.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup postgres kafka hadoop chromium demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold prove docs clean
+.PHONY: help setup postgres kafka hadoop chromium demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold bench-spill prove docs clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -57,7 +57,7 @@ test: gates postgres kafka hadoop chromium ## every gate, then every test (JOBS=
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest -W error -q -p no:xdist tests/golden
 
-bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold ## all benchmarks
+bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold bench-spill ## all benchmarks
 
 bench-interpret: setup ## pruning 10,000 to 1,000,000 parts, beside deltalake
 	$(BIN)/python bench/interpret.py
@@ -112,6 +112,9 @@ bench-tpch: setup ## TPC-H at scale 1: the embedded engine beside DuckDB on the 
 
 bench-cold: setup ## a fresh process: a join of two small tables beside LIMIT 10
 	PYTHONPATH=. $(BIN)/python -m bench.cold
+
+bench-spill: setup ## queries over 10 GB of rows while the embedded engine may hold 1 GiB: outcome, time, memory, bytes on disk
+	PYTHONPATH=. $(BIN)/python -m bench.spill $(ARGS)
 
 prove: export PYTEST_TIMEOUT := 7200
 prove: setup postgres kafka ## laws, golden files, reads, sources, simulation and kills with many more random cases (SEED=… to repeat a run)

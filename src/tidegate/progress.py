@@ -89,9 +89,9 @@ class Meter:
 class ProgressBars:
     """Bars on stderr, one for each piece of work, if stderr is a terminal and rich is installed."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        """Draws on `stream` whatever it is; without it on stderr if that is a terminal."""
-        self._stream = stream
+    def __init__(self, stream: TextIO | None = None, *, transient: bool = False) -> None:
+        """Draws on `stream` whatever it is; without it on stderr if that is a terminal. Transient bars vanish when all are done."""
+        self._stream, self._transient = stream, transient
         self._bars: Any = None
         self._tasks: dict[str, Any] = {}
         self._running: set[str] = set()
@@ -103,7 +103,7 @@ class ProgressBars:
         self.draw(now.what, now.share, now.line(), done=now.is_done)
 
     def draw(self, what: str, share: float | None, line: str, *, done: bool) -> None:
-        """Draws one bar; `share` is None if the total is unknown. Finished bars stay on the screen."""
+        """Draws one bar; `share` is None if the total is unknown. Finished bars stay on the screen unless they are transient."""
         with self._lock:
             if self._bars is None and not self._start():
                 return
@@ -130,7 +130,7 @@ class ProgressBars:
         self._bars = RichProgress(
             TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn("{task.percentage:.0f} %"),
             TextColumn("{task.fields[line]}"), TimeElapsedColumn(),
-            console=Console(file=stream), auto_refresh=False,
+            console=Console(file=stream), auto_refresh=False, transient=self._transient,
         )  # fmt: skip
         self._bars.start()
         weakref.finalize(self, self._bars.stop)  # an error must not leave the cursor hidden

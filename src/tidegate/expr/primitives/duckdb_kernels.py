@@ -16,10 +16,17 @@ import pyarrow as pa
 from tidegate.fork import PerThread, undying
 
 
-def _connect() -> Any:
+def _open(**config: str) -> Any:
+    """A new in-memory DuckDB that never draws its progress, as it does in notebooks and interactive interpreters by default."""
     import duckdb
 
-    connection = duckdb.connect(":memory:")
+    connection = duckdb.connect(":memory:", config=config)
+    connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+    return connection
+
+
+def _connect() -> Any:
+    connection = _open()
     connection.execute("SET enable_external_access = false; SET preserve_insertion_order = true")
     return connection
 
@@ -45,23 +52,17 @@ def duckdb_eval(expression: str, type_: pa.DataType, **arrays: pa.Array) -> pa.A
 
 def sandbox_connection() -> Any:
     """A new in-memory DuckDB for untrusted SQL: no files, extensions or settings; one thread, 256 MB."""
-    import duckdb
-
-    return undying(
-        duckdb.connect(
-            ":memory:",
-            config={
-                "enable_external_access": "false",
-                "autoload_known_extensions": "false",
-                "autoinstall_known_extensions": "false",
-                "allow_community_extensions": "false",
-                "memory_limit": "256MB",
-                "max_temp_directory_size": "0B",
-                "threads": "1",
-                "lock_configuration": "true",
-            },
-        )
+    connection = _open(
+        enable_external_access="false",
+        autoload_known_extensions="false",
+        autoinstall_known_extensions="false",
+        allow_community_extensions="false",
+        memory_limit="256MB",
+        max_temp_directory_size="0B",
+        threads="1",
     )
+    connection.execute("SET lock_configuration = true")
+    return undying(connection)
 
 
 def sql_text(value: str) -> str:
@@ -76,18 +77,13 @@ def sql_list(values: Iterable[str]) -> str:
 
 def engine_connection(temp_directory: str) -> Any:
     """A new in-memory DuckDB for queries of ours, which spills to a directory; without extensions."""
-    import duckdb
-
     return undying(
-        duckdb.connect(
-            ":memory:",
-            config={
-                "autoload_known_extensions": "false",
-                "autoinstall_known_extensions": "false",
-                "allow_community_extensions": "false",
-                "temp_directory": temp_directory,
-                "python_enable_replacements": "false",
-            },
+        _open(
+            autoload_known_extensions="false",
+            autoinstall_known_extensions="false",
+            allow_community_extensions="false",
+            temp_directory=temp_directory,
+            python_enable_replacements="false",
         )
     )
 

@@ -37,6 +37,7 @@ from tidegate.query.embedded.evaluator import EvaluatorCalls
 from tidegate.query.embedded.interrupt import call_interruptibly, interrupting
 from tidegate.query.embedded.operators import OperatorCost, operator_costs
 from tidegate.query.embedded.parquet_scan import ParquetScan, plan_parquet_scan
+from tidegate.query.embedded.query_progress import QueryProgress
 from tidegate.query.prune import PruneResult
 from tidegate.query.relational import PinnedQuery, RelationalScan, plain_arrays, total_cost
 from tidegate.query.result import Result, ScanMetrics, Stage
@@ -116,6 +117,7 @@ class Execution:
         self.calls = EvaluatorCalls(duckdb, pinned.now)
         self.failure: BaseException | None = None
         """What ended a scan."""
+        self.progress = QueryProgress(duckdb.query_progress)
         self._views: list[str] = []
         self._tables: list[str] = []
 
@@ -125,6 +127,7 @@ class Execution:
             reader = self._call(lambda: self.duckdb.sql(text).to_arrow_reader(BATCH_ROWS))
             try:
                 while (batch := self._call(lambda: next(reader, None))) is not None:
+                    self.progress.close()
                     yield batch
             finally:
                 reader.close()  # DuckDB refuses other calls while a result is open
@@ -137,7 +140,7 @@ class Execution:
         return operator_costs(profile)
 
     def _call(self, call: Callable[[], T]) -> T:
-        return call_interruptibly(call, self.duckdb.interrupt)
+        return call_interruptibly(call, self.duckdb.interrupt, self.progress.update)
 
     @contextmanager
     def _prepared(self) -> Iterator[str]:
@@ -146,6 +149,7 @@ class Execution:
         _ = self.pinned.reduced
         with ExitStack() as stack:
             stack.callback(self._forget)
+            stack.callback(self.progress.close)
             stack.enter_context(interrupting(self.duckdb, self.cancel))
             sources = self._register()
             rows = self.pinned.config.recursion_rows

@@ -1,7 +1,7 @@
 """Ends a query that DuckDB runs: when it is cancelled, at its time-out, and on Ctrl-C.
 
 DuckDB runs a query in one call, during which Python's main thread does not hear of signals. So in the main thread the call is made
-by another thread, and the main thread waits for it, which a signal ends.
+by another thread, and the main thread waits for it, which a signal ends; while it waits, it draws the progress of the query.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from tidegate.query.cancellation import CancelToken
 T = TypeVar("T")
 POLL_S = 0.05
 """How often it is checked whether a query was cancelled."""
+WAIT_S = 0.25
+"""How often the progress of a query is drawn."""
 
 
 @contextmanager
@@ -41,8 +43,13 @@ def interrupting(duckdb: Any, cancel: CancelToken) -> Iterator[None]:
         watcher.join()
 
 
-def call_interruptibly(call: Callable[[], T], interrupt: Callable[[], None]) -> T:
-    """The value of a call, during which the main thread hears of signals; `interrupt` ends the call."""
+def call_interruptibly(
+    call: Callable[[], T], interrupt: Callable[[], None], waiting: Callable[[], None] = lambda: None
+) -> T:
+    """The value of a call, during which the main thread hears of signals; `interrupt` ends the call.
+
+    The main thread calls `waiting` now and then.
+    """
     if threading.current_thread() is not threading.main_thread():
         return call()
     values: list[T] = []
@@ -59,7 +66,8 @@ def call_interruptibly(call: Callable[[], T], interrupt: Callable[[], None]) -> 
 
     threading.Thread(target=copy_context().run, args=(work,), name="tidegate-embedded", daemon=True).start()
     try:
-        done.wait()
+        while not done.wait(WAIT_S):
+            waiting()
     except BaseException:
         while not done.is_set():  # DuckDB stops within milliseconds; its connection is in use until then
             interrupt()
