@@ -20,7 +20,7 @@ def _open(**config: str) -> Any:
     """A new in-memory DuckDB that never draws its progress, as it does in notebooks and interactive interpreters by default."""
     import duckdb
 
-    connection = duckdb.connect(":memory:", config=config)
+    connection = duckdb.connect(":memory:", config={**config})
     connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
     return connection
 
