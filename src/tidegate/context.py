@@ -149,6 +149,8 @@ class Context:
     """Limits how many fast-path reads run at once."""
     ingestions: dict[str, RunningIngestion]
     """The sources that this process ingests or has ingested, by name."""
+    catalogs: LruCache[str, Any]
+    """The tables of pg_catalog, once they are asked for (`statements/postgres_catalog`)."""
 
     @property
     def catalog(self) -> Catalog:
@@ -264,7 +266,7 @@ def open_context(root: Root, clock: Clock, config: Config, engine: GeneralEngine
     metrics.gauge("peeks_waiting", "Fast-path reads that wait for a slot.", lambda: peek_slots.waiting)
     return Context(
         root, clock, config, settings, ANYWHERE, engine,
-        shards, metrics, PreparedStatements(), peek_slots, {},
+        shards, metrics, PreparedStatements(), peek_slots, {}, LruCache(1),
     )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from sqlalchemy.dialects import postgresql
 
 import tidegate
 from tests.server.pg_server import Serving, psql, serving
-from tidegate.server.postgres.catalog.rewrite import is_catalog, strip_schemas, to_duckdb
-from tidegate.server.postgres.parameters import split_statements
+from tidegate.sql.parse import statement_texts
+from tidegate.statements.postgres_catalog.rewrite import is_catalog, strip_schemas, to_duckdb
 
 
 @pytest.fixture(scope="module")
@@ -321,12 +321,12 @@ NOT_CATALOG = [
 
 @pytest.mark.parametrize("sql", CATALOG)
 def test_these_are(sql: str) -> None:
-    assert is_catalog(split_statements(sql)[0], lambda name: False)
+    assert is_catalog(statement_texts(sql)[0], lambda name: False)
 
 
 @pytest.mark.parametrize("sql", NOT_CATALOG)
 def test_these_are_not(sql: str) -> None:
-    assert not is_catalog(split_statements(sql)[0], lambda name: False)
+    assert not is_catalog(statement_texts(sql)[0], lambda name: False)
 
 
 def test_a_collection_is_never_shadowed(at: Serving, conn: psycopg.Connection[tuple[object, ...]]) -> None:
@@ -344,7 +344,7 @@ def test_a_collection_is_never_shadowed(at: Serving, conn: psycopg.Connection[tu
 
 def test_schemas_that_clients_write() -> None:
     piece = strip_schemas(
-        split_statements('SELECT public.orders.id, public.x FROM "public".orders JOIN public.b ON true')[0]
+        statement_texts('SELECT public.orders.id, public.x FROM "public".orders JOIN public.b ON true')[0]
     )
     assert " ".join(piece.text.split()) == "SELECT orders.id, public.x FROM orders JOIN b ON true"
     assert len(piece.text) == len(

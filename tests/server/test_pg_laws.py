@@ -18,11 +18,13 @@ from tests.server.pg_server import serving, wait
 from tests.server.pg_wire import hello, message
 from tidegate.errors import TidegateError
 from tidegate.server.postgres import parameters as holes
-from tidegate.server.postgres.catalog.rewrite import is_catalog, strip_schemas, to_duckdb
 from tidegate.server.postgres.listener import ConnectionLimits
-from tidegate.server.postgres.wire import messages, types, values
+from tidegate.server.postgres.wire import messages, values
 from tidegate.server.postgres.wire.sqlstate import PostgresError
+from tidegate.sql.parse import statement_texts
 from tidegate.sql.parse.lexer import tokenize
+from tidegate.statements.postgres_catalog import postgres_types as types
+from tidegate.statements.postgres_catalog.rewrite import is_catalog, strip_schemas, to_duckdb
 
 OIDS = st.sampled_from([*types.BY_OID, *types.ELEMENTS, 0, 705, 1043, 424242])
 WORDS = st.sampled_from(
@@ -52,7 +54,7 @@ def test_any_bytes_are_a_value_or_none(oid: int, form: int, data: bytes | None) 
 def test_a_value_in_a_text_is_read_as_itself(value: str, comment: str) -> None:
     """Whatever it holds; and of the other tokens none is another one than before."""
     text = "SELECT $1 || 'a', $2::int8, \"$1\" -- " + "".join(c for c in comment if c.isprintable())
-    piece = holes.split_statements(text)[0]
+    piece = statement_texts(text)[0]
     filled = holes.substitute(piece, [None, "int8"], [value, "5"])
     found = [one.text for one in tokenize(filled.text)]
     assert found[:4] == ["select", value, "||", "a"]
@@ -61,7 +63,7 @@ def test_a_value_in_a_text_is_read_as_itself(value: str, comment: str) -> None:
 
 @given(st.lists(WORDS, min_size=1, max_size=15))
 def test_any_words_are_rewritten_or_refused(words: list[str]) -> None:
-    for piece in holes.split_statements("SELECT " + " ".join(words)):
+    for piece in statement_texts("SELECT " + " ".join(words)):
         is_catalog(piece, lambda name: False)
         assert len(strip_schemas(piece).text) == len(piece.text)
         try:
@@ -76,7 +78,7 @@ def test_any_words_are_rewritten_or_refused(words: list[str]) -> None:
 def test_places_are_found_again(parts: list[tuple[str, str]]) -> None:
     """A place in the filled text is the same place in the client's, or the parameter that it was made of."""
     text = "SELECT " + ", ".join(f"{before}+${i + 1}" for i, (before, _) in enumerate(parts)) + ", last"
-    piece = holes.split_statements(text)[0]
+    piece = statement_texts(text)[0]
     filled = holes.substitute(piece, [None] * len(parts), [value for _, value in parts])
     assert filled.origin(filled.text.index("last")) == text.index("last")
     assert filled.origin(0) == 0

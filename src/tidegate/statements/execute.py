@@ -15,7 +15,7 @@ from tidegate.errors import BindError, ParseError, Position, UnsupportedError
 from tidegate.expr.primitives import cancellable
 from tidegate.query import CancelToken, Result
 from tidegate.sql.bind import bind_as_of
-from tidegate.sql.parse import Parameters, parse_statements, statement
+from tidegate.sql.parse import Parameters, parse_statements, statement, statement_texts
 from tidegate.statements import define, explain
 from tidegate.statements import select as query
 from tidegate.statements.drop import drop
@@ -36,11 +36,55 @@ def execute(
     parameters: Parameters | None = None,
 ) -> Result:
     """Runs the statements of a text in order; the result of the last. `watch` can end queries."""
+    result = _with_catalog(context, sql, as_of, watch, parameters) if _CATALOG.search(sql) else None
+    return _execute(context, sql, as_of, watch, parameters) if result is None else result
+
+
+def _execute(
+    context: Context,
+    sql: str,
+    as_of: int | None,
+    watch: CancelToken | None,
+    parameters: Parameters | None,
+) -> Result:
     found = observed(context, sql, "parse", lambda: _parsed(context, sql, parameters))
     result = Result.message("")
     for one in found:
         context = context.current()  # SET may have changed its settings
         result = observed(context, sql, kind_of(one), partial(_run_statement, context, one, as_of, watch))
+    return result
+
+
+_CATALOG = re.compile(
+    r"information_schema|\bpg_|::\s*reg|\b(?:has_|to_reg|current_schemas|format_type)", re.IGNORECASE
+)
+"""What every text has that asks pg_catalog or information_schema anything."""
+
+
+def _with_catalog(
+    context: Context,
+    sql: str,
+    as_of: int | None,
+    watch: CancelToken | None,
+    parameters: Parameters | None,
+) -> Result | None:
+    """Runs statements one by one, after all of them were parsed; None if none is about the catalog."""
+    from tidegate.statements.postgres_catalog.queries import is_about_catalog, query_catalog
+
+    pieces = statement_texts(sql)
+    others = [piece for piece in pieces if not is_about_catalog(context, piece)]
+    if len(others) == len(pieces):
+        return None
+    for piece in others:
+        observed(context, piece.text, "parse", partial(_parsed, context, piece.text, parameters))
+    result = Result.message("")
+    for piece in pieces:
+        context = context.current()
+        if is_about_catalog(context, piece):
+            query = partial(query_catalog, context, piece, as_of, watch)
+            result = observed(context, piece.text, "catalog", query)
+        else:
+            result = _execute(context, piece.text, as_of, watch, parameters)
     return result
 
 

@@ -58,6 +58,11 @@ def show_postgres_setting(context: Context, name: str) -> str:
     return '"$user", public' if name == SEARCH_PATH else _FIXED[name][0]
 
 
+def all_postgres_settings(context: Context) -> dict[str, str]:
+    """All of PostgreSQL's settings with their values."""
+    return {name: show_postgres_setting(context, name) for name in (*_FIXED, STATEMENT_TIMEOUT, SEARCH_PATH)}
+
+
 def _check_path(value: object) -> None:
     given = (
         ()

@@ -10,6 +10,15 @@ in our evaluator. Uses `query/relational` for the scans and `plan/sql/writer.py`
 from tidegate.query.embedded.choice import groups_embedded
 from tidegate.query.embedded.dialect import can_run
 from tidegate.query.embedded.execution import analyze_embedded, run_embedded
+from tidegate.query.embedded.interrupt import call_interruptibly, interrupting
 from tidegate.query.embedded.operators import OperatorCost
 
-__all__ = ["OperatorCost", "analyze_embedded", "can_run", "groups_embedded", "run_embedded"]
+__all__ = [
+    "OperatorCost",
+    "analyze_embedded",
+    "call_interruptibly",
+    "can_run",
+    "groups_embedded",
+    "interrupting",
+    "run_embedded",
+]

@@ -21,17 +21,16 @@ from tidegate.errors import TidegateError
 from tidegate.expr.model import Type, types
 from tidegate.query import Result
 from tidegate.server.gateway import ClientSession
-from tidegate.server.postgres.catalog.catalog import ClientIdentity, PostgresCatalog
-from tidegate.server.postgres.catalog.rewrite import is_catalog, strip_schemas
 from tidegate.server.postgres.cursors import Cursors
-from tidegate.server.postgres.parameters import StatementText, SubstitutedText, substitute
+from tidegate.server.postgres.parameters import SubstitutedText, substitute
 from tidegate.server.postgres.rows import InterruptibleToken, ResultRows, StatementResult
 from tidegate.server.postgres.session_state import SessionState
 from tidegate.server.postgres.settings import set_config_calls
 from tidegate.server.postgres.wire import sqlstate
 from tidegate.sql.bind import session_identity
-from tidegate.sql.parse import parse_statement, statement, syntax, tokenize
+from tidegate.sql.parse import StatementText, parse_statement, statement, syntax, tokenize
 from tidegate.statements import columns_of, plan_modification
+from tidegate.statements.postgres_catalog import ClientIdentity, PostgresCatalog, is_catalog, strip_schemas
 
 T = TypeVar("T")
 Columns: TypeAlias = "tuple[tuple[str, ...], tuple[Type, ...]]"
@@ -85,7 +84,7 @@ class StatementRunner:
         """Runs a query of the catalog, and then makes the changes of its calls of `set_config`."""
         settings, changed = self.state.settings, list[str]()
         result = _run_with_client_positions(
-            lambda text: self.catalog.query(text, self.lake, self.who, settings, watch), filled, piece
+            lambda text: self.catalog.query(text, self.lake, self.who, settings.all(), watch), filled, piece
         )
         if any(token.text == "set_config" for token in piece.tokens):
             for name, value in set_config_calls(tokenize(filled.text)):

@@ -25,8 +25,6 @@ from typing import Protocol, TypeVar
 from tidegate.expr.model import Type
 from tidegate.query import CancelToken
 from tidegate.server.gateway import Gateway
-from tidegate.server.postgres import parameters
-from tidegate.server.postgres.catalog.catalog import ClientIdentity, PostgresCatalog
 from tidegate.server.postgres.commands import StatementRunner
 from tidegate.server.postgres.extended_query import ExtendedQuery, Portal
 from tidegate.server.postgres.rows import (
@@ -52,6 +50,8 @@ from tidegate.server.postgres.wire.messages import (
 )
 from tidegate.server.postgres.wire.sqlstate import PostgresError
 from tidegate.server.postgres.wire.startup import StartupRequest
+from tidegate.sql.parse import statement_texts
+from tidegate.statements.postgres_catalog import ClientIdentity, PostgresCatalog
 
 T = TypeVar("T")
 MAX_READ_AHEAD = 8
@@ -217,7 +217,7 @@ class ClientConnection:
     async def _simple_query(self, text: str) -> None:
         """Runs the statements of a simple query."""
         try:
-            pieces = await self._run_sized(len(text), lambda: parameters.split_statements(text))
+            pieces = await self._run_sized(len(text), lambda: statement_texts(text))
         except Exception as error:
             raise sqlstate.to_postgres_error(error, text) from error
         if not pieces:

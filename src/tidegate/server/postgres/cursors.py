@@ -14,10 +14,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from tidegate.query import CancelToken, Result
-from tidegate.server.postgres.parameters import StatementText
 from tidegate.server.postgres.rows import LimitedRows, ResultRows, StatementResult, close_in_background
 from tidegate.server.postgres.wire.sqlstate import PostgresError
-from tidegate.sql.parse import Token
+from tidegate.sql.parse import StatementText, Token
 
 MAX_CURSORS = 16
 MAX_CURSOR_BYTES = 256 << 20

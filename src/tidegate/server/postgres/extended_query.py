@@ -17,10 +17,8 @@ from dataclasses import dataclass
 
 from tidegate.errors import TidegateError
 from tidegate.server.postgres import parameters
-from tidegate.server.postgres.catalog.rewrite import strip_schemas
 from tidegate.server.postgres.commands import ROW_STATEMENTS, StatementRunner
 from tidegate.server.postgres.parameter_types import infer_types
-from tidegate.server.postgres.parameters import StatementText
 from tidegate.server.postgres.rows import (
     InterruptibleToken,
     ResultRows,
@@ -28,9 +26,11 @@ from tidegate.server.postgres.rows import (
     StatementResult,
     close_in_background,
 )
-from tidegate.server.postgres.wire import messages, sqlstate, types, values
+from tidegate.server.postgres.wire import encode, messages, sqlstate, values
 from tidegate.server.postgres.wire.messages import BindMessage, ColumnDescription, ParseMessage
 from tidegate.server.postgres.wire.sqlstate import PostgresError
+from tidegate.sql.parse import StatementText, statement_texts
+from tidegate.statements.postgres_catalog import postgres_types, strip_schemas
 
 MAX_STATEMENTS, MAX_PORTALS = 2_000, 64
 MAX_STATEMENT_CHARACTERS = 32 << 20
@@ -49,7 +49,7 @@ class PreparedStatement:
     @property
     def types(self) -> list[str | None]:
         """The SQL names of its parameters' types."""
-        return [types.sql_name(oid) for oid in self.oids]
+        return [postgres_types.sql_name(oid) for oid in self.oids]
 
 
 @dataclass
@@ -105,7 +105,7 @@ class ExtendedQuery:
         if message.name and message.name in self.statements:
             raise PostgresError("42P05", f'prepared statement "{message.name[:60]}" already exists')
         try:
-            pieces = parameters.split_statements(message.text)
+            pieces = statement_texts(message.text)
         except TidegateError as error:
             raise sqlstate.to_postgres_error(error, message.text) from error
         if len(pieces) > 1:
@@ -116,7 +116,7 @@ class ExtendedQuery:
         count = max(len(message.oids), parameters.parameter_count(piece) if piece else 0)
         oids = tuple(message.oids) + (0,) * (count - len(message.oids))
         for i, oid in enumerate(oids):
-            if oid not in types.UNKNOWN and types.sql_name(oid) is None:
+            if oid not in postgres_types.UNKNOWN and postgres_types.sql_name(oid) is None:
                 hint = "send it without a type, or cast it in the statement"
                 raise PostgresError("42704", f"parameter ${i + 1} has the unknown type {oid}", hint=hint)
         self.statements.pop(message.name, None)
@@ -158,11 +158,11 @@ class ExtendedQuery:
     def describe_statement(self, name: str) -> bytes:
         """Describes the parameters and columns of a statement."""
         statement = self._with_inferred_types(name)
-        shown = [types.TEXT if oid in types.UNKNOWN else oid for oid in statement.oids]
+        shown = [postgres_types.TEXT if oid in postgres_types.UNKNOWN else oid for oid in statement.oids]
         columns = self.commands.columns(statement.piece, statement.types) if statement.piece else None
         if columns is None:
             return messages.parameter_description(shown) + messages.NO_DATA
-        fields = [types.column_description(name, type_) for name, type_ in zip(*columns, strict=True)]
+        fields = [encode.column_description(name, type_) for name, type_ in zip(*columns, strict=True)]
         return messages.parameter_description(shown) + messages.row_description(fields)
 
     def _with_inferred_types(self, name: str) -> PreparedStatement:
@@ -193,7 +193,7 @@ class ExtendedQuery:
             return messages.NO_DATA
         formats = [0] * len(result.names) if portal is None else portal.formats(len(result.names))
         fields: list[ColumnDescription] = [
-            types.column_description(*column)
+            encode.column_description(*column)
             for column in zip(result.names, result.types, formats, strict=True)
         ]
         return messages.row_description(fields)

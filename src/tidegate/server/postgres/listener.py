@@ -28,13 +28,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tidegate.server.gateway import Gateway
-from tidegate.server.postgres.catalog.catalog import PostgresCatalog
 from tidegate.server.postgres.connection import ClientConnection
 from tidegate.server.postgres.wire import messages, sqlstate
 from tidegate.server.postgres.wire.messages import ProtocolError
 from tidegate.server.postgres.wire.scram import PasswordVerifier
 from tidegate.server.postgres.wire.sqlstate import PostgresError
 from tidegate.server.postgres.wire.startup import CancelRequest, CountingReader, authenticate, read_startup
+from tidegate.statements.postgres_catalog import PostgresCatalog
 
 log = logging.getLogger("tidegate.server.postgres")
 
@@ -72,7 +72,7 @@ class PostgresServer:
     ) -> None:
         self.gateway, self.host, self.port, self.tls = gateway, host, port, tls
         self.limits = limits or ConnectionLimits()
-        self.catalog = PostgresCatalog()
+        self.catalog = PostgresCatalog.of(gateway.db.context)
         self.connections: dict[int, ClientConnection] = {}
         self._verifier = None if password is None else PasswordVerifier.of(password)
         self._server: asyncio.Server | None = None
@@ -102,7 +102,6 @@ class PostgresServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._server is not None:
             await self._server.wait_closed()
-        self.catalog.close()
 
     def hold(self, size: int) -> None:
         """Reserves memory for a message; raises if there is none left."""

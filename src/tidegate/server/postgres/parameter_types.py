@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence
 from tidegate.context import CatalogSnapshot, Context
 from tidegate.errors import BindError, ErrorCode, TidegateError
 from tidegate.expr.model import Type, types
-from tidegate.server.postgres.parameters import StatementText, substitute
-from tidegate.server.postgres.wire.types import oid, sql_name
+from tidegate.server.postgres.parameters import substitute
 from tidegate.sql.bind import Relation
+from tidegate.sql.parse import StatementText
+from tidegate.statements.postgres_catalog import postgres_types
 
 MAX_INFERRED = 64
 """Parameters of one statement whose type is inferred: each costs a binding."""
@@ -38,8 +39,8 @@ def infer_types(
     inferred = list(oids)
     if piece.words(1)[0] == "insert":
         for i, type_ in _insert_types(piece, lake).items():
-            inferred[i] = inferred[i] or oid(type_)
-    types = [sql_name(number) for number in oids]
+            inferred[i] = inferred[i] or postgres_types.oid(type_)
+    types = [postgres_types.sql_name(number) for number in oids]
     for i in unknown:
         inferred[i] = inferred[i] or _probe_type(piece, types, i, bind)
     return tuple(inferred)
@@ -60,7 +61,7 @@ def _probe_type(
 
 def _oid_of_name(name: str) -> int:
     try:
-        return oid(types.parse_type(name))
+        return postgres_types.oid(types.parse_type(name))
     except BindError:  # a record, which no driver sends
         return 0
 

@@ -1,6 +1,5 @@
-"""Splits a client's text into statements, and substitutes values for `$1`, `$2`, ….
+"""Substitutes values for `$1`, `$2`, … in a statement.
 
-    split_statements("SELECT 1; SELECT 'a;b'")      [StatementText("SELECT 1", 0, …), StatementText(" SELECT 'a;b'", 9, …)]
     substitute(piece, ("int8",), ("5",))            "… WHERE id = CAST('5' AS int8)", and a map of positions
 
 Tidegate's grammar has no parameters, so a value becomes a literal in the text. The lexer finds the parameters, so none is found in
@@ -21,41 +20,12 @@ from itertools import pairwise
 
 from tidegate.expr.model import types
 from tidegate.server.postgres.wire.sqlstate import PostgresError
-from tidegate.server.postgres.wire.types import CAST_ONLY_OIDS, array_oid, oid
-from tidegate.sql.parse import Token, tokenize
+from tidegate.sql.parse import StatementText, Token
+from tidegate.statements.postgres_catalog import postgres_types
 
 MAX_TEXT = 64 << 20
 MAX_PARAMETER = 65_535
 """The protocol counts parameters in two bytes."""
-
-
-@dataclass(frozen=True)
-class StatementText:
-    """One statement: its text, its start in the client's text, and its tokens relative to its own text."""
-
-    text: str
-    start: int
-    tokens: tuple[Token, ...]
-
-    def words(self, count: int = 4) -> tuple[str, ...]:
-        """Returns its first words in lower case; a quoted name is an empty word."""
-        return tuple(token.text if token.kind in ("word", "op") else "" for token in self.tokens[:count])
-
-
-def split_statements(text: str) -> list[StatementText]:
-    """Splits a text at semicolons."""
-    pieces: list[StatementText] = []
-    start, current = 0, list[Token]()
-    for token in tokenize(text, parameters=True):
-        if token.kind != "end" and not (token.kind == "op" and token.text == ";"):
-            current.append(token)
-            continue
-        if current:
-            if start:
-                current = [t._replace(start=t.start - start, end=t.end - start) for t in current]
-            pieces.append(StatementText(text[start : token.start], start, tuple(current)))
-        start, current = token.end, []
-    return pieces
 
 
 def parameter_count(piece: StatementText) -> int:
@@ -173,12 +143,13 @@ def _type_at(tokens: Sequence[Token], at: int) -> int:
     name = tokens[at].text if at < len(tokens) else ""
     known = types.NAMES.get(name)
     following = [token.text for token in tokens[at + 1 : at + 8]]
-    if name in CAST_ONLY_OIDS:
-        return array_oid(CAST_ONLY_OIDS[name]) if following[:1] == ["["] else CAST_ONLY_OIDS[name]
+    if name in postgres_types.CAST_ONLY_OIDS:
+        number = postgres_types.CAST_ONLY_OIDS[name]
+        return postgres_types.array_oid(number) if following[:1] == ["["] else number
     if known is None or name == "double":
         return 0
     if following[:1] == ["("]:
         following = following[following.index(")") + 1 :] if ")" in following else []
     if following[:1] == ["with"]:  # timestamp with time zone
         return 0
-    return oid(types.array(known) if following[:1] == ["["] else known)
+    return postgres_types.oid(types.array(known) if following[:1] == ["["] else known)

@@ -17,12 +17,11 @@ from tidegate.config import Config
 from tidegate.expr.model import types
 from tidegate.query import Result
 from tidegate.server.postgres.cursors import Cursors
-from tidegate.server.postgres.parameters import StatementText
 from tidegate.server.postgres.rows import InterruptibleToken, ResultRows, StatementResult
 from tidegate.server.postgres.settings import TIMEOUT, PostgresSettings, parse_timeout_ms
 from tidegate.server.postgres.wire.sqlstate import PostgresError
 from tidegate.session import Session
-from tidegate.sql.parse import Token
+from tidegate.sql.parse import StatementText, Token
 from tidegate.statements import duration_text
 
 TIDEGATE_SETTINGS = frozenset(field_.name for field_ in fields(Config))

@@ -30,7 +30,7 @@ from tidegate.sql.bind.query import (
     obstacle_of,
 )
 from tidegate.sql.bind.scope import Scope
-from tidegate.sql.bind.session import POSTGRES_VERSION, session_identity
+from tidegate.sql.bind.session import POSTGRES_VERSION, session_constant, session_identity
 from tidegate.sql.bind.unknown_literals import literal_places, with_literal_types
 from tidegate.sql.bind.values import bind_values
 
@@ -55,6 +55,7 @@ __all__ = [
     "limited_nesting",
     "literal_places",
     "obstacle_of",
+    "session_constant",
     "session_identity",
     "with_literal_types",
 ]

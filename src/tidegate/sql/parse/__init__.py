@@ -5,6 +5,7 @@
 | module | holds |
 |---|---|
 | `lexer.py` | `tokenize`, `split_statements` |
+| `statement_text.py` | `StatementText`: one statement of a text with its tokens |
 | `token_cursor.py` | the cursor over tokens that grammar rules read from |
 | `syntax.py` | nodes of queries and expressions: `syntax.Query`, `syntax.Name`, … |
 | `from_clause.py` | nodes of FROM: `from_clause.TableRef`, `from_clause.JoinClause`, … |
@@ -24,9 +25,11 @@ from tidegate.sql.parse.grammar.statements import (
 )
 from tidegate.sql.parse.lexer import Token, split_statements, tokenize
 from tidegate.sql.parse.parameters import Parameters
+from tidegate.sql.parse.statement_text import StatementText, statement_texts
 
 __all__ = [
     "Parameters",
+    "StatementText",
     "Token",
     "from_clause",
     "parse_expression",
@@ -35,6 +38,7 @@ __all__ = [
     "parse_statements",
     "split_statements",
     "statement",
+    "statement_texts",
     "syntax",
     "tokenize",
 ]

@@ -23,14 +23,23 @@ import pyarrow.compute as pc
 
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import Expr, Kind, Type
+from tidegate.server.postgres.wire.messages import ColumnDescription
 from tidegate.server.postgres.wire.numeric import encode_numeric
-from tidegate.server.postgres.wire.types import OID, oid
 from tidegate.sql.bind import bind_expression
+from tidegate.statements.postgres_catalog import postgres_types
 
 BATCH_BYTES = 1 << 20
 """Bytes encoded at once, roughly: enough to be fast, few enough to wait for slow clients."""
 _EPOCH_DAYS = 10_957  # from 1970 to 2000, PostgreSQL's epoch
 _EPOCH_MICROS = _EPOCH_DAYS * 86_400_000_000
+
+
+def column_description(name: str, type_: Type, form: int = 0) -> ColumnDescription:
+    """Describes a column for RowDescription."""
+    number = postgres_types.oid(type_)
+    known = postgres_types.BY_OID.get(number)
+    size = -1 if known is None else known.size
+    return ColumnDescription(name, number, size, postgres_types.modifier(type_), form)
 
 
 def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -64,7 +73,7 @@ def encode_column(array: pa.Array, type_: Type, form: int) -> pa.Array:
     """Encodes the values of a column, as text or binary; NULL stays NULL."""
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)
-    if form == 0 or oid(type_) == 25:
+    if form == 0 or postgres_types.oid(type_) == 25:
         return to_text(array, type_).cast(pa.binary())
     return to_binary(array, type_)
 
@@ -97,7 +106,7 @@ def to_binary(array: pa.Array, type_: Type) -> pa.Array:
             return pc.binary_join_element_wise(b"\x01", array.cast(pa.binary()), b"")
         case Kind.BOOL:
             return _numbers(array, array.cast(pa.int8()), "i1")
-        case Kind.INT8 if type_ == OID:
+        case Kind.INT8 if type_ == postgres_types.OID:
             return _numbers(array, array, ">u4")
         case Kind.INT2 | Kind.INT4 | Kind.INT8 | Kind.MZ_TIMESTAMP | Kind.FLOAT4 | Kind.FLOAT8:
             return _numbers(array, array, np.dtype(array.type.to_pandas_dtype()).newbyteorder(">").str)
@@ -145,7 +154,11 @@ def _arrays(array: pa.Array, type_: Type) -> pa.Array:
     nulls = np.concatenate(([0], np.cumsum(sizes < 0)))[starts]
     lengths = np.diff(starts)
     head = np.empty(len(array), np.dtype([("dims", ">i4"), ("nulls", ">i4"), ("oid", ">u4")]))
-    head["dims"], head["nulls"], head["oid"] = lengths > 0, np.diff(nulls) > 0, oid(type_.element)
+    head["dims"], head["nulls"], head["oid"] = (
+        lengths > 0,
+        np.diff(nulls) > 0,
+        postgres_types.oid(type_.element),
+    )
     shape = np.empty(len(array), np.dtype([("length", ">i4"), ("first", ">i4")]))
     shape["length"], shape["first"] = lengths, 1
     bounds = pc.if_else(
@@ -160,7 +173,7 @@ def _records(array: pa.Array, type_: Type) -> pa.Array:
     for child, (_, inner) in zip(array.flatten(), type_.fields, strict=True):
         cells = encode_column(child, inner, 1)
         head = np.empty(len(array), np.dtype([("oid", ">u4"), ("size", ">i4")]))
-        head["oid"], head["size"] = oid(inner), _sizes(cells)
+        head["oid"], head["size"] = postgres_types.oid(inner), _sizes(cells)
         parts += [fixed_width_bytes(head), cells.fill_null(b"")]
     return _with_nulls(array, pc.binary_join_element_wise(*parts, b""))
 

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 
 from tidegate.server.postgres.wire.sqlstate import PostgresError
-from tidegate.server.postgres.wire.types import ELEMENTS
+from tidegate.statements.postgres_catalog import postgres_types
 
 MAX_DIMENSIONS = 6
 _EPOCH = dt.datetime(2000, 1, 1)  # noqa: DTZ001  # PostgreSQL's epoch, with and without a zone
@@ -31,7 +31,7 @@ def parameter_text(oid: int, form: int, data: bytes | None) -> str | None:
     if form == 0:
         return _utf8(data)
     try:
-        return _array(data) if oid in ELEMENTS else _scalar(oid)(data)
+        return _array(data) if oid in postgres_types.ELEMENTS else _scalar(oid)(data)
     except (struct.error, ValueError, OverflowError, IndexError):
         raise PostgresError("22P03", f"the bytes of a parameter are not a value of type {oid}") from None
 

@@ -1,6 +1,6 @@
 """Answers queries of pg_catalog and information_schema from an in-memory DuckDB.
 
-    catalog.query("SELECT relname FROM pg_catalog.pg_class", lake, who, settings, watch)      a Result
+    catalog.query("SELECT relname FROM pg_catalog.pg_class", context, who, settings, watch)      a Result
 
 Tools send dozens of queries about tables and columns, with joins, arrays and subqueries, and each tool different ones. So an SQL
 engine answers them:
@@ -14,9 +14,10 @@ ordinary error.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,17 +25,23 @@ import pyarrow as pa
 
 from tidegate import fork
 from tidegate.context import Context
-from tidegate.errors import TidegateError
+from tidegate.errors import (
+    BindError,
+    CancelledError,
+    ErrorCode,
+    LimitError,
+    ParseError,
+    TidegateError,
+    UnsupportedError,
+)
 from tidegate.expr.model import Type
 from tidegate.expr.model import types as ours
 from tidegate.expr.primitives import duckdb_kernels
-from tidegate.query import Result
-from tidegate.server.postgres.catalog.fill import CatalogRelation, create_tables, read_relations
-from tidegate.server.postgres.catalog.rewrite import output_name, to_duckdb
-from tidegate.server.postgres.rows import InterruptibleToken
-from tidegate.server.postgres.settings import PostgresSettings
-from tidegate.server.postgres.wire.sqlstate import PostgresError
-from tidegate.server.postgres.wire.types import OID
+from tidegate.query import CancelToken, Result
+from tidegate.query.embedded import call_interruptibly, interrupting
+from tidegate.statements.postgres_catalog.fill import CatalogRelation, create_tables, read_relations
+from tidegate.statements.postgres_catalog.postgres_types import OID
+from tidegate.statements.postgres_catalog.rewrite import output_name, to_duckdb
 
 QUERY_SECONDS = 10.0
 MAX_RESULT_BYTES = 64 << 20
@@ -51,35 +58,42 @@ class ClientIdentity:
 
 
 class PostgresCatalog:
-    """The catalog of one server, shared by its connections and their threads."""
+    """The catalog of one open database, shared by its sessions and their threads."""
 
     def __init__(self) -> None:
         self._lock = fork.lock()
-        self._pool = ThreadPoolExecutor(8, "tidegate-catalog")
         self._relations: tuple[CatalogRelation, ...] | None = None
         self._duck: Any = None
+        self._process = 0
+        """The process that made it: DuckDB does not survive a fork."""
         self._start = time.strftime("%Y-%m-%d %H:%M:%S+00", time.gmtime())
+
+    @staticmethod
+    def of(context: Context) -> PostgresCatalog:
+        """The catalog of an open database."""
+        catalog: PostgresCatalog = context.catalogs.get_or_compute("pg_catalog", PostgresCatalog)
+        return catalog
 
     def query(
         self,
         sql: str,
         lake: Context,
         who: ClientIdentity,
-        settings: PostgresSettings,
-        watch: InterruptibleToken,
+        settings: Mapping[str, str],
+        watch: CancelToken,
     ) -> Result:
         """Runs a query of the catalog."""
         translated = to_duckdb(sql)
         cursor = self._cursor(lake)
         timer = threading.Timer(QUERY_SECONDS, cursor.interrupt)
-        watch.on_cancel = cursor.interrupt
         try:
-            self._set_variables(cursor, who, settings)
-            watch.check()
-            timer.start()
-            cursor.execute("BEGIN TRANSACTION READ ONLY")
-            table = _read(cursor.sql(translated))
-        except (TidegateError, PostgresError):
+            with interrupting(cursor, watch):
+                self._set_variables(cursor, who, settings)
+                watch.check()
+                timer.start()
+                cursor.execute("BEGIN TRANSACTION READ ONLY")
+                table = call_interruptibly(lambda: _read(cursor.sql(translated)), cursor.interrupt)
+        except TidegateError:
             raise
         except Exception as error:
             watch.check()
@@ -88,69 +102,64 @@ class PostgresCatalog:
             raise _duckdb_error(error) from None
         finally:
             timer.cancel()
-            watch.on_cancel = None
             cursor.close()
         return _result(table)
 
-    def close(self) -> None:
-        """Drops the tables."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        with self._lock:
-            self._duck = self._relations = None
-
     def _cursor(self, lake: Context) -> Any:
         """Returns a connection to tables that describe the lake as it is now."""
-        relations = read_relations(lake, self._pool)
+        relations = read_relations(lake)
         with self._lock:
-            if self._duck is None or relations != self._relations:
+            if self._duck is None or relations != self._relations or self._process != os.getpid():
                 duck = duckdb_kernels.sandbox_connection()
                 create_tables(duck, relations)
-                self._duck, self._relations = duck, relations
+                self._duck, self._relations, self._process = duck, relations, os.getpid()
             return self._duck.cursor()
 
-    def _set_variables(self, cursor: Any, who: ClientIdentity, settings: PostgresSettings) -> None:
+    def _set_variables(self, cursor: Any, who: ClientIdentity, settings: Mapping[str, str]) -> None:
         for name, value in (
             ("user", who.user),
             ("database", who.database),
             ("pid", who.pid),
             ("start", self._start),
-            ("names", list(settings.all())),
-            ("values", list(settings.all().values())),
+            ("names", list(settings)),
+            ("values", list(settings.values())),
         ):
             cursor.execute(f"SET VARIABLE tg_{name} = $1", [value])
-
-
-_CODES = {
-    "ParserException": "42601",
-    "CatalogException": "42P01",
-    "BinderException": "42703",
-    "OutOfMemoryException": "53200",
-}
 
 
 def _read(query: Any) -> pa.Table:
     """Reads the rows in batches, up to `MAX_RESULT_BYTES`."""
     if query is None:
-        raise PostgresError("0A000", "the catalog is read-only")
+        raise UnsupportedError("the catalog is read-only")
     batches, size = [], 0
     with query.to_arrow_reader(1_024) as reader:
         for batch in reader:
             batches.append(batch)
             size += batch.nbytes
             if size > MAX_RESULT_BYTES:
-                raise PostgresError("54000", f"a catalog query returns at most {MAX_RESULT_BYTES:,} bytes")
+                raise LimitError(f"a catalog query returns at most {MAX_RESULT_BYTES:,} bytes")
         return pa.Table.from_batches(batches, reader.schema)
 
 
-def _duckdb_error(error: Exception) -> PostgresError:
+def _duckdb_error(error: Exception) -> TidegateError:
     """Converts an exception of DuckDB; only the first line of its message is shown."""
     kind = type(error).__name__
     if kind == "InterruptException":
-        return PostgresError("57014", f"the catalog query took longer than {QUERY_SECONDS:g} seconds")
-    code = _CODES.get(kind, "0A000")
+        return CancelledError(f"the catalog query took longer than {QUERY_SECONDS:g} seconds")
     line = next(iter(str(error).splitlines()), "")
+    message = f"the catalog cannot answer this query: {line[:500]}"
     hint = "SHOW TABLES and SHOW COLUMNS FROM t list tables and columns"
-    return PostgresError(code, f"the catalog cannot answer this query: {line[:500]}", hint=hint)
+    match kind:
+        case "ParserException":
+            return ParseError(message, hint=hint)
+        case "CatalogException":
+            return BindError(message, hint=hint, code=ErrorCode.UNDEFINED_TABLE)
+        case "BinderException":
+            return BindError(message, hint=hint, code=ErrorCode.UNDEFINED_COLUMN)
+        case "OutOfMemoryException":
+            return LimitError(message, hint=hint)
+        case _:
+            return UnsupportedError(message, hint=hint)
 
 
 _TYPES: tuple[tuple[Any, Type], ...] = (
@@ -189,7 +198,7 @@ def _result(table: pa.Table) -> Result:
             column.cast(type_.arrow) for column, type_ in zip(table.columns, column_types, strict=True)
         ]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise PostgresError(
-            "0A000", "a column of the catalog query has an unsupported type", hint="cast it to text"
+        raise UnsupportedError(
+            "a column of the catalog query has an unsupported type", hint="cast it to text"
         ) from None
     return Result.of([output_name(name) for name in table.column_names], column_types, columns)

@@ -6,7 +6,7 @@
 | int8 | 20 | 1016 | 8 |
 | … | | | |
 
-    column_description("price", numeric(10, 2))      ColumnDescription("price", oid=1700, size=-1, modifier=655366)
+    oid(INT8), oid(numeric(10, 2))         20, 1700
     sql_name(20), sql_name(1016)                     "int8", "int8[]": how a parameter of that type is cast
 
 Types that PostgreSQL lacks are sent as what clients can read: mz_timestamp as int8, and arrays of arrays or of records as text,
@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.expr.model import Kind, Type, types
-from tidegate.server.postgres.wire.messages import ColumnDescription
 
 
 @dataclass(frozen=True)
@@ -131,12 +130,6 @@ def modifier(type_: Type) -> int:
 def array_oid(number: int) -> int:
     """Returns the OID of the array of a type; 0: unknown."""
     return next((array for array, element in ELEMENTS.items() if element == number), 0)
-
-
-def column_description(name: str, type_: Type, form: int = 0) -> ColumnDescription:
-    """Describes a column for RowDescription."""
-    known = BY_OID.get(oid(type_))
-    return ColumnDescription(name, oid(type_), -1 if known is None else known.size, modifier(type_), form)
 
 
 def sql_name(number: int) -> str | None:

@@ -1,6 +1,6 @@
 """Describes the tables and views of a lake as rows of pg_class, pg_attribute and others.
 
-    read_relations(lake, pool)      (CatalogRelation("orders", "r", columns), CatalogRelation("recent", "v", columns, "SELECT …"))
+    read_relations(lake)            (CatalogRelation("orders", "r", columns), CatalogRelation("recent", "v", columns, "SELECT …"))
     create_tables(duck, relations)
 
 The OID of a relation is computed from its name, so that it is the same for every client and query: psql asks for the OID of a table
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,10 @@ import pyarrow as pa
 from tidegate.context import CatalogSnapshot, Context
 from tidegate.errors import TidegateError
 from tidegate.expr.model import Kind, Type
-from tidegate.server.postgres.catalog.tables import EMPTY, FILLED, POSTGRES_OIDS, TABLES
-from tidegate.server.postgres.catalog.views import (
+from tidegate.statements.define import DEFAULTS
+from tidegate.statements.postgres_catalog import postgres_types as types
+from tidegate.statements.postgres_catalog.tables import EMPTY, FILLED, POSTGRES_OIDS, TABLES
+from tidegate.statements.postgres_catalog.views import (
     CATALOG,
     FUNCTIONS,
     INFORMATION,
@@ -32,12 +34,13 @@ from tidegate.server.postgres.catalog.views import (
     constant_macros,
     empty_views,
 )
-from tidegate.server.postgres.wire import types
-from tidegate.statements import DEFAULTS, columns_of
+from tidegate.statements.select import columns_of
 from tidegate.storage.catalog import CatalogItem, view_of
 from tidegate.storage.shard import visible_columns
 from tidegate.text import identifier
 
+READERS = 8
+"""Threads that read the tables and views."""
 _FIRST = 16_384  # smaller OIDs belong to PostgreSQL
 _HEAP, _C = 2, 950
 
@@ -62,10 +65,11 @@ class CatalogRelation:
     sql: str | None = None
 
 
-def read_relations(lake: Context, pool: Executor) -> tuple[CatalogRelation, ...]:
+def read_relations(lake: Context) -> tuple[CatalogRelation, ...]:
     """Reads all tables and views, several at once since their state may be on a remote store."""
     items = sorted(lake.catalog.readable().items())
-    relations = pool.map(lambda pair: _relation(lake, *pair), items)
+    with ThreadPoolExecutor(READERS, "tidegate-catalog") as pool:
+        relations = list(pool.map(lambda pair: _relation(lake, *pair), items))
     return tuple(relation for relation in relations if relation is not None)
 
 

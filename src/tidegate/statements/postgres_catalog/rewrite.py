@@ -22,10 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from tidegate.server.postgres.catalog.tables import INFORMATION, TABLES
-from tidegate.server.postgres.parameters import StatementText
-from tidegate.server.postgres.wire.sqlstate import PostgresError
-from tidegate.sql.parse import Token, tokenize
+from tidegate.errors import BindError, ErrorCode
+from tidegate.sql.parse import StatementText, Token, tokenize
+from tidegate.statements.postgres_catalog.tables import INFORMATION, TABLES
 
 SESSION_FUNCTIONS = frozenset(
     (
@@ -184,8 +183,10 @@ _ELEMENT = re.compile(r'("(?:[^"\\]|\\.)*")|([^,{}"]+)', re.DOTALL)
 
 def output_name(name: str) -> str:
     """Returns PostgreSQL's name of an output column: that of `version()` is `version`."""
+    if name.startswith(("(", "CAST(")):
+        return "?column?"
     call = _CALL.match(name)
-    return call[1] if call else name
+    return "count" if name == "count_star()" else call[1] if call else name
 
 
 def to_duckdb(sql: str) -> str:
@@ -250,7 +251,10 @@ class _Translator:
         if self._kind() in ("word", "quoted"):
             is_call = self._peek(1) == "("
             if name.startswith(_REFUSED) or (is_call and name.startswith(_REFUSED_CALLS)):
-                raise PostgresError("42883", f'"{self._value()[:60]}" does not exist in the catalog')
+                raise BindError(
+                    f'"{self._value()[:60]}" does not exist in the catalog',
+                    code=ErrorCode.UNDEFINED_FUNCTION,
+                )
         return 0
 
     def _schema(self) -> int:
