@@ -128,12 +128,13 @@ prove: setup postgres kafka ## laws, golden files, reads, sources, simulation an
 	TIDEGATE_CLUSTER_ROWS=20000000 $(BIN)/pytest -W error -p no:xdist tests/spark/test_cluster.py
 	@echo "seed $(SEED)"
 
-docs: setup ## docs/sql.md from the registry of functions, the tables of docs/tour.md from docstrings, the pictures of docs/pruning.md
+docs: setup ## docs/sql.md from the registry of functions, the tables of docs/tour.md from docstrings, the pictures of docs/pruning.md and docs/concepts.md
 	@mkdir -p docs
 	PYTHONPATH=. $(BIN)/python docs/generate.py > docs/sql.md.new
 	@mv docs/sql.md.new docs/sql.md
 	$(BIN)/python docs/tour_tables.py
 	PYTHONPATH=. $(BIN)/python docs/pruning_pictures.py
+	PYTHONPATH=. $(BIN)/python docs/concepts_pictures.py
 
 clean: ## removes .venv and every cache
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist build

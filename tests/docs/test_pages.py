@@ -1,16 +1,16 @@
-"""What pages say beside their blocks: links lead somewhere, figures are the benchmarks', pictures the interpreter's."""
+"""What pages say beside their blocks: links lead somewhere, figures are the benchmarks', pictures what lakes answer."""
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import tidegate
+from docs import concepts_pictures, pruning_pictures
 from tidegate.config import Config
 
 ROOT = Path(__file__).parents[2]
@@ -65,23 +65,15 @@ def test_figures_are_those_of_the_benchmarks() -> None:
         assert set(figures) <= set(found), f"{row}\nis not in {page.name}"
 
 
-def _pictures() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pruning_pictures", ROOT / "docs" / "pruning_pictures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["pruning_pictures"] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_pictures_are_what_the_interpreter_says() -> None:
-    drawn = _pictures().pictures()
+@pytest.mark.parametrize(
+    ("page", "pictures"),
+    [("pruning.md", pruning_pictures.pictures), ("concepts.md", concepts_pictures.pictures)],
+)
+def test_pictures_are_what_lakes_answer(page: str, pictures: Callable[[], dict[str, str]]) -> None:
+    drawn = pictures()
     for name, picture in drawn.items():
         assert (ROOT / "docs" / "pictures" / name).read_text("utf-8") == picture, f"{name}: run make docs"
-    shown = LINK.findall((ROOT / "docs" / "pruning.md").read_text("utf-8"))
+    shown = LINK.findall((ROOT / "docs" / page).read_text("utf-8"))
     assert {f"pictures/{name}" for name in drawn} <= set(shown)
 
 
