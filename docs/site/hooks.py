@@ -133,7 +133,8 @@ def rendered(text: str, page: Path) -> str:
 
 
 def _spaced(prose: str) -> str:
-    """With an empty line before each list, which GitHub does not need."""
+    """With an empty line before each list, and after an item of several lines, which GitHub does not need."""
+    prose = re.sub(r"^( +\S.*)\n(?=\d+\. )", r"\1\n\n", prose, flags=re.MULTILINE)
     return re.sub(r"^(?!\s|[-*] |\d+\. |$)(.+)\n(?=[-*] |1\. )", r"\1\n\n", prose, flags=re.MULTILINE)
 
 

@@ -15,6 +15,7 @@ from tidegate.config import Config
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BESIDE = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md")]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 NOT_FOR_USERS = {"Position", "Result", "maps", "session"}
@@ -32,7 +33,7 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES + BESIDE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in LINK.findall(_prose(page)):
         if "://" in link:
@@ -75,6 +76,26 @@ def test_pictures_are_what_lakes_answer(page: str, pictures: Callable[[], dict[s
         assert (ROOT / "docs" / "pictures" / name).read_text("utf-8") == picture, f"{name}: run make docs"
     shown = LINK.findall((ROOT / "docs" / page).read_text("utf-8"))
     assert {f"pictures/{name}" for name in drawn} <= set(shown)
+
+
+def test_the_glossary_is_complete_and_in_order() -> None:
+    """Each word once, in order; words in italics have an entry, and so have those that concepts.md explains."""
+    text = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \|$", text, re.MULTILINE)
+    words = [word.lower() for word, _ in rows]
+    assert len(rows) == text.count("\n| **"), "a row that is not `| **word** | meaning |`"
+    assert words == sorted(set(words), key=lambda word: word.replace("()", ""))
+
+    def has_entry(word: str) -> bool:
+        forms = {word, word.removesuffix("s"), word.removesuffix("d"), word.removesuffix("ed")}
+        return bool(forms & set(words))
+
+    named = {one.lower() for _, meaning in rows for one in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", meaning)}
+    concepts = (ROOT / "docs" / "concepts.md").read_text("utf-8")
+    explained = {one.strip("`") for one in re.findall(r"\*\*([^*]+)\*\*", concepts)}
+    assert len(named) > 20
+    assert len(explained) > 10
+    assert [word for word in sorted(named | explained) if not has_entry(word)] == []
 
 
 def test_the_tour_names_files_that_exist() -> None:

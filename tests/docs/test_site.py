@@ -45,6 +45,7 @@ def test_pages_are_in_the_manner_of_the_site() -> None:
     assert rendered("```sh no-run: installs\nx\n```\n", page) == "```sh\nx\n```\n"
     assert rendered("a\n<!-- python\nb = 1\n-->\nc\n", page) == "a\nc\n"
     assert rendered("words:\n- a\n- b\n", page) == "words:\n\n- a\n- b\n"
+    assert rendered("1. a\n   b\n2. c\n", page) == "1. a\n    b\n\n2. c\n"
     assert rendered("1. **A** b\n   c\n\n   ```sh\n   d\n   ```\n", page).splitlines()[3] == "    ```sh"
     assert slug("Since and `upper`: what can be read") == "since-and-upper-what-can-be-read"
 
