@@ -11,7 +11,7 @@ export PYTHON
 # Tests start hundreds of processes: each would compile all modules anew, a second of work.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup postgres kafka hadoop chromium demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold bench-spill prove docs clean
+.PHONY: help setup postgres kafka hadoop chromium demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold bench-spill prove docs site clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -128,12 +128,16 @@ prove: setup postgres kafka ## laws, golden files, reads, sources, simulation an
 	TIDEGATE_CLUSTER_ROWS=20000000 $(BIN)/pytest -W error -p no:xdist tests/spark/test_cluster.py
 	@echo "seed $(SEED)"
 
-docs: setup ## docs/sql.md from the registry of functions, the tables of docs/tour.md from docstrings, the pictures of docs/pruning.md
+docs: setup ## docs/sql.md from the registry of functions, the tables of docs/tour.md from docstrings, the pictures of docs/pruning.md and docs/concepts.md
 	@mkdir -p docs
 	PYTHONPATH=. $(BIN)/python docs/generate.py > docs/sql.md.new
 	@mv docs/sql.md.new docs/sql.md
 	$(BIN)/python docs/tour_tables.py
 	PYTHONPATH=. $(BIN)/python docs/pruning_pictures.py
+	PYTHONPATH=. $(BIN)/python docs/concepts_pictures.py
+
+site: setup ## docs/ as a web site with a search, in build/site (installs mkdocs-material into .venv/site)
+	@.ci/site
 
 clean: ## removes .venv and every cache
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist build

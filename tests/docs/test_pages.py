@@ -1,20 +1,21 @@
-"""What pages say beside their blocks: links lead somewhere, figures are the benchmarks', pictures the interpreter's."""
+"""What pages say beside their blocks: links lead somewhere, figures are the benchmarks', pictures what lakes answer."""
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import tidegate
+from docs import concepts_pictures, pruning_pictures
 from tidegate.config import Config
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BESIDE = [ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md")]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 NOT_FOR_USERS = {"Position", "Result", "maps", "session"}
@@ -32,7 +33,7 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES + BESIDE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in LINK.findall(_prose(page)):
         if "://" in link:
@@ -65,24 +66,36 @@ def test_figures_are_those_of_the_benchmarks() -> None:
         assert set(figures) <= set(found), f"{row}\nis not in {page.name}"
 
 
-def _pictures() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("pruning_pictures", ROOT / "docs" / "pruning_pictures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["pruning_pictures"] = module  # dataclasses look there
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_pictures_are_what_the_interpreter_says() -> None:
-    drawn = _pictures().pictures()
+@pytest.mark.parametrize(
+    ("page", "pictures"),
+    [("pruning.md", pruning_pictures.pictures), ("concepts.md", concepts_pictures.pictures)],
+)
+def test_pictures_are_what_lakes_answer(page: str, pictures: Callable[[], dict[str, str]]) -> None:
+    drawn = pictures()
     for name, picture in drawn.items():
         assert (ROOT / "docs" / "pictures" / name).read_text("utf-8") == picture, f"{name}: run make docs"
-    shown = LINK.findall((ROOT / "docs" / "pruning.md").read_text("utf-8"))
+    shown = LINK.findall((ROOT / "docs" / page).read_text("utf-8"))
     assert {f"pictures/{name}" for name in drawn} <= set(shown)
+
+
+def test_the_glossary_is_complete_and_in_order() -> None:
+    """Each word once, in order; words in italics have an entry, and so have those that concepts.md explains."""
+    text = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \|$", text, re.MULTILINE)
+    words = [word.lower() for word, _ in rows]
+    assert len(rows) == text.count("\n| **"), "a row that is not `| **word** | meaning |`"
+    assert words == sorted(set(words), key=lambda word: word.replace("()", ""))
+
+    def has_entry(word: str) -> bool:
+        forms = {word, word.removesuffix("s"), word.removesuffix("d"), word.removesuffix("ed")}
+        return bool(forms & set(words))
+
+    named = {one.lower() for _, meaning in rows for one in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", meaning)}
+    concepts = (ROOT / "docs" / "concepts.md").read_text("utf-8")
+    explained = {one.strip("`") for one in re.findall(r"\*\*([^*]+)\*\*", concepts)}
+    assert len(named) > 20
+    assert len(explained) > 10
+    assert [word for word in sorted(named | explained) if not has_entry(word)] == []
 
 
 def test_the_tour_names_files_that_exist() -> None:
