@@ -5,6 +5,7 @@
 | BEGIN, COMMIT, …; SET, SHOW, RESET of a PostgreSQL setting; DISCARD, DEALLOCATE | `session_state.py` |
 | DECLARE, FETCH, MOVE, CLOSE of a cursor | `cursors.py` |
 | SELECT from pg_catalog or information_schema, or of `version()` and similar functions | `catalog/` |
+| COPY | `copy/`; its query as any other |
 | anything else | the gateway's client session |
 
 All of them return a `StatementResult`. Errors become `PostgresError`, with positions in the text that the client sent.
@@ -23,12 +24,14 @@ from tidegate.query import Result
 from tidegate.server.gateway import ClientSession
 from tidegate.server.postgres.catalog.catalog import ClientIdentity, PostgresCatalog
 from tidegate.server.postgres.catalog.rewrite import is_catalog, strip_schemas
+from tidegate.server.postgres.copy.statement import CopyStatement, parse_copy
 from tidegate.server.postgres.cursors import Cursors
 from tidegate.server.postgres.parameters import StatementText, SubstitutedText, substitute
 from tidegate.server.postgres.rows import InterruptibleToken, ResultRows, StatementResult
 from tidegate.server.postgres.session_state import SessionState
 from tidegate.server.postgres.settings import set_config_calls
 from tidegate.server.postgres.wire import sqlstate
+from tidegate.server.postgres.wire.sqlstate import PostgresError
 from tidegate.sql.bind import session_identity
 from tidegate.sql.parse import parse_statement, statement, syntax, tokenize
 from tidegate.statements import columns_of, plan_modification
@@ -69,6 +72,8 @@ class StatementRunner:
         answer = self.state.answer(piece) or self._cursor(piece, watch, types, values)
         if answer is not None:
             return answer
+        if word == "copy":
+            return self._copy(parse_copy(piece), watch, types, values)
         if is_catalog(piece, self._has):
             return self._catalog(piece, watch, substitute(piece, types, values))
         piece = strip_schemas(piece)
@@ -78,6 +83,25 @@ class StatementRunner:
             )
         self.state.wrote |= word in WRITE_STATEMENTS
         return _statement_result(result, word)
+
+    def _copy(
+        self,
+        copy: CopyStatement,
+        watch: InterruptibleToken,
+        types: Sequence[str | None],
+        values: Sequence[str | None],
+    ) -> StatementResult:
+        """Starts the query of a COPY TO; of a COPY FROM the client has yet to send the rows."""
+        if not copy.writes:
+            self.client.check_write("COPY FROM")
+            return StatementResult(Result.message(""), "COPY", copy=copy)
+        try:
+            answer = self.answer(copy.piece, watch, types, values)
+        except PostgresError as error:
+            if copy.table:  # the query is ours, and the client sent the name of the table
+                error.position = copy.at
+            raise
+        return replace(answer, tag="COPY", copy=copy)
 
     def _catalog(
         self, piece: StatementText, watch: InterruptibleToken, filled: SubstitutedText

@@ -19,6 +19,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tidegate.query import CancelToken, Result
+from tidegate.server.postgres.copy.statement import CopyStatement
 from tidegate.server.postgres.wire.sqlstate import PostgresError
 
 OPEN_QUERY_BYTES = 32 << 20
@@ -60,16 +61,18 @@ class StatementResult:
 
     result: Result
     tag: str
-    """What CommandComplete says; the number of rows sent is appended to SELECT and FETCH."""
+    """What CommandComplete says; the number of rows sent is appended to SELECT, FETCH and COPY."""
     notice: PostgresError | None = None
     changed: tuple[str, ...] = ()
     """Settings to report again."""
     rows: RowSource | None = None
     """The rows to send, where they are not all rows of the result: some of a cursor's."""
+    copy: CopyStatement | None = None
+    """A COPY: its rows go to the client as data (TO STDOUT), or are still to be read from it (FROM STDIN)."""
 
     def completion_tag(self, sent: int) -> str:
         """Returns the tag after `sent` rows were sent."""
-        return f"{self.tag} {sent}" if self.tag in ("SELECT", "FETCH") else self.tag
+        return f"{self.tag} {sent}" if self.tag in ("SELECT", "FETCH", "COPY") else self.tag
 
 
 class ResultRows:

@@ -256,11 +256,8 @@ class SessionState:
         return self.prepared is None or self.prepared.forget(name)
 
 
-_UNSUPPORTED = ("copy", "listen", "notify", "prepare", "execute", "call", "do", "lock")
-_ALTERNATIVES = {
-    "copy": "SELECT returns the rows; `tidegate sql --format csv` writes files",
-    "prepare": "drivers prepare statements with a message of the protocol",
-}
+_UNSUPPORTED = ("listen", "notify", "prepare", "execute", "call", "do", "lock")
+_ALTERNATIVES = {"prepare": "drivers prepare statements with a message of the protocol"}
 
 
 def _setting_value(tokens: Sequence[Token]) -> str | None:

@@ -134,6 +134,7 @@ def _text(tokens: Sequence[Token], i: int) -> str:
 
 def strip_schemas(piece: StatementText) -> StatementText:
     """Blanks out schemas that clients write: `public.t`, `pg_catalog.int4`. Positions stay the same."""
+    piece = _unquoted_types(piece)
     tokens, text = piece.tokens, piece.text
     schemas = []
     for i, token in enumerate(tokens):
@@ -154,6 +155,20 @@ def strip_schemas(piece: StatementText) -> StatementText:
     blanked = {j for i in schemas for j in (i, i + 1)}
     rest = tuple(token for j, token in enumerate(tokens) if j not in blanked)
     return StatementText("".join((*parts, text[at:])), piece.start, rest)
+
+
+def _unquoted_types(piece: StatementText) -> StatementText:
+    """Blanks out the quotes of types that clients write: `x::"int8"`, `x::pg_catalog."int8"`."""
+    tokens = list(piece.tokens)
+    text = piece.text
+    for i, token in enumerate(tokens):
+        start = i - 2 if _text(tokens, i - 1) == "." and _text(tokens, i - 2) == "pg_catalog" else i
+        if token.kind == "quoted" and _text(tokens, start - 1) == "::" and token.text.isidentifier():
+            name = f" {token.text} "
+            if len(name) == token.end - token.start and name.islower():
+                text = text[: token.start] + name + text[token.end :]
+                tokens[i] = Token("word", token.text, token.start + 1, token.end - 1)
+    return piece if text is piece.text else StatementText(text, piece.start, tuple(tokens))
 
 
 # ---------------------------------------------------------------- DuckDB's dialect
