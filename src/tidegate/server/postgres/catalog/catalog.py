@@ -14,27 +14,31 @@ ordinary error.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate import fork
+from tidegate.config import Config, spelled
 from tidegate.context import Context
 from tidegate.errors import TidegateError
 from tidegate.expr.model import Type
 from tidegate.expr.model import types as ours
 from tidegate.expr.primitives import duckdb_kernels
 from tidegate.query import Result
-from tidegate.server.postgres.catalog.fill import CatalogRelation, create_tables, read_relations
-from tidegate.server.postgres.catalog.rewrite import output_name, to_duckdb
+from tidegate.server.postgres.catalog.dialect import output_name, to_duckdb
+from tidegate.server.postgres.catalog.fill import CatalogRelation, create_tables, read_relations, update_sizes
 from tidegate.server.postgres.rows import InterruptibleToken
 from tidegate.server.postgres.settings import PostgresSettings
 from tidegate.server.postgres.wire.sqlstate import PostgresError
 from tidegate.server.postgres.wire.types import OID
+from tidegate.sql.parse import Token, tokenize
 
 QUERY_SECONDS = 10.0
 MAX_RESULT_BYTES = 64 << 20
@@ -74,7 +78,7 @@ class PostgresCatalog:
         timer = threading.Timer(QUERY_SECONDS, cursor.interrupt)
         watch.on_cancel = cursor.interrupt
         try:
-            self._set_variables(cursor, who, settings)
+            self._set_variables(cursor, lake, who, settings)
             watch.check()
             timer.start()
             cursor.execute("BEGIN TRANSACTION READ ONLY")
@@ -85,7 +89,7 @@ class PostgresCatalog:
             watch.check()
             if not type(error).__module__.startswith(("duckdb", "_duckdb")):
                 raise  # not an error of the query: DuckDB's exceptions, which are not imported here, are
-            raise _duckdb_error(error) from None
+            raise _duckdb_error(error, sql) from None
         finally:
             timer.cancel()
             watch.on_cancel = None
@@ -106,20 +110,39 @@ class PostgresCatalog:
                 duck = duckdb_kernels.sandbox_connection()
                 create_tables(duck, relations)
                 self._duck, self._relations = duck, relations
+            elif _sizes(relations) != _sizes(self._relations):
+                update_sizes(self._duck, relations)
+                self._relations = relations
             return self._duck.cursor()
 
-    def _set_variables(self, cursor: Any, who: ClientIdentity, settings: PostgresSettings) -> None:
+    def _set_variables(
+        self, cursor: Any, lake: Context, who: ClientIdentity, settings: PostgresSettings
+    ) -> None:
+        shown = settings.all() | _own_settings(lake.config)
+        defaults = PostgresSettings().all() | _own_settings(Config())
         for name, value in (
             ("user", who.user),
             ("database", who.database),
             ("pid", who.pid),
             ("start", self._start),
-            ("names", list(settings.all())),
-            ("values", list(settings.all().values())),
+            ("names", list(shown)),
+            ("values", list(shown.values())),
+            ("defaults", [defaults[name] for name in shown]),
         ):
             cursor.execute(f"SET VARIABLE tg_{name} = $1", [value])
 
 
+def _sizes(relations: Sequence[CatalogRelation] | None) -> list[tuple[int, int]]:
+    return [(relation.rows, relation.bytes) for relation in relations or ()]
+
+
+def _own_settings(config: Config) -> dict[str, str]:
+    """Returns Tidegate's settings as SHOW prints them."""
+    return {field.name: spelled(getattr(config, field.name)) for field in fields(config)}
+
+
+_NAMED = re.compile(r'"(\w+)"|\bname (\w+)|(?<=\')(\w+)(?=\()')
+"""Names in a message of DuckDB."""
 _CODES = {
     "ParserException": "42601",
     "CatalogException": "42P01",
@@ -142,15 +165,30 @@ def _read(query: Any) -> pa.Table:
         return pa.Table.from_batches(batches, reader.schema)
 
 
-def _duckdb_error(error: Exception) -> PostgresError:
-    """Converts an exception of DuckDB; only the first line of its message is shown."""
+def _duckdb_error(error: Exception, sql: str) -> PostgresError:
+    """Converts an exception of DuckDB, whose text is never shown: it speaks of another dialect and of the machine."""
     kind = type(error).__name__
     if kind == "InterruptException":
         return PostgresError("57014", f"the catalog query took longer than {QUERY_SECONDS:g} seconds")
     code = _CODES.get(kind, "0A000")
-    line = next(iter(str(error).splitlines()), "")
-    hint = "SHOW TABLES and SHOW COLUMNS FROM t list tables and columns"
-    return PostgresError(code, f"the catalog cannot answer this query: {line[:500]}", hint=hint)
+    message, hint = (
+        "the catalog cannot answer this query",
+        "SHOW TABLES and SHOW COLUMNS FROM t list tables and columns",
+    )
+    if code == "42601":
+        message = "a query of the catalog has a syntax error"
+    elif kind in ("CatalogException", "BinderException"):
+        token = _token_in(str(error), sql)
+        message += "" if token is None else f': it has no "{token.text}", or none that fits here'
+        return PostgresError(code, message, hint=hint, position=None if token is None else token.start + 1)
+    return PostgresError(code, message, hint=hint)
+
+
+def _token_in(message: str, sql: str) -> Token | None:
+    """Returns the client's token that a message of DuckDB names."""
+    names = [next(filter(None, found)) for found in _NAMED.findall(message.split("\n", maxsplit=1)[0])]
+    tokens = [token for token in tokenize(sql) if token.kind in ("word", "quoted")]
+    return next((token for name in names for token in tokens if token.text.lower() == name.lower()), None)
 
 
 _TYPES: tuple[tuple[Any, Type], ...] = (

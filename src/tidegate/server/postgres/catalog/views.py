@@ -14,13 +14,11 @@ DATABASE_OID, OWNER, CATALOG, PUBLIC, SCHEMA = 16_383, 10, 11, 2200, 13_000
 _CONSTANT_FUNCTIONS = {
     "true": """pg_table_is_visible pg_type_is_visible pg_function_is_visible pg_collation_is_visible
                pg_operator_is_visible pg_opclass_is_visible pg_statistics_obj_is_visible""",
-    "NULL::varchar": """pg_get_ruledef pg_get_indexdef pg_get_constraintdef pg_get_triggerdef obj_description
+    "NULL::varchar": """pg_get_ruledef pg_get_indexdef pg_get_constraintdef pg_get_triggerdef
                shobj_description col_description pg_get_partkeydef pg_get_statisticsobjdef_columns
-               pg_get_function_result pg_get_function_arguments pg_get_function_identity_arguments pg_get_functiondef
-               pg_get_serial_sequence pg_tablespace_location pg_get_function_sqlbody""",
+               pg_get_functiondef pg_get_serial_sequence pg_tablespace_location pg_get_function_sqlbody""",
     "false": "pg_relation_is_publishable pg_is_other_temp_schema pg_has_role_admin",
-    "0::bigint": """pg_table_size pg_relation_size pg_total_relation_size pg_indexes_size pg_database_size
-               pg_tablespace_size""",
+    "0::bigint": "pg_indexes_size pg_stat_get_numscans pg_stat_get_live_tuples pg_stat_get_dead_tuples",
 }
 """Functions of one, two or three arguments that return a constant."""
 
@@ -50,8 +48,8 @@ CREATE MACRO tg_current_user() AS getvariable('tg_user');
 CREATE MACRO tg_current_role() AS getvariable('tg_user');
 CREATE MACRO tg_session_user() AS getvariable('tg_user');
 CREATE MACRO tg_user() AS getvariable('tg_user');
-CREATE MACRO tg_current_setting(a) AS (SELECT s.setting FROM pg_settings s WHERE lower(s.name) = lower(a)),
-    (a, b) AS (SELECT s.setting FROM pg_settings s WHERE lower(s.name) = lower(a));
+CREATE MACRO tg_current_setting(a) AS (SELECT tg_s.setting FROM pg_settings tg_s WHERE lower(tg_s.name) = lower(a)),
+    (a, b) AS (SELECT tg_s.setting FROM pg_settings tg_s WHERE lower(tg_s.name) = lower(a));
 CREATE MACRO tg_set_config(a, b, c) AS b;
 CREATE MACRO pg_backend_pid() AS getvariable('tg_pid')::integer;
 CREATE MACRO pg_is_in_recovery() AS false;
@@ -67,11 +65,28 @@ CREATE MACRO pg_encoding_to_char(a) AS 'UTF8';
 CREATE MACRO pg_char_to_encoding(a) AS 6;
 CREATE MACRO pg_get_userbyid(a) AS getvariable('tg_user');
 CREATE MACRO pg_get_expr(a, b) AS a::varchar, (a, b, c) AS a::varchar;
-CREATE MACRO pg_get_viewdef(a) AS (SELECT v.sql FROM tg_views v WHERE v.oid::varchar = a::varchar OR v.name = a::varchar),
-    (a, b) AS (SELECT v.sql FROM tg_views v WHERE v.oid::varchar = a::varchar OR v.name = a::varchar);
+CREATE MACRO pg_get_viewdef(a) AS (SELECT tg_v.sql FROM tg_views tg_v WHERE tg_v.oid::varchar = a::varchar
+    OR tg_v.name = a::varchar),
+    (a, b) AS (SELECT tg_v.sql FROM tg_views tg_v WHERE tg_v.oid::varchar = a::varchar OR tg_v.name = a::varchar);
 CREATE MACRO pg_has_role(a, b) AS true, (a, b, c) AS true;
 CREATE MACRO row_security_active(a) AS false;
-CREATE MACRO pg_size_pretty(a) AS a::varchar || ' bytes';
+CREATE MACRO pg_size_pretty(a) AS CASE WHEN a IS NULL THEN NULL WHEN abs(a) < 10240 THEN a::bigint::varchar || ' bytes'
+    WHEN abs(a) < 10485248 THEN trunc((a / 1024.0) + sign(a) * 0.5)::bigint::varchar || ' kB'
+    WHEN abs(a) < 10736893952 THEN trunc((a / 1048576.0) + sign(a) * 0.5)::bigint::varchar || ' MB'
+    WHEN abs(a) < 10994579406848 THEN trunc((a / 1073741824.0) + sign(a) * 0.5)::bigint::varchar || ' GB'
+    ELSE trunc((a / 1099511627776.0) + sign(a) * 0.5)::bigint::varchar || ' TB' END;
+CREATE MACRO tg_size(a) AS (SELECT coalesce(max(tg_b.bytes), 0) FROM tg_sizes tg_b WHERE tg_b.oid = coalesce(try_cast(a AS bigint),
+    (SELECT max(tg_r.oid) FROM tg_regclass tg_r WHERE tg_r.name = a::varchar)))::bigint;
+CREATE MACRO pg_table_size(a) AS tg_size(a);
+CREATE MACRO pg_relation_size(a) AS tg_size(a), (a, b) AS CASE WHEN b = 'main' THEN tg_size(a) ELSE 0 END::bigint;
+CREATE MACRO pg_total_relation_size(a) AS tg_size(a);
+CREATE MACRO pg_database_size(a) AS (SELECT coalesce(sum(tg_b.bytes), 0) FROM tg_sizes tg_b)::bigint;
+CREATE MACRO pg_tablespace_size(a) AS pg_database_size(a);
+CREATE MACRO pg_get_function_result(a) AS (SELECT tg_p.result FROM pg_proc tg_p WHERE tg_p.oid = a);
+CREATE MACRO pg_get_function_arguments(a) AS (SELECT tg_p.arguments FROM pg_proc tg_p WHERE tg_p.oid = a);
+CREATE MACRO pg_get_function_identity_arguments(a) AS pg_get_function_arguments(a);
+CREATE MACRO obj_description(a) AS (SELECT tg_p.description FROM pg_proc tg_p WHERE tg_p.oid = a),
+    (a, b) AS CASE WHEN b = 'pg_proc' THEN (SELECT tg_p.description FROM pg_proc tg_p WHERE tg_p.oid = a) END;
 CREATE MACRO array_remove(a, b) AS list_filter(a, lambda x: x <> b);
 CREATE MACRO array_upper(a, b) AS len(a)::integer;
 CREATE MACRO array_lower(a, b) AS CASE WHEN len(a) > 0 THEN 1 END;
@@ -79,24 +94,32 @@ CREATE MACRO quote_ident(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*'
     AND a NOT IN ({", ".join(f"'{word}'" for word in sorted(RESERVED | JOINING | CONTEXTUAL))}) THEN a
     ELSE '"' || replace(a, '"', '""') || '"' END;
 CREATE MACRO quote_literal(a) AS '''' || replace(a::varchar, '''', '''''') || '''';
-CREATE MACRO to_regclass(a) AS (SELECT r.oid FROM tg_regclass r WHERE r.name = a::varchar);
-CREATE MACRO to_regtype(a) AS (SELECT f.oid FROM tg_format f WHERE f.short = lower(a::varchar) OR f.long = lower(a::varchar));
-CREATE MACRO to_regproc(a) AS CASE WHEN a IN ('array_in', 'pg_catalog.array_in') THEN 750 ELSE 0 END::bigint;
+CREATE MACRO to_regclass(a) AS (SELECT tg_r.oid FROM tg_regclass tg_r
+    WHERE tg_r.name = regexp_replace(a::varchar, ' *[.] *', '.'));
+CREATE MACRO to_regtype(a) AS (SELECT tg_f.oid FROM tg_format tg_f WHERE tg_f.short = lower(a::varchar)
+    OR tg_f.long = lower(a::varchar));
+CREATE MACRO to_regproc(a) AS (SELECT coalesce(min(tg_p.oid), 0) FROM pg_proc tg_p
+    WHERE tg_p.proname = replace(replace(a::varchar, 'pg_catalog.', ''), 'public.', ''))::bigint;
+CREATE MACRO to_regprocedure(a) AS to_regproc(split_part(a::varchar, '(', 1));
+CREATE MACRO regproc_name(a) AS (SELECT coalesce(max(tg_p.proname), '-') FROM pg_proc tg_p WHERE tg_p.oid = a);
 CREATE MACRO pg_get_keywords() AS TABLE SELECT unnest(['select', 'from', 'where', 'table', 'order', 'group', 'user'])
     AS word, 'R' AS catcode, 'reserved' AS catdesc;
-CREATE MACRO regclass_name(a) AS coalesce((SELECT r.name FROM tg_regclass r WHERE r.oid = a AND r.shown), a::varchar);
-CREATE MACRO regtype_name(a) AS coalesce((SELECT f.long || f.brackets FROM tg_format f WHERE f.oid = a), a::varchar);
-CREATE MACRO format_type(o, m) AS (SELECT f.long || CASE
+CREATE MACRO regclass_name(a) AS coalesce((SELECT tg_r.name FROM tg_regclass tg_r WHERE tg_r.oid = a AND tg_r.shown), a::varchar);
+CREATE MACRO regtype_name(a) AS coalesce((SELECT tg_f.long || tg_f.brackets FROM tg_format tg_f WHERE tg_f.oid = a), a::varchar);
+CREATE MACRO format_type(o, m) AS (SELECT tg_f.long || CASE
     WHEN m IS NULL OR m < 4 THEN ''
-    WHEN f.base = 1043 THEN '(' || (m - 4)::varchar || ')'
-    WHEN f.base = 1700 THEN '(' || ((m - 4) >> 16)::varchar || ',' || ((m - 4) & 65535)::varchar || ')'
-    ELSE '' END || f.brackets FROM tg_format f WHERE f.oid = o);
+    WHEN tg_f.base = 1043 THEN '(' || (m - 4)::varchar || ')'
+    WHEN tg_f.base = 1700 THEN '(' || ((m - 4) >> 16)::varchar || ',' || ((m - 4) & 65535)::varchar || ')'
+    ELSE '' END || tg_f.brackets FROM tg_format tg_f WHERE tg_f.oid = o);
 """
 
 VIEWS = f"""
 CREATE VIEW pg_settings AS SELECT unnest(getvariable('tg_names')) AS name, unnest(getvariable('tg_values')) AS setting,
-    NULL::varchar AS unit, 'Tidegate' AS category, ''::varchar AS short_desc, 'user' AS context, 'string' AS vartype,
-    'session' AS source, NULL::varchar AS min_val, NULL::varchar AS max_val;
+    NULL::varchar AS unit, 'Tidegate' AS category, ''::varchar AS short_desc, NULL::varchar AS extra_desc, 'user' AS context,
+    'string' AS vartype, CASE WHEN unnest(getvariable('tg_values')) = unnest(getvariable('tg_defaults')) THEN 'default'
+    ELSE 'session' END AS source, NULL::varchar AS min_val, NULL::varchar AS max_val, NULL::varchar[] AS enumvals,
+    unnest(getvariable('tg_defaults')) AS boot_val, unnest(getvariable('tg_defaults')) AS reset_val,
+    NULL::varchar AS sourcefile, NULL::integer AS sourceline, false AS pending_restart;
 CREATE VIEW pg_database AS SELECT {DATABASE_OID}::bigint AS oid, getvariable('tg_database') AS datname,
     {OWNER}::bigint AS datdba, 6 AS encoding, 'c' AS datlocprovider, false AS datistemplate, true AS datallowconn,
     -1 AS datconnlimit, 0::bigint AS datlastsysoid, 0::bigint AS datfrozenxid, 0::bigint AS datminmxid,
