@@ -254,13 +254,10 @@ def test_what_tools_ask_of_tables(conn: psycopg.Connection[tuple[object, ...]]) 
     )
     assert conn.execute(keys).fetchall() == []
     assert one(conn, "SELECT typinput = 'pg_catalog.array_in'::regproc FROM pg_type WHERE oid = 1016") is True
-    assert (
-        one(
-            conn,
-            "SELECT count(*) FROM pg_catalog.pg_get_keywords() WHERE word <> ALL ('{user,from}'::text[])",
-        )
-        == 5
-    )
+    words = "SELECT word FROM pg_catalog.pg_get_keywords() WHERE word <> ALL ('{select,from}'::text[])"
+    keywords = {row[0] for row in conn.execute(words)}
+    assert {"limit", "where"} <= keywords
+    assert not {"select", "from"} & keywords
     assert one(conn, r"SELECT count(*) FROM pg_namespace WHERE nspname NOT LIKE 'pg\_%'") == 2
     assert one(conn, "SELECT (current_schemas(false))[1]") == "public"
     types = conn.execute(

@@ -109,6 +109,13 @@ def test_anything_with_rows_can_be_copied(conn: psycopg.Connection[tuple[object,
     assert cursor.rowcount == 300_000
 
 
+def test_the_range_of_all_rows_that_duckdb_sends(conn: psycopg.Connection[tuple[object, ...]]) -> None:
+    rows = "ctid BETWEEN '(0,0)'::tid AND '(4294967295,0)'::tid"
+    assert sent(conn, f"COPY (SELECT id FROM orders WHERE {rows} AND id > 2) TO STDOUT") == b"3\n"
+    with pytest.raises(psycopg.Error):
+        sent(conn, f"COPY (SELECT id FROM orders WHERE {rows.replace('(0,0)', '(9,0)')}) TO STDOUT")
+
+
 def test_errors_of_copy_out(conn: psycopg.Connection[tuple[object, ...]]) -> None:
     for sql, error, at in (
         ("COPY nope TO STDOUT", psycopg.errors.UndefinedTable, 6),

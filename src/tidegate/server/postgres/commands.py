@@ -147,7 +147,13 @@ class StatementRunner:
             result = self.cursors.result_of(piece)
             return result.names, result.types
         if word in ("show", "explain") or is_catalog(piece, self._has):
-            result = self.answer(piece, self.watch(), types, values).result
+            try:
+                result = self.answer(piece, self.watch(), types, values).result
+            except PostgresError:  # of a function that takes no NULL, such as json_build_object of SQLAlchemy
+                examples = ["example" if type_ == "text" else None for type_ in types]
+                if examples == values:
+                    raise
+                result = self.answer(piece, self.watch(), types, examples).result
             return result.names, result.types
         piece = strip_schemas(piece)
         return _run_with_client_positions(self.bind_columns, substitute(piece, types, values), piece)

@@ -173,6 +173,8 @@ def _type_at(tokens: Sequence[Token], at: int) -> int:
     name = tokens[at].text if at < len(tokens) else ""
     known = types.NAMES.get(name)
     following = [token.text for token in tokens[at + 1 : at + 8]]
+    if name == "char" and tokens[at].kind == "word":
+        name = "bpchar"  # char without quotes is character(1); "char" is a type of the catalog
     if name in CAST_ONLY_OIDS:
         return array_oid(CAST_ONLY_OIDS[name]) if following[:1] == ["["] else CAST_ONLY_OIDS[name]
     if known is None or name == "double":

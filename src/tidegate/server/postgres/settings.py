@@ -32,6 +32,9 @@ FIXED = {
     "bytea_output": ("hex",),
     "TimeZone": ("UTC",),
     "max_identifier_length": ("63",),
+    "max_index_keys": ("32",),
+    "max_function_args": ("100",),
+    "block_size": ("8192",),
     "is_superuser": ("off",),
     "in_hot_standby": ("off",),
 }

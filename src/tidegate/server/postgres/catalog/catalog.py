@@ -31,6 +31,7 @@ from tidegate.errors import TidegateError
 from tidegate.expr.model import Type
 from tidegate.expr.model import types as ours
 from tidegate.expr.primitives import duckdb_kernels
+from tidegate.logs import LOG
 from tidegate.query import Result
 from tidegate.server.postgres.catalog.dialect import output_name, to_duckdb
 from tidegate.server.postgres.catalog.fill import CatalogRelation, create_tables, read_relations, update_sizes
@@ -89,6 +90,7 @@ class PostgresCatalog:
             watch.check()
             if not type(error).__module__.startswith(("duckdb", "_duckdb")):
                 raise  # not an error of the query: DuckDB's exceptions, which are not imported here, are
+            LOG.debug("a catalog query failed: %s: %s", error, translated)
             raise _duckdb_error(error, sql) from None
         finally:
             timer.cancel()

@@ -38,6 +38,10 @@ def constant_macros() -> str:
     return "\n".join(macros)
 
 
+def _words(words: frozenset[str]) -> str:
+    return ", ".join(f"'{word}'" for word in sorted(words))
+
+
 FUNCTIONS = f"""
 CREATE MACRO tg_version() AS 'PostgreSQL {POSTGRES_VERSION} (Tidegate)';
 CREATE MACRO tg_current_schema() AS 'public';
@@ -91,7 +95,7 @@ CREATE MACRO array_remove(a, b) AS list_filter(a, lambda x: x <> b);
 CREATE MACRO array_upper(a, b) AS len(a)::integer;
 CREATE MACRO array_lower(a, b) AS CASE WHEN len(a) > 0 THEN 1 END;
 CREATE MACRO quote_ident(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*')
-    AND a NOT IN ({", ".join(f"'{word}'" for word in sorted(RESERVED | JOINING | CONTEXTUAL))}) THEN a
+    AND a NOT IN ({_words(RESERVED | JOINING | CONTEXTUAL)}) THEN a
     ELSE '"' || replace(a, '"', '""') || '"' END;
 CREATE MACRO quote_literal(a) AS '''' || replace(a::varchar, '''', '''''') || '''';
 CREATE MACRO to_regclass(a) AS (SELECT tg_r.oid FROM tg_regclass tg_r
@@ -102,8 +106,8 @@ CREATE MACRO to_regproc(a) AS (SELECT coalesce(min(tg_p.oid), 0) FROM pg_proc tg
     WHERE tg_p.proname = replace(replace(a::varchar, 'pg_catalog.', ''), 'public.', ''))::bigint;
 CREATE MACRO to_regprocedure(a) AS to_regproc(split_part(a::varchar, '(', 1));
 CREATE MACRO regproc_name(a) AS (SELECT coalesce(max(tg_p.proname), '-') FROM pg_proc tg_p WHERE tg_p.oid = a);
-CREATE MACRO pg_get_keywords() AS TABLE SELECT unnest(['select', 'from', 'where', 'table', 'order', 'group', 'user'])
-    AS word, 'R' AS catcode, 'reserved' AS catdesc;
+CREATE MACRO pg_get_keywords() AS TABLE SELECT unnest([{_words(RESERVED)}]) AS word, 'R' AS catcode, 'reserved' AS catdesc
+    UNION ALL SELECT unnest([{_words((JOINING | CONTEXTUAL) - RESERVED)}]), 'U', 'unreserved';
 CREATE MACRO regclass_name(a) AS coalesce((SELECT tg_r.name FROM tg_regclass tg_r WHERE tg_r.oid = a AND tg_r.shown), a::varchar);
 CREATE MACRO regtype_name(a) AS coalesce((SELECT tg_f.long || tg_f.brackets FROM tg_format tg_f WHERE tg_f.oid = a), a::varchar);
 CREATE MACRO format_type(o, m) AS (SELECT tg_f.long || CASE

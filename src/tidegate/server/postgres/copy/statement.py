@@ -46,7 +46,7 @@ def parse_copy(piece: StatementText) -> CopyStatement:
         start, stop = tokens[at].end, tokens[end].start
         inner = tuple(tokens[at + 1 : end])
         _check_query(piece, inner)
-        query = StatementText(" " * start + piece.text[start:stop], piece.start, inner)
+        query = _without_row_range(StatementText(" " * start + piece.text[start:stop], piece.start, inner))
         options = _direction(piece, tokens[end + 1 :], writes=True, binary=old_binary)
         return CopyStatement(query, options[1], writes=True)
     name_at = at
@@ -97,6 +97,25 @@ def _check_query(piece: StatementText, inner: Sequence[Token]) -> None:
             hint=_HINT,
             position=piece.start + (inner[0].start if inner else 0) + 1,
         )
+
+
+_ALL_ROWS = ("ctid", "between", "(0,0)", "::", "tid", "and", "(4294967295,0)", "::", "tid")
+
+
+def _without_row_range(query: StatementText) -> StatementText:
+    """Writes `true` in place of `ctid BETWEEN '(0,0)'::tid AND '(4294967295,0)'::tid`, by which DuckDB reads all rows.
+
+    It reads other ranges of tables with pages only, and the catalog says that ours have none.
+    """
+    tokens = query.tokens
+    for i in range(len(tokens) - len(_ALL_ROWS) + 1):
+        if tuple(token.text for token in tokens[i : i + len(_ALL_ROWS)]) == _ALL_ROWS:
+            start, end = tokens[i].start, tokens[i + len(_ALL_ROWS) - 1].end
+            text = query.text[:start] + "true".ljust(end - start) + query.text[end:]
+            true = Token("word", "true", start, start + 4)
+            rest = (*tokens[:i], true, *tokens[i + len(_ALL_ROWS) :])
+            return StatementText(text, query.start, rest)
+    return query
 
 
 def _columns(piece: StatementText, at: int) -> tuple[tuple[str, ...], int]:
