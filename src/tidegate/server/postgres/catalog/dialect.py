@@ -22,6 +22,7 @@ from tidegate.sql.parse import tokenize
 
 _RENAMED = {
     "version", "current_schema", "current_schemas", "current_database", "current_setting", "set_config", "txid_current",
+    "format",
 }  # fmt: skip
 """Functions that DuckDB has too, with other results: ours are called `tg_version()`, …"""
 _OTHER_NAMES = {
@@ -38,6 +39,22 @@ _OTHER_TYPES = {
 _REFUSED = ("duckdb_", "pragma_", "sqlite_")
 _REFUSED_CALLS = ("read_", "sniff_", "parquet_", "query", "glob", "getenv", "which_secret", "repeat")
 """Beginnings of DuckDB's functions about itself, the machine or files, or that make large values; PostgreSQL's catalog has none."""
+_SET_FUNCTIONS = {"generate_series": True, "unnest": True, "string_to_array": False}
+"""Functions in FROM, and whether they return a set."""
+_AFTER_FROM = (
+    "where",
+    "join",
+    "left",
+    "right",
+    "inner",
+    "cross",
+    "full",
+    "group",
+    "order",
+    "limit",
+    "on",
+    "union",
+)
 _REG_TYPES = ("regclass", "regtype", "regproc", "regprocedure")
 _IO_COLUMNS = ("typinput", "typoutput", "typreceive", "typsend")
 """Columns of pg_type that hold OIDs of functions, and are shown as their names."""
@@ -79,7 +96,7 @@ class _Translator:
     def translate(self) -> str:
         rules = (
             self._refuse, self._schema, self._reg_literal, self._array_literal, self._operator, self._collation,
-            self._regular_expression, self._cast, self._like, self._cast_as, self._function,
+            self._regular_expression, self._source_function, self._cast, self._like, self._cast_as, self._function,
         )  # fmt: skip
         while self.at < len(self.tokens):
             used = next((used for rule in rules if (used := rule())), 0) or self._write(1, self._source(0))
@@ -184,6 +201,53 @@ class _Translator:
         if self._peek() in _MATCHES and self._kind(1) == "string":
             return self._write(2, _match(self._peek(), self._value(1)))
         return 0
+
+    def _source_function(self) -> int:
+        """`FROM generate_series(1, 3) AS i`: the alias is a column, too; other functions become subqueries."""
+        name = self._peek()
+        if name not in _SET_FUNCTIONS or self._peek(1) != "(" or not self._is_in_from():
+            return 0
+        depth, end = 0, 1
+        while end < len(self.tokens) - self.at:
+            depth += {"(": 1, ")": -1}.get(self._peek(end), 0)
+            if depth == 0:
+                break
+            end += 1
+        used = end + (2 if self._peek(end + 1) == "as" else 1)
+        alias = self._peek(used)
+        if (
+            depth
+            or end < 3
+            or not alias.isidentifier()
+            or alias in _AFTER_FROM
+            or self._peek(used + 1) == "("
+        ):
+            return 0
+        start, stop = self.tokens[self.at + 2].start, self.tokens[self.at + end - 1].end
+        call = f"{name} ( {to_duckdb(self.sql[start:stop])} )"
+        text = (
+            f"{call} AS {alias}({alias})"
+            if _SET_FUNCTIONS[name]
+            else f"(SELECT {call} AS {alias}) AS {alias}"
+        )
+        return self._write(used + 1, text)
+
+    def _is_in_from(self) -> bool:
+        """Whether the current token is in a FROM clause, by the last such word before it outside of parentheses."""
+        depth = 0
+        for i in range(self.at - 1, -1, -1):
+            match text_at(self.tokens, i):
+                case ")":
+                    depth += 1
+                case "(" if depth == 0:
+                    return False
+                case "(":
+                    depth -= 1
+                case "from" | "join" if depth == 0:
+                    return True
+                case "select" | "where" | "by" | "having" | "on" if depth == 0:
+                    return False
+        return False
 
     def _cast(self) -> int:
         """`x::oid`; an OID cast to regclass or regtype becomes its name."""

@@ -51,7 +51,8 @@ pg_collation    o:oid t:collname o:collnamespace o:collowner t:collprovider b:co
 pg_proc         o:oid t:proname o:pronamespace o:proowner o:prolang f:procost f:prorows o:provariadic t:prokind b:prosecdef
                 b:proleakproof b:proisstrict b:proretset t:provolatile t:proparallel i:pronargs i:pronargdefaults
                 o:prorettype I:proargtypes I:proallargtypes T:proargmodes T:proargnames t:prosrc t:probin T:proconfig
-                T:proacl b:proisagg b:proiswindow t:arguments t:result t:description
+                t:proargdefaults o:prosupport I:protrftypes t:arguments t:result t:description
+                T:proacl b:proisagg b:proiswindow
 pg_language     o:oid t:lanname o:lanowner b:lanispl b:lanpltrusted
 pg_tablespace   o:oid t:spcname o:spcowner T:spcacl T:spcoptions
 """

@@ -52,8 +52,9 @@ CREATE MACRO tg_current_user() AS getvariable('tg_user');
 CREATE MACRO tg_current_role() AS getvariable('tg_user');
 CREATE MACRO tg_session_user() AS getvariable('tg_user');
 CREATE MACRO tg_user() AS getvariable('tg_user');
-CREATE MACRO tg_current_setting(a) AS (SELECT tg_s.setting FROM pg_settings tg_s WHERE lower(tg_s.name) = lower(a)),
-    (a, b) AS (SELECT tg_s.setting FROM pg_settings tg_s WHERE lower(tg_s.name) = lower(a));
+CREATE MACRO tg_setting(a) AS getvariable('tg_values')[list_position(list_transform(getvariable('tg_names'), lambda x: lower(x)),
+    lower(a))];
+CREATE MACRO tg_current_setting(a) AS tg_setting(a), (a, b) AS tg_setting(a);
 CREATE MACRO tg_set_config(a, b, c) AS b;
 CREATE MACRO pg_backend_pid() AS getvariable('tg_pid')::integer;
 CREATE MACRO pg_is_in_recovery() AS false;
@@ -97,7 +98,17 @@ CREATE MACRO array_lower(a, b) AS CASE WHEN len(a) > 0 THEN 1 END;
 CREATE MACRO quote_ident(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*')
     AND a NOT IN ({_words(RESERVED | JOINING | CONTEXTUAL)}) THEN a
     ELSE '"' || replace(a, '"', '""') || '"' END;
+CREATE MACRO parse_ident(a) AS list_transform(regexp_extract_all(a, '"(?:[^"]|"")*"|[^.]+'), lambda x: CASE WHEN x LIKE '"%"'
+    THEN replace(x[2:-2], '""', '"') ELSE lower(trim(x)) END);
 CREATE MACRO quote_literal(a) AS '''' || replace(a::varchar, '''', '''''') || '''';
+CREATE MACRO tg_formatted(kind, a) AS CASE kind WHEN 'I' THEN quote_ident(a::varchar) WHEN 'L'
+    THEN coalesce(quote_literal(a), 'NULL') ELSE coalesce(a::varchar, '') END;
+CREATE MACRO tg_pieces(a) AS list_transform(regexp_split_to_array(a, '%[sIL]'), lambda x: replace(x, '%%', '%'));
+CREATE MACRO tg_kinds(a) AS regexp_extract_all(a, '%([sIL])', 1);
+CREATE MACRO tg_format(f) AS tg_pieces(f)[1],
+    (f, a) AS tg_pieces(f)[1] || tg_formatted(tg_kinds(f)[1], a) || tg_pieces(f)[2],
+    (f, a, b) AS tg_pieces(f)[1] || tg_formatted(tg_kinds(f)[1], a) || tg_pieces(f)[2] || tg_formatted(tg_kinds(f)[2], b)
+        || tg_pieces(f)[3];
 CREATE MACRO to_regclass(a) AS (SELECT tg_r.oid FROM tg_regclass tg_r
     WHERE tg_r.name = regexp_replace(a::varchar, ' *[.] *', '.'));
 CREATE MACRO to_regtype(a) AS (SELECT tg_f.oid FROM tg_format tg_f WHERE tg_f.short = lower(a::varchar)
@@ -182,7 +193,7 @@ CREATE VIEW tg_is.columns AS SELECT getvariable('tg_database') AS table_catalog,
     f.short AS udt_name, a.attnum::varchar AS dtd_identifier, 'NO' AS is_identity, NULL::varchar AS identity_generation,
     'NEVER' AS is_generated, NULL::varchar AS generation_expression, 'NO' AS is_updatable
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN tg_format f ON f.oid = a.atttypid
-    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum;
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum ORDER BY c.relname, a.attnum;
 CREATE VIEW tg_is.table_privileges AS SELECT getvariable('tg_user') AS grantor, getvariable('tg_user') AS grantee,
     getvariable('tg_database') AS table_catalog, 'public' AS table_schema, relname AS table_name,
     'SELECT' AS privilege_type, 'NO' AS is_grantable, 'NO' AS with_hierarchy FROM pg_class;
