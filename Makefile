@@ -11,7 +11,7 @@ export PYTHON
 # Tests start hundreds of processes: each would compile all modules anew, a second of work.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup postgres kafka hadoop chromium demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold bench-spill prove docs site clean
+.PHONY: help setup postgres kafka hadoop chromium clients demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold bench-spill prove docs site clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -34,6 +34,9 @@ hadoop: setup kafka ## Hadoop's classes for S3, for the test in which Spark read
 chromium: ## a browser for the tests of the pages (Debian's package, if root)
 	@.ci/chromium
 
+clients: setup ## clients of other languages for the tests of the PostgreSQL port (by mvn, npm, go and pip, into .venv/clients)
+	@.ci/clients
+
 demo: setup ## the main job: raw events through two sources on Spark into a lake, and questions (ROWS=… for more)
 	@$(BIN)/python -m tidegate.cli.demo.run $(if $(ROWS),--rows $(ROWS))
 
@@ -51,7 +54,7 @@ quick: gates ## the gates and the tests that need no server, in under three minu
 coverage: setup ## the share of src/ that the tests of `make quick` run, with a minimum (report in .coverage)
 	HYPOTHESIS_PROFILE=brief $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow and not long" --cov=tidegate --cov-report=term:skip-covered $(QUICK)
 
-test: gates postgres kafka hadoop chromium ## every gate, then every test (JOBS=3 at once: some of them wait for servers)
+test: gates postgres kafka hadoop chromium clients ## every gate, then every test (JOBS=3 at once: some of them wait for servers)
 	$(BIN)/pytest -W error -n $(JOBS) --dist worksteal
 
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it

@@ -188,7 +188,7 @@ def test_errors_and_what_comes_after(at: Serving) -> None:
         "SELEC 1": asyncpg.PostgresSyntaxError,
         "SELECT 1 / (id - id) FROM orders": asyncpg.DivisionByZeroError,
         "SELECT 'x'::int8": asyncpg.InvalidTextRepresentationError,
-        "COPY orders TO STDOUT": asyncpg.FeatureNotSupportedError,
+        "LISTEN orders": asyncpg.FeatureNotSupportedError,
     }
 
     async def work(conn: asyncpg.Connection) -> None:

@@ -74,8 +74,12 @@ class ClientSession:
 
     def check(self, parsed: statement.Statement) -> None:
         """Raises `ReadOnlyError` if this client may not run a statement."""
-        if not self.gateway.write and not isinstance(parsed, READ_STATEMENTS):
-            what = kind_of(parsed).replace("_", " ").upper()
+        if not isinstance(parsed, READ_STATEMENTS):
+            self.check_write(kind_of(parsed).replace("_", " ").upper())
+
+    def check_write(self, what: str) -> None:
+        """Raises `ReadOnlyError` if this client may not write; `what` is the statement."""
+        if not self.gateway.write:
             raise ReadOnlyError(
                 f"this server is read-only, and {what} writes",
                 hint="tidegate serve --write lets clients change the lake",

@@ -23,6 +23,7 @@ from tidegate.statements.append import append
 from tidegate.statements.define import DEFAULTS
 from tidegate.statements.execute import execute, kind_of
 from tidegate.statements.general import relational_query
+from tidegate.statements.insert import default_of
 from tidegate.statements.maintain import backfill_statistics, recluster
 from tidegate.statements.modify import plan_modification
 from tidegate.statements.pinned import Pinned, pin, pin_select, pinned
@@ -38,6 +39,7 @@ __all__ = [
     "append",
     "backfill_statistics",
     "columns_of",
+    "default_of",
     "duration_text",
     "execute",
     "kind_of",

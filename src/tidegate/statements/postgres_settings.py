@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tidegate.config import Config
 from tidegate.context import Context
 from tidegate.errors import SettingError
 
@@ -58,9 +59,13 @@ def show_postgres_setting(context: Context, name: str) -> str:
     return '"$user", public' if name == SEARCH_PATH else _FIXED[name][0]
 
 
-def all_postgres_settings(context: Context) -> dict[str, str]:
-    """All of PostgreSQL's settings with their values."""
-    return {name: show_postgres_setting(context, name) for name in (*_FIXED, STATEMENT_TIMEOUT, SEARCH_PATH)}
+def all_postgres_settings(context: Context) -> dict[str, tuple[str, str]]:
+    """All of PostgreSQL's settings with their values and defaults."""
+    default = context.with_config(Config())
+    return {
+        name: (show_postgres_setting(context, name), show_postgres_setting(default, name))
+        for name in (*_FIXED, STATEMENT_TIMEOUT, SEARCH_PATH)
+    }
 
 
 def _check_path(value: object) -> None:

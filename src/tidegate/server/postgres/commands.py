@@ -4,7 +4,8 @@
 |---|---|
 | BEGIN, COMMIT, …; SET, SHOW, RESET of a PostgreSQL setting; DISCARD, DEALLOCATE | `session_state.py` |
 | DECLARE, FETCH, MOVE, CLOSE of a cursor | `cursors.py` |
-| SELECT from pg_catalog or information_schema, or of `version()` and similar functions | `catalog/` |
+| SELECT from pg_catalog or information_schema, or of `version()` and similar functions | `statements/postgres_catalog` |
+| COPY | `copy/`; its query as any other |
 | anything else | the gateway's client session |
 
 All of them return a `StatementResult`. Errors become `PostgresError`, with positions in the text that the client sent.
@@ -19,14 +20,16 @@ from typing import TypeAlias, TypeVar
 from tidegate.context import CatalogSnapshot, Context
 from tidegate.errors import TidegateError
 from tidegate.expr.model import Type, types
-from tidegate.query import Result
+from tidegate.query import CancelToken, Result
 from tidegate.server.gateway import ClientSession
+from tidegate.server.postgres.copy.statement import CopyStatement, parse_copy
 from tidegate.server.postgres.cursors import Cursors
 from tidegate.server.postgres.parameters import SubstitutedText, substitute
-from tidegate.server.postgres.rows import InterruptibleToken, ResultRows, StatementResult
+from tidegate.server.postgres.rows import ResultRows, StatementResult
 from tidegate.server.postgres.session_state import SessionState
 from tidegate.server.postgres.settings import set_config_calls
 from tidegate.server.postgres.wire import sqlstate
+from tidegate.server.postgres.wire.sqlstate import PostgresError
 from tidegate.sql.bind import session_identity
 from tidegate.sql.parse import StatementText, parse_statement, statement, syntax, tokenize
 from tidegate.statements import columns_of, plan_modification
@@ -52,14 +55,14 @@ class StatementRunner:
         """The client's view of the database."""
         return self.client.db.context
 
-    def watch(self) -> InterruptibleToken:
+    def watch(self) -> CancelToken:
         """Returns a watch for the next query, with the client's timeout."""
-        return InterruptibleToken(self.lake.config.statement_timeout_ms)
+        return CancelToken(self.lake.config.statement_timeout_ms)
 
     def answer(
         self,
         piece: StatementText,
-        watch: InterruptibleToken,
+        watch: CancelToken,
         types: Sequence[str | None] = (),
         values: Sequence[str | None] = (),
     ) -> StatementResult:
@@ -68,6 +71,8 @@ class StatementRunner:
         answer = self.state.answer(piece) or self._cursor(piece, watch, types, values)
         if answer is not None:
             return answer
+        if word == "copy":
+            return self._copy(parse_copy(piece), watch, types, values)
         if is_catalog(piece, self._has):
             return self._catalog(piece, watch, substitute(piece, types, values))
         piece = strip_schemas(piece)
@@ -78,13 +83,32 @@ class StatementRunner:
         self.state.wrote |= word in WRITE_STATEMENTS
         return _statement_result(result, word)
 
-    def _catalog(
-        self, piece: StatementText, watch: InterruptibleToken, filled: SubstitutedText
+    def _copy(
+        self,
+        copy: CopyStatement,
+        watch: CancelToken,
+        types: Sequence[str | None],
+        values: Sequence[str | None],
     ) -> StatementResult:
+        """Starts the query of a COPY TO; of a COPY FROM the client has yet to send the rows."""
+        if not copy.writes:
+            self.client.check_write("COPY FROM")
+            return StatementResult(Result.message(""), "COPY", copy=copy)
+        try:
+            answer = self.answer(copy.piece, watch, types, values)
+        except PostgresError as error:
+            if copy.table:  # the query is ours, and the client sent the name of the table
+                error.position = copy.at
+            raise
+        return replace(answer, tag="COPY", copy=copy)
+
+    def _catalog(self, piece: StatementText, watch: CancelToken, filled: SubstitutedText) -> StatementResult:
         """Runs a query of the catalog, and then makes the changes of its calls of `set_config`."""
         settings, changed = self.state.settings, list[str]()
         result = _run_with_client_positions(
-            lambda text: self.catalog.query(text, self.lake, self.who, settings.all(), watch), filled, piece
+            lambda text: self.catalog.query(text, self.lake, self.who, settings.with_defaults(), watch),
+            filled,
+            piece,
         )
         if any(token.text == "set_config" for token in piece.tokens):
             for name, value in set_config_calls(tokenize(filled.text)):
@@ -94,7 +118,7 @@ class StatementRunner:
     def _cursor(
         self,
         piece: StatementText,
-        watch: InterruptibleToken,
+        watch: CancelToken,
         types: Sequence[str | None],
         values: Sequence[str | None],
     ) -> StatementResult | None:
@@ -122,7 +146,13 @@ class StatementRunner:
             result = self.cursors.result_of(piece)
             return result.names, result.types
         if word in ("show", "explain") or is_catalog(piece, self._has):
-            result = self.answer(piece, self.watch(), types, values).result
+            try:
+                result = self.answer(piece, self.watch(), types, values).result
+            except PostgresError:  # of a function that takes no NULL, such as json_build_object of SQLAlchemy
+                examples = ["example" if type_ == "text" else None for type_ in types]
+                if examples == values:
+                    raise
+                result = self.answer(piece, self.watch(), types, examples).result
             return result.names, result.types
         piece = strip_schemas(piece)
         return _run_with_client_positions(self.bind_columns, substitute(piece, types, values), piece)

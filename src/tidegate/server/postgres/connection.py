@@ -17,18 +17,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeVar
 
-from tidegate.expr.model import Type
 from tidegate.query import CancelToken
 from tidegate.server.gateway import Gateway
 from tidegate.server.postgres.commands import StatementRunner
+from tidegate.server.postgres.copy.load import CopyLoad, receive
+from tidegate.server.postgres.copy.output import CopyEncoder
 from tidegate.server.postgres.extended_query import ExtendedQuery, Portal
 from tidegate.server.postgres.rows import (
-    InterruptibleToken,
     ResultRows,
     RowSource,
     StatementResult,
@@ -230,21 +230,63 @@ class ClientConnection:
             watch = self.commands.watch()
             answer = await self._run_cancellable(partial(self.commands.answer, piece), watch)
             sent = 0
-            if answer.result.names:
-                self.out += self.extended.header(answer, None)
+            if answer.result.names or answer.copy is not None:
                 sent = await self._send_result(answer, watch)
             self._finish(answer, sent)
 
-    async def _send_result(self, answer: StatementResult, watch: InterruptibleToken) -> int:
-        """Sends all rows of an answer; returns their number."""
-        types, formats = answer.result.types, [0] * len(answer.result.names)
-        if answer.rows is not None:
-            return await self._send_rows(answer.rows, types, formats, None)
-        rows = ResultRows(answer.result, watch)
+    async def _send_result(self, answer: StatementResult, watch: CancelToken) -> int:
+        """Sends all rows of an answer, or does its COPY; returns the number of rows."""
+        if answer.copy is not None and not answer.copy.writes:
+            return await self._copy(answer, None)
+        if answer.copy is None:
+            self.out += self.extended.header(answer, None)
+        rows = ResultRows(answer.result, watch) if answer.rows is None else answer.rows
         try:
-            return await self._send_rows(rows, types, formats, None)
+            if answer.copy is not None:
+                return await self._copy(answer, rows)
+            formats = [0] * len(answer.result.names)
+            return await self._send_rows(rows, encode.row_encoder(answer.result.types, formats), None)
         finally:
-            close_in_background(self.shared.gateway.threads, [rows])
+            if isinstance(rows, ResultRows):
+                close_in_background(self.shared.gateway.threads, [rows])
+
+    async def _copy(self, answer: StatementResult, rows: RowSource | None) -> int:
+        """Sends rows as data of COPY, or reads such data and appends its rows; returns their number."""
+        assert answer.copy is not None
+        if rows is None:
+            watch = self.commands.watch()
+            load = CopyLoad(self.commands.client.db, answer.copy, watch)
+            self.out += load.start()
+            await self._flush()
+            self.running = watch
+            try:
+                await receive(load, lambda: self._next_message(watch), self.shared.release, self._run_sized)
+            finally:
+                self.running = None
+            sent = await self._run_cancellable(lambda _: load.finish(), watch)
+            self.commands.state.wrote = True
+            return sent
+        encoder = CopyEncoder(answer.copy.options, answer.result.names, answer.result.types)
+        self.out += encoder.start()
+        sent = await self._send_rows(rows, encoder.encode, None)
+        self.out += encoder.end()
+        return sent
+
+    async def _next_message(self, watch: CancelToken) -> tuple[str, bytes]:
+        """Waits for a message of the client, or until the watch stops the statement."""
+        while True:
+            try:
+                async with asyncio.timeout(CANCEL_CHECK_SECONDS):
+                    item = await self.inbox.get()
+            except TimeoutError:
+                watch.check()
+                continue
+            watch.check()
+            if isinstance(item, PostgresError):
+                raise item
+            if item is None:
+                raise ConnectionError("the client disconnected in the data of COPY")
+            return item
 
     async def _execute(self, portal: Portal, limit: int) -> None:
         if portal.statement.piece is None:
@@ -254,14 +296,15 @@ class ClientConnection:
         if answer is None:  # no Describe has run it
             answer = await self._run_cancellable(partial(self.extended.run, portal))
         result = answer.result
-        if not result.names:
+        if not result.names or answer.copy is not None:
             if portal.done:
                 raise PostgresError("55000", "this portal has already run")
-            self._finish(answer, 0)
             portal.done = True
+            rows = portal.source if result.names else None
+            self._finish(answer, 0 if answer.copy is None else await self._copy(answer, rows))
             return
-        formats = portal.formats(len(result.names))
-        sent = await self._send_rows(portal.source, result.types, formats, limit if limit > 0 else None)
+        encoder = encode.row_encoder(result.types, portal.formats(len(result.names)))
+        sent = await self._send_rows(portal.source, encoder, limit if limit > 0 else None)
         if limit > 0 and sent == limit:
             self.out += messages.PORTAL_SUSPENDED
         else:
@@ -276,9 +319,7 @@ class ClientConnection:
             self.out += messages.error_response(answer.notice, severity="WARNING")
         self.out += messages.command_complete(answer.completion_tag(sent))
 
-    async def _send_rows(
-        self, rows: RowSource, types: Sequence[Type], formats: list[int], most: int | None
-    ) -> int:
+    async def _send_rows(self, rows: RowSource, encoder: encode.RowEncoder, most: int | None) -> int:
         """Sends up to `most` rows, as fast as the client takes them; returns their number."""
         sent = 0
         rows.watch.restart()
@@ -291,9 +332,7 @@ class ClientConnection:
                     break
                 for piece in encode.split_batch(batch):
                     cells = piece.num_rows * piece.num_columns
-                    self.out += await self._run_sized(
-                        cells, partial(encode.encode_rows, piece, types, formats)
-                    )
+                    self.out += await self._run_sized(cells, partial(encoder, piece))
                     if len(self.out) > FLUSH_BYTES:
                         await self._flush(rows.watch)
                 sent += batch.num_rows
@@ -305,9 +344,7 @@ class ClientConnection:
             rows.watch.pause()
         return sent
 
-    async def _run_cancellable(
-        self, work: Callable[[InterruptibleToken], T], watch: InterruptibleToken | None = None
-    ) -> T:
+    async def _run_cancellable(self, work: Callable[[CancelToken], T], watch: CancelToken | None = None) -> T:
         """Runs a statement in a thread, where `cancel` can stop it."""
         watch = self.running = self.commands.watch() if watch is None else watch
         try:

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import TidegateError
+from tidegate.query import CancelToken
 from tidegate.server.postgres import parameters
 from tidegate.server.postgres.commands import ROW_STATEMENTS, StatementRunner
 from tidegate.server.postgres.parameter_types import infer_types
 from tidegate.server.postgres.rows import (
-    InterruptibleToken,
     ResultRows,
     RowSource,
     StatementResult,
@@ -176,7 +176,7 @@ class ExtendedQuery:
             statement = self.statements[name] = PreparedStatement(statement.piece, oids)
         return statement
 
-    def describe_portal(self, name: str, watch: InterruptibleToken) -> bytes:
+    def describe_portal(self, name: str, watch: CancelToken) -> bytes:
         """Describes the columns of a portal, for which its query is started. A cursor is a portal too."""
         if name not in self.portals and name in self.commands.cursors.open:
             return self.header(StatementResult(self.commands.cursors.open[name].rows.result, ""), None)
@@ -198,7 +198,7 @@ class ExtendedQuery:
         ]
         return messages.row_description(fields)
 
-    def run(self, portal: Portal, watch: InterruptibleToken) -> StatementResult:
+    def run(self, portal: Portal, watch: CancelToken) -> StatementResult:
         """Runs a portal unless it has run."""
         if portal.answer is None:
             if self._held() - portal.size > MAX_PORTAL_BYTES:
@@ -219,7 +219,7 @@ class ExtendedQuery:
             portal.answer = answer
         return portal.answer
 
-    def portal_rows(self, name: str, watch: InterruptibleToken) -> ResultRows | None:
+    def portal_rows(self, name: str, watch: CancelToken) -> ResultRows | None:
         """Runs a portal and returns its rows; None: there is no such portal, or it returns no rows."""
         portal = self.portals.get(name)
         piece = None if portal is None else portal.statement.piece

@@ -143,6 +143,8 @@ def _type_at(tokens: Sequence[Token], at: int) -> int:
     name = tokens[at].text if at < len(tokens) else ""
     known = types.NAMES.get(name)
     following = [token.text for token in tokens[at + 1 : at + 8]]
+    if name == "char" and tokens[at].kind == "word":
+        name = "bpchar"  # char without quotes is character(1); "char" is a type of the catalog
     if name in postgres_types.CAST_ONLY_OIDS:
         number = postgres_types.CAST_ONLY_OIDS[name]
         return postgres_types.array_oid(number) if following[:1] == ["["] else number

@@ -10,7 +10,7 @@ timeout is paused (`pause`). `close_in_background` closes one: a thread waits un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,24 +19,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from tidegate.query import CancelToken, Result
+from tidegate.server.postgres.copy.statement import CopyStatement
 from tidegate.server.postgres.wire.sqlstate import PostgresError
 
 OPEN_QUERY_BYTES = 32 << 20
 """Bytes that an unfinished query is assumed to hold."""
-
-
-class InterruptibleToken(CancelToken):
-    """A watch that also interrupts another engine when it is cancelled."""
-
-    def __init__(self, timeout_ms: int = 0) -> None:
-        super().__init__(timeout_ms)
-        self.on_cancel: Callable[[], None] | None = None
-
-    def cancel(self) -> None:
-        """Stops the query at its next check, and the other engine at once."""
-        super().cancel()
-        if self.on_cancel is not None:
-            self.on_cancel()
 
 
 class RowSource(Protocol):
@@ -60,16 +47,18 @@ class StatementResult:
 
     result: Result
     tag: str
-    """What CommandComplete says; the number of rows sent is appended to SELECT and FETCH."""
+    """What CommandComplete says; the number of rows sent is appended to SELECT, FETCH and COPY."""
     notice: PostgresError | None = None
     changed: tuple[str, ...] = ()
     """Settings to report again."""
     rows: RowSource | None = None
     """The rows to send, where they are not all rows of the result: some of a cursor's."""
+    copy: CopyStatement | None = None
+    """A COPY: its rows go to the client as data (TO STDOUT), or are still to be read from it (FROM STDIN)."""
 
     def completion_tag(self, sent: int) -> str:
         """Returns the tag after `sent` rows were sent."""
-        return f"{self.tag} {sent}" if self.tag in ("SELECT", "FETCH") else self.tag
+        return f"{self.tag} {sent}" if self.tag in ("SELECT", "FETCH", "COPY") else self.tag
 
 
 class ResultRows:

@@ -15,9 +15,9 @@ from typing import Protocol
 
 from tidegate.config import Config
 from tidegate.expr.model import types
-from tidegate.query import Result
+from tidegate.query import CancelToken, Result
 from tidegate.server.postgres.cursors import Cursors
-from tidegate.server.postgres.rows import InterruptibleToken, ResultRows, StatementResult
+from tidegate.server.postgres.rows import ResultRows, StatementResult
 from tidegate.server.postgres.settings import TIMEOUT, PostgresSettings, parse_timeout_ms
 from tidegate.server.postgres.wire.sqlstate import PostgresError
 from tidegate.session import Session
@@ -46,7 +46,7 @@ class PreparedRegistry(Protocol):
         """Forgets a prepared statement, or all of them; whether it existed."""
         ...
 
-    def portal_rows(self, name: str, watch: InterruptibleToken) -> ResultRows | None:
+    def portal_rows(self, name: str, watch: CancelToken) -> ResultRows | None:
         """Runs a portal and returns its rows; None: there is no such portal, or it returns no rows."""
         ...
 
@@ -255,11 +255,8 @@ class SessionState:
         return self.prepared is None or self.prepared.forget(name)
 
 
-_UNSUPPORTED = ("copy", "listen", "notify", "prepare", "execute", "call", "do", "lock")
-_ALTERNATIVES = {
-    "copy": "SELECT returns the rows; `tidegate sql --format csv` writes files",
-    "prepare": "drivers prepare statements with a message of the protocol",
-}
+_UNSUPPORTED = ("listen", "notify", "prepare", "execute", "call", "do", "lock")
+_ALTERNATIVES = {"prepare": "drivers prepare statements with a message of the protocol"}
 
 
 def _setting_value(tokens: Sequence[Token]) -> str | None:

@@ -32,6 +32,9 @@ FIXED = {
     "bytea_output": ("hex",),
     "TimeZone": ("UTC",),
     "max_identifier_length": ("63",),
+    "max_index_keys": ("32",),
+    "max_function_args": ("100",),
+    "block_size": ("8192",),
     "is_superuser": ("off",),
     "in_hot_standby": ("off",),
 }
@@ -124,6 +127,11 @@ class PostgresSettings:
     def reported(self) -> dict[str, str]:
         """Returns the settings reported to clients, with their values."""
         return {name: self.show(name) for name in REPORTED_SETTINGS}
+
+    def with_defaults(self) -> dict[str, tuple[str, str]]:
+        """Returns every setting with its value and its default, for pg_settings."""
+        defaults = PostgresSettings().all()
+        return {name: (value, defaults[name]) for name, value in self.all().items()}
 
     def all(self) -> dict[str, str]:
         """Returns every setting with its value, for pg_settings."""

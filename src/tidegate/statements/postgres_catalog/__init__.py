@@ -8,7 +8,9 @@
 | `queries.py` | which statements of a text are about the catalog, and who asks |
 | `catalog.py` | runs a query in an in-memory DuckDB, and rebuilds its tables when the database has changed |
 | `fill.py` | the database's tables and columns as rows of pg_class, pg_attribute, … |
-| `rewrite.py` | decides which queries are about the catalog, and translates them to DuckDB's dialect |
+| `functions.py` | our functions as rows of pg_proc |
+| `rewrite.py` | decides which queries are about the catalog |
+| `dialect.py` | translates them to DuckDB's dialect |
 | `tables.py`, `views.py` | the columns of the tables; views and functions |
 | `postgres_types.py` | the types and their OIDs |
 """

@@ -1,6 +1,6 @@
 """Answers queries of pg_catalog and information_schema from an in-memory DuckDB.
 
-    catalog.query("SELECT relname FROM pg_catalog.pg_class", context, who, settings, watch)      a Result
+    catalog.query("SELECT relname FROM pg_catalog.pg_class", lake, who, settings, watch)      a Result
 
 Tools send dozens of queries about tables and columns, with joins, arrays and subqueries, and each tool different ones. So an SQL
 engine answers them:
@@ -15,15 +15,17 @@ ordinary error.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate import fork
+from tidegate.config import Config, spelled
 from tidegate.context import Context
 from tidegate.errors import (
     BindError,
@@ -31,17 +33,25 @@ from tidegate.errors import (
     ErrorCode,
     LimitError,
     ParseError,
+    Position,
     TidegateError,
     UnsupportedError,
 )
 from tidegate.expr.model import Type
 from tidegate.expr.model import types as ours
 from tidegate.expr.primitives import duckdb_kernels
+from tidegate.logs import LOG
 from tidegate.query import CancelToken, Result
 from tidegate.query.embedded import call_interruptibly, interrupting
-from tidegate.statements.postgres_catalog.fill import CatalogRelation, create_tables, read_relations
+from tidegate.sql.parse import Token, tokenize
+from tidegate.statements.postgres_catalog.dialect import output_name, to_duckdb
+from tidegate.statements.postgres_catalog.fill import (
+    CatalogRelation,
+    create_tables,
+    read_relations,
+    update_sizes,
+)
 from tidegate.statements.postgres_catalog.postgres_types import OID
-from tidegate.statements.postgres_catalog.rewrite import output_name, to_duckdb
 
 QUERY_SECONDS = 10.0
 MAX_RESULT_BYTES = 64 << 20
@@ -79,7 +89,7 @@ class PostgresCatalog:
         sql: str,
         lake: Context,
         who: ClientIdentity,
-        settings: Mapping[str, str],
+        settings: Mapping[str, tuple[str, str]],
         watch: CancelToken,
     ) -> Result:
         """Runs a query of the catalog."""
@@ -88,7 +98,7 @@ class PostgresCatalog:
         timer = threading.Timer(QUERY_SECONDS, cursor.interrupt)
         try:
             with interrupting(cursor, watch):
-                self._set_variables(cursor, who, settings)
+                self._set_variables(cursor, lake, who, settings)
                 watch.check()
                 timer.start()
                 cursor.execute("BEGIN TRANSACTION READ ONLY")
@@ -99,7 +109,8 @@ class PostgresCatalog:
             watch.check()
             if not type(error).__module__.startswith(("duckdb", "_duckdb")):
                 raise  # not an error of the query: DuckDB's exceptions, which are not imported here, are
-            raise _duckdb_error(error) from None
+            LOG.debug("a catalog query failed: %s: %s", error, translated)
+            raise _duckdb_error(error, sql) from None
         finally:
             timer.cancel()
             cursor.close()
@@ -113,18 +124,39 @@ class PostgresCatalog:
                 duck = duckdb_kernels.sandbox_connection()
                 create_tables(duck, relations)
                 self._duck, self._relations, self._process = duck, relations, os.getpid()
+            elif _sizes(relations) != _sizes(self._relations):
+                update_sizes(self._duck, relations)
+                self._relations = relations
             return self._duck.cursor()
 
-    def _set_variables(self, cursor: Any, who: ClientIdentity, settings: Mapping[str, str]) -> None:
+    def _set_variables(
+        self, cursor: Any, lake: Context, who: ClientIdentity, settings: Mapping[str, tuple[str, str]]
+    ) -> None:
+        shown = {name: value for name, (value, _) in settings.items()} | _own_settings(lake.config)
+        defaults = {name: default for name, (_, default) in settings.items()} | _own_settings(Config())
         for name, value in (
             ("user", who.user),
             ("database", who.database),
             ("pid", who.pid),
             ("start", self._start),
-            ("names", list(settings)),
-            ("values", list(settings.values())),
+            ("names", list(shown)),
+            ("values", list(shown.values())),
+            ("defaults", [defaults[name] for name in shown]),
         ):
             cursor.execute(f"SET VARIABLE tg_{name} = $1", [value])
+
+
+def _sizes(relations: Sequence[CatalogRelation] | None) -> list[tuple[int, int]]:
+    return [(relation.rows, relation.bytes) for relation in relations or ()]
+
+
+def _own_settings(config: Config) -> dict[str, str]:
+    """Returns Tidegate's settings as SHOW prints them."""
+    return {field.name: spelled(getattr(config, field.name)) for field in fields(config)}
+
+
+_NAMED = re.compile(r'"(\w+)"|\bname (\w+)|(?<=\')(\w+)(?=\()')
+"""Names in a message of DuckDB."""
 
 
 def _read(query: Any) -> pa.Table:
@@ -141,25 +173,33 @@ def _read(query: Any) -> pa.Table:
         return pa.Table.from_batches(batches, reader.schema)
 
 
-def _duckdb_error(error: Exception) -> TidegateError:
-    """Converts an exception of DuckDB; only the first line of its message is shown."""
-    kind = type(error).__name__
-    if kind == "InterruptException":
-        return CancelledError(f"the catalog query took longer than {QUERY_SECONDS:g} seconds")
-    line = next(iter(str(error).splitlines()), "")
-    message = f"the catalog cannot answer this query: {line[:500]}"
+def _duckdb_error(error: Exception, sql: str) -> TidegateError:
+    """Converts an exception of DuckDB. Its text is never shown: it is about another dialect."""
     hint = "SHOW TABLES and SHOW COLUMNS FROM t list tables and columns"
-    match kind:
+    message = "the catalog cannot answer this query"
+    match kind := type(error).__name__:
+        case "InterruptException":
+            return CancelledError(f"the catalog query took longer than {QUERY_SECONDS:g} seconds")
         case "ParserException":
-            return ParseError(message, hint=hint)
-        case "CatalogException":
-            return BindError(message, hint=hint, code=ErrorCode.UNDEFINED_TABLE)
-        case "BinderException":
-            return BindError(message, hint=hint, code=ErrorCode.UNDEFINED_COLUMN)
+            return ParseError("a query of the catalog has a syntax error", hint=hint)
+        case "CatalogException" | "BinderException":
+            token = _token_in(str(error), sql)
+            code = ErrorCode.UNDEFINED_TABLE if kind == "CatalogException" else ErrorCode.UNDEFINED_COLUMN
+            if token is None:
+                return BindError(message, hint=hint, code=code)
+            message += f': it has no "{token.text}", or none that fits here'
+            return BindError(message, hint=hint, code=code, position=Position(sql, token.start, token.end))
         case "OutOfMemoryException":
             return LimitError(message, hint=hint)
         case _:
             return UnsupportedError(message, hint=hint)
+
+
+def _token_in(message: str, sql: str) -> Token | None:
+    """Returns the client's token that a message of DuckDB names."""
+    names = [next(filter(None, found)) for found in _NAMED.findall(message.split("\n", maxsplit=1)[0])]
+    tokens = [token for token in tokenize(sql) if token.kind in ("word", "quoted")]
+    return next((token for name in names for token in tokens if token.text.lower() == name.lower()), None)
 
 
 _TYPES: tuple[tuple[Any, Type], ...] = (

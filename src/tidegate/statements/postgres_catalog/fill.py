@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from tidegate.errors import TidegateError
 from tidegate.expr.model import Kind, Type
 from tidegate.statements.define import DEFAULTS
 from tidegate.statements.postgres_catalog import postgres_types as types
+from tidegate.statements.postgres_catalog.functions import function_rows, io_functions, io_rows
 from tidegate.statements.postgres_catalog.tables import EMPTY, FILLED, POSTGRES_OIDS, TABLES
 from tidegate.statements.postgres_catalog.views import (
     CATALOG,
@@ -63,6 +64,9 @@ class CatalogRelation:
     kind: str
     columns: tuple[CatalogColumn, ...]
     sql: str | None = None
+    rows: int = field(default=0, compare=False)
+    bytes: int = field(default=0, compare=False)
+    """They change with every write, for which the tables of the catalog are not made anew: see `update_sizes`."""
 
 
 def read_relations(lake: Context) -> tuple[CatalogRelation, ...]:
@@ -77,7 +81,7 @@ def _relation(lake: Context, name: str, item: CatalogItem) -> CatalogRelation | 
     view = view_of(item)
     try:
         if view is None:
-            return CatalogRelation(name, "r", _columns(lake, name))
+            return _table_of(lake, name)
         names, kinds = columns_of(view.sql, CatalogSnapshot(lake), lake.clock.now())
     except TidegateError:  # dropped just now, or a view of a dropped table
         return None if view is None else CatalogRelation(name, "v", (), view.sql)
@@ -87,13 +91,15 @@ def _relation(lake: Context, name: str, item: CatalogItem) -> CatalogRelation | 
     )
 
 
-def _columns(lake: Context, name: str) -> tuple[CatalogColumn, ...]:
+def _table_of(lake: Context, name: str) -> CatalogRelation:
     state = lake.collection(name).machine.fetch()
     defaults = state.options.get(DEFAULTS, {})
-    return tuple(
+    columns = tuple(
         CatalogColumn(one.name, one.type, one.nullable, defaults.get(str(one.id)))
         for one in visible_columns(state.schema, state.options)
     )
+    rows = max(state.parts.rows - state.parts.deletions.rows, 0)
+    return CatalogRelation(name, "r", columns, rows=rows, bytes=state.parts.size)
 
 
 def assign_oids(names: Iterable[str]) -> dict[str, int]:
@@ -118,6 +124,8 @@ def create_tables(duck: Any, relations: Sequence[CatalogRelation]) -> None:
         "pg_attribute": [row for one in relations for row in _attributes(one, oids[one.name])],
         "pg_attrdef": [row for one in relations for row in _defaults(one, oids[one.name])],
         "pg_type": _types(),
+        "pg_proc": [*io_rows(_type_names()), *function_rows()],
+        "pg_language": [{"oid": 12, "lanname": "internal", "lanowner": OWNER}],
         "pg_am": [{"oid": _HEAP, "amname": "heap", "amtype": "t"}],
         "pg_collation": _collations(),
         "pg_tablespace": [{"oid": 1663, "spcname": "pg_default", "spcowner": OWNER}],
@@ -137,8 +145,26 @@ def create_tables(duck: Any, relations: Sequence[CatalogRelation]) -> None:
         "brackets": "varchar",
     }
     _table(duck, "tg_format", columns, _formats())
+    _table(duck, "tg_sizes", _SIZES, [])
+    update_sizes(duck, relations)
     for text in (VIEWS, FUNCTIONS, constant_macros(), INFORMATION, empty_views()):
         duck.execute(text)
+
+
+_SIZES = {"oid": "bigint", "rows": "bigint", "bytes": "bigint"}
+
+
+def update_sizes(duck: Any, relations: Sequence[CatalogRelation]) -> None:
+    """Writes how many rows and bytes each table has: in tg_sizes, and as `reltuples`."""
+    oids = assign_oids(relation.name for relation in relations)
+    rows = [
+        {"oid": oids[one.name], "rows": one.rows, "bytes": one.bytes} for one in relations if one.kind == "r"
+    ]
+    duck.execute("BEGIN TRANSACTION")
+    duck.execute("DELETE FROM tg_sizes")
+    _insert(duck, "tg_sizes", _SIZES, rows)
+    duck.execute("UPDATE pg_class SET reltuples = tg.rows FROM tg_sizes AS tg WHERE tg.oid = pg_class.oid")
+    duck.execute("COMMIT")
 
 
 _ARROW = {
@@ -156,6 +182,10 @@ _ARROW = {
 def _table(duck: Any, name: str, columns: dict[str, str], rows: Sequence[dict[str, Any]]) -> None:
     """Creates a table; a number or boolean that a row lacks is 0 or false, other columns are NULL."""
     duck.execute(f"CREATE TABLE {name} ({', '.join(f'{key} {kind}' for key, kind in columns.items())})")
+    _insert(duck, name, columns, rows)
+
+
+def _insert(duck: Any, name: str, columns: dict[str, str], rows: Sequence[dict[str, Any]]) -> None:
     if not rows:
         return
     arrays = {
@@ -235,17 +265,24 @@ def _all_types() -> list[tuple[int, int, str, str, str, int]]:
     return common + [(*more, -1) for more in _OTHER_TYPES]
 
 
+def _type_names() -> list[str]:
+    return [name for _, _, name, _, _, _ in _all_types()]
+
+
 def _types() -> list[dict[str, Any]]:
     rows = []
+    functions = io_functions(_type_names())
     for oid, array, name, _, category, size in _all_types():
         common = {
             "typnamespace": CATALOG, "typowner": OWNER, "typisdefined": True, "typdelim": ",", "typalign": "i",
             "typstorage": "p" if size > 0 else "x", "typtypmod": -1,
             "typcollation": 100 if category == "S" and oid in (types.TEXT, types.VARCHAR) else 0,
         }  # fmt: skip
-        kind = "p" if category == "P" else "b"
+        kind = "p" if category in ("P", "X") else "b"
+        io = dict(zip(("typinput", "typoutput", "typreceive", "typsend"), functions[name], strict=True))
         rows.append(
             common
+            | io
             | {
                 "oid": oid,
                 "typname": name,
@@ -257,7 +294,8 @@ def _types() -> list[dict[str, Any]]:
         )
         if array:
             more = {"oid": array, "typname": f"_{name}", "typlen": -1, "typtype": "b", "typcategory": "A"}
-            rows.append(common | more | {"typelem": oid, "typinput": 750})
+            io = dict(zip(io, functions["array"], strict=True))
+            rows.append(common | more | io | {"typelem": oid})
     return rows
 
 
@@ -274,7 +312,9 @@ def _regclasses(oids: dict[str, int]) -> list[dict[str, Any]]:
     """Lists every way to write the name of a relation, and which of them is shown."""
     rows = []
     for name, oid in oids.items():
-        ways = dict.fromkeys((identifier(name), name, f"public.{identifier(name)}", f"public.{name}"))
+        quoted = '"' + name.replace('"', '""') + '"'
+        spellings = (identifier(name), name, quoted)
+        ways = dict.fromkeys(f"{schema}{way}" for schema in ("", "public.", '"public".') for way in spellings)
         rows += [{"name": way, "oid": oid, "shown": way == identifier(name)} for way in ways]
     for i, name in enumerate(sorted(TABLES)):
         oid = POSTGRES_OIDS.get(name, 3_000 + i)

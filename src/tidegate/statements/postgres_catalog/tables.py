@@ -48,6 +48,12 @@ pg_type         o:oid t:typname o:typnamespace o:typowner i:typlen b:typbyval t:
 pg_am           o:oid t:amname o:amhandler t:amtype
 pg_collation    o:oid t:collname o:collnamespace o:collowner t:collprovider b:collisdeterministic i:collencoding
                 t:collcollate t:collctype t:colliculocale t:collversion
+pg_proc         o:oid t:proname o:pronamespace o:proowner o:prolang f:procost f:prorows o:provariadic t:prokind b:prosecdef
+                b:proleakproof b:proisstrict b:proretset t:provolatile t:proparallel i:pronargs i:pronargdefaults
+                o:prorettype I:proargtypes I:proallargtypes T:proargmodes T:proargnames t:prosrc t:probin T:proconfig
+                t:proargdefaults o:prosupport I:protrftypes t:arguments t:result t:description
+                T:proacl b:proisagg b:proiswindow
+pg_language     o:oid t:lanname o:lanowner b:lanispl b:lanpltrusted
 pg_tablespace   o:oid t:spcname o:spcowner T:spcacl T:spcoptions
 """
 _EMPTY = """
@@ -72,17 +78,12 @@ pg_publication  o:oid t:pubname o:pubowner b:puballtables b:pubinsert b:pubupdat
 pg_publication_rel o:oid o:prpubid o:prrelid t:prqual I:prattrs
 pg_publication_namespace o:oid o:pnpubid o:pnnspid
 pg_subscription o:oid o:subdbid t:subname o:subowner b:subenabled
-pg_proc         o:oid t:proname o:pronamespace o:proowner o:prolang f:procost f:prorows o:provariadic t:prokind b:prosecdef
-                b:proleakproof b:proisstrict b:proretset t:provolatile t:proparallel i:pronargs i:pronargdefaults
-                o:prorettype I:proargtypes I:proallargtypes T:proargmodes T:proargnames t:prosrc t:probin T:proconfig
-                T:proacl b:proisagg b:proiswindow
 pg_opclass      o:oid o:opcmethod t:opcname o:opcnamespace o:opcowner o:opcfamily o:opcintype b:opcdefault o:opckeytype
 pg_operator     o:oid t:oprname o:oprnamespace o:oprowner t:oprkind o:oprleft o:oprright o:oprresult o:oprcode
 pg_enum         o:oid o:enumtypid f:enumsortorder t:enumlabel
 pg_range        o:rngtypid o:rngsubtype o:rngmultitypid o:rngcollation o:rngsubopc
 pg_auth_members o:roleid o:member o:grantor b:admin_option
 pg_extension    o:oid t:extname o:extowner o:extnamespace b:extrelocatable t:extversion I:extconfig T:extcondition
-pg_language     o:oid t:lanname o:lanowner b:lanispl b:lanpltrusted
 pg_foreign_table o:ftrelid o:ftserver T:ftoptions
 pg_foreign_server o:oid t:srvname o:srvowner o:srvfdw t:srvtype t:srvversion T:srvacl T:srvoptions
 pg_foreign_data_wrapper o:oid t:fdwname o:fdwowner T:fdwoptions
@@ -100,6 +101,17 @@ pg_conversion   o:oid t:conname
 pg_aggregate    o:aggfnoid t:aggkind
 pg_db_role_setting o:setdatabase o:setrole T:setconfig
 pg_seclabel     o:objoid t:label
+pg_default_acl  o:oid o:defaclrole o:defaclnamespace t:defaclobjtype T:defaclacl
+pg_user_mapping o:oid o:umuser o:umserver T:umoptions
+pg_stat_replication i:pid t:usename t:application_name t:state
+pg_replication_slots t:slot_name t:plugin t:slot_type o:datoid t:database b:active
+pg_stat_progress_vacuum i:pid o:datid t:datname o:relid t:phase
+pg_amop         o:oid o:amopfamily o:amoplefttype o:amoprighttype i:amopstrategy t:amoppurpose o:amopopr o:amopmethod
+pg_opfamily     o:oid o:opfmethod t:opfname o:opfnamespace o:opfowner
+pg_parameter_acl o:oid t:parname T:paracl
+pg_rules        t:schemaname t:tablename t:rulename t:definition
+pg_sequences    t:schemaname t:sequencename t:sequenceowner o:start_value o:last_value
+pg_policies     t:schemaname t:tablename t:policyname t:permissive T:roles t:cmd
 """
 VIEWS = frozenset(
     (

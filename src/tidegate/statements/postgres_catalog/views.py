@@ -14,13 +14,11 @@ DATABASE_OID, OWNER, CATALOG, PUBLIC, SCHEMA = 16_383, 10, 11, 2200, 13_000
 _CONSTANT_FUNCTIONS = {
     "true": """pg_table_is_visible pg_type_is_visible pg_function_is_visible pg_collation_is_visible
                pg_operator_is_visible pg_opclass_is_visible pg_statistics_obj_is_visible""",
-    "NULL::varchar": """pg_get_ruledef pg_get_indexdef pg_get_constraintdef pg_get_triggerdef obj_description
+    "NULL::varchar": """pg_get_ruledef pg_get_indexdef pg_get_constraintdef pg_get_triggerdef
                shobj_description col_description pg_get_partkeydef pg_get_statisticsobjdef_columns
-               pg_get_function_result pg_get_function_arguments pg_get_function_identity_arguments pg_get_functiondef
-               pg_get_serial_sequence pg_tablespace_location pg_get_function_sqlbody""",
+               pg_get_functiondef pg_get_serial_sequence pg_tablespace_location pg_get_function_sqlbody""",
     "false": "pg_relation_is_publishable pg_is_other_temp_schema pg_has_role_admin",
-    "0::bigint": """pg_table_size pg_relation_size pg_total_relation_size pg_indexes_size pg_database_size
-               pg_tablespace_size""",
+    "0::bigint": "pg_indexes_size pg_stat_get_numscans pg_stat_get_live_tuples pg_stat_get_dead_tuples",
 }
 """Functions of one, two or three arguments that return a constant."""
 
@@ -40,6 +38,10 @@ def constant_macros() -> str:
     return "\n".join(macros)
 
 
+def _words(words: frozenset[str]) -> str:
+    return ", ".join(f"'{word}'" for word in sorted(words))
+
+
 FUNCTIONS = f"""
 CREATE MACRO tg_version() AS 'PostgreSQL {POSTGRES_VERSION} (Tidegate)';
 CREATE MACRO tg_current_schema() AS 'public';
@@ -50,8 +52,9 @@ CREATE MACRO tg_current_user() AS getvariable('tg_user');
 CREATE MACRO tg_current_role() AS getvariable('tg_user');
 CREATE MACRO tg_session_user() AS getvariable('tg_user');
 CREATE MACRO tg_user() AS getvariable('tg_user');
-CREATE MACRO tg_current_setting(a) AS (SELECT s.setting FROM pg_settings s WHERE lower(s.name) = lower(a)),
-    (a, b) AS (SELECT s.setting FROM pg_settings s WHERE lower(s.name) = lower(a));
+CREATE MACRO tg_setting(a) AS getvariable('tg_values')[list_position(list_transform(getvariable('tg_names'), lambda x: lower(x)),
+    lower(a))];
+CREATE MACRO tg_current_setting(a) AS tg_setting(a), (a, b) AS tg_setting(a);
 CREATE MACRO tg_set_config(a, b, c) AS b;
 CREATE MACRO pg_backend_pid() AS getvariable('tg_pid')::integer;
 CREATE MACRO pg_is_in_recovery() AS false;
@@ -67,36 +70,71 @@ CREATE MACRO pg_encoding_to_char(a) AS 'UTF8';
 CREATE MACRO pg_char_to_encoding(a) AS 6;
 CREATE MACRO pg_get_userbyid(a) AS getvariable('tg_user');
 CREATE MACRO pg_get_expr(a, b) AS a::varchar, (a, b, c) AS a::varchar;
-CREATE MACRO pg_get_viewdef(a) AS (SELECT v.sql FROM tg_views v WHERE v.oid::varchar = a::varchar OR v.name = a::varchar),
-    (a, b) AS (SELECT v.sql FROM tg_views v WHERE v.oid::varchar = a::varchar OR v.name = a::varchar);
+CREATE MACRO pg_get_viewdef(a) AS (SELECT tg_v.sql FROM tg_views tg_v WHERE tg_v.oid::varchar = a::varchar
+    OR tg_v.name = a::varchar),
+    (a, b) AS (SELECT tg_v.sql FROM tg_views tg_v WHERE tg_v.oid::varchar = a::varchar OR tg_v.name = a::varchar);
 CREATE MACRO pg_has_role(a, b) AS true, (a, b, c) AS true;
 CREATE MACRO row_security_active(a) AS false;
-CREATE MACRO pg_size_pretty(a) AS a::varchar || ' bytes';
+CREATE MACRO pg_size_pretty(a) AS CASE WHEN a IS NULL THEN NULL WHEN abs(a) < 10240 THEN a::bigint::varchar || ' bytes'
+    WHEN abs(a) < 10485248 THEN trunc((a / 1024.0) + sign(a) * 0.5)::bigint::varchar || ' kB'
+    WHEN abs(a) < 10736893952 THEN trunc((a / 1048576.0) + sign(a) * 0.5)::bigint::varchar || ' MB'
+    WHEN abs(a) < 10994579406848 THEN trunc((a / 1073741824.0) + sign(a) * 0.5)::bigint::varchar || ' GB'
+    ELSE trunc((a / 1099511627776.0) + sign(a) * 0.5)::bigint::varchar || ' TB' END;
+CREATE MACRO tg_size(a) AS (SELECT coalesce(max(tg_b.bytes), 0) FROM tg_sizes tg_b WHERE tg_b.oid = coalesce(try_cast(a AS bigint),
+    (SELECT max(tg_r.oid) FROM tg_regclass tg_r WHERE tg_r.name = a::varchar)))::bigint;
+CREATE MACRO pg_table_size(a) AS tg_size(a);
+CREATE MACRO pg_relation_size(a) AS tg_size(a), (a, b) AS CASE WHEN b = 'main' THEN tg_size(a) ELSE 0 END::bigint;
+CREATE MACRO pg_total_relation_size(a) AS tg_size(a);
+CREATE MACRO pg_database_size(a) AS (SELECT coalesce(sum(tg_b.bytes), 0) FROM tg_sizes tg_b)::bigint;
+CREATE MACRO pg_tablespace_size(a) AS pg_database_size(a);
+CREATE MACRO pg_get_function_result(a) AS (SELECT tg_p.result FROM pg_proc tg_p WHERE tg_p.oid = a);
+CREATE MACRO pg_get_function_arguments(a) AS (SELECT tg_p.arguments FROM pg_proc tg_p WHERE tg_p.oid = a);
+CREATE MACRO pg_get_function_identity_arguments(a) AS pg_get_function_arguments(a);
+CREATE MACRO obj_description(a) AS (SELECT tg_p.description FROM pg_proc tg_p WHERE tg_p.oid = a),
+    (a, b) AS CASE WHEN b = 'pg_proc' THEN (SELECT tg_p.description FROM pg_proc tg_p WHERE tg_p.oid = a) END;
 CREATE MACRO array_remove(a, b) AS list_filter(a, lambda x: x <> b);
 CREATE MACRO array_upper(a, b) AS len(a)::integer;
 CREATE MACRO array_lower(a, b) AS CASE WHEN len(a) > 0 THEN 1 END;
 CREATE MACRO quote_ident(a) AS CASE WHEN regexp_full_match(a, '[a-z_][a-z0-9_]*')
-    AND a NOT IN ({", ".join(f"'{word}'" for word in sorted(RESERVED | JOINING | CONTEXTUAL))}) THEN a
+    AND a NOT IN ({_words(RESERVED | JOINING | CONTEXTUAL)}) THEN a
     ELSE '"' || replace(a, '"', '""') || '"' END;
+CREATE MACRO parse_ident(a) AS list_transform(regexp_extract_all(a, '"(?:[^"]|"")*"|[^.]+'), lambda x: CASE WHEN x LIKE '"%"'
+    THEN replace(x[2:-2], '""', '"') ELSE lower(trim(x)) END);
 CREATE MACRO quote_literal(a) AS '''' || replace(a::varchar, '''', '''''') || '''';
-CREATE MACRO to_regclass(a) AS (SELECT r.oid FROM tg_regclass r WHERE r.name = a::varchar);
-CREATE MACRO to_regtype(a) AS (SELECT f.oid FROM tg_format f WHERE f.short = lower(a::varchar) OR f.long = lower(a::varchar));
-CREATE MACRO to_regproc(a) AS CASE WHEN a IN ('array_in', 'pg_catalog.array_in') THEN 750 ELSE 0 END::bigint;
-CREATE MACRO pg_get_keywords() AS TABLE SELECT unnest(['select', 'from', 'where', 'table', 'order', 'group', 'user'])
-    AS word, 'R' AS catcode, 'reserved' AS catdesc;
-CREATE MACRO regclass_name(a) AS coalesce((SELECT r.name FROM tg_regclass r WHERE r.oid = a AND r.shown), a::varchar);
-CREATE MACRO regtype_name(a) AS coalesce((SELECT f.long || f.brackets FROM tg_format f WHERE f.oid = a), a::varchar);
-CREATE MACRO format_type(o, m) AS (SELECT f.long || CASE
+CREATE MACRO tg_formatted(kind, a) AS CASE kind WHEN 'I' THEN quote_ident(a::varchar) WHEN 'L'
+    THEN coalesce(quote_literal(a), 'NULL') ELSE coalesce(a::varchar, '') END;
+CREATE MACRO tg_pieces(a) AS list_transform(regexp_split_to_array(a, '%[sIL]'), lambda x: replace(x, '%%', '%'));
+CREATE MACRO tg_kinds(a) AS regexp_extract_all(a, '%([sIL])', 1);
+CREATE MACRO tg_format(f) AS tg_pieces(f)[1],
+    (f, a) AS tg_pieces(f)[1] || tg_formatted(tg_kinds(f)[1], a) || tg_pieces(f)[2],
+    (f, a, b) AS tg_pieces(f)[1] || tg_formatted(tg_kinds(f)[1], a) || tg_pieces(f)[2] || tg_formatted(tg_kinds(f)[2], b)
+        || tg_pieces(f)[3];
+CREATE MACRO to_regclass(a) AS (SELECT tg_r.oid FROM tg_regclass tg_r
+    WHERE tg_r.name = regexp_replace(a::varchar, ' *[.] *', '.'));
+CREATE MACRO to_regtype(a) AS (SELECT tg_f.oid FROM tg_format tg_f WHERE tg_f.short = lower(a::varchar)
+    OR tg_f.long = lower(a::varchar));
+CREATE MACRO to_regproc(a) AS (SELECT coalesce(min(tg_p.oid), 0) FROM pg_proc tg_p
+    WHERE tg_p.proname = replace(replace(a::varchar, 'pg_catalog.', ''), 'public.', ''))::bigint;
+CREATE MACRO to_regprocedure(a) AS to_regproc(split_part(a::varchar, '(', 1));
+CREATE MACRO regproc_name(a) AS (SELECT coalesce(max(tg_p.proname), '-') FROM pg_proc tg_p WHERE tg_p.oid = a);
+CREATE MACRO pg_get_keywords() AS TABLE SELECT unnest([{_words(RESERVED)}]) AS word, 'R' AS catcode, 'reserved' AS catdesc
+    UNION ALL SELECT unnest([{_words((JOINING | CONTEXTUAL) - RESERVED)}]), 'U', 'unreserved';
+CREATE MACRO regclass_name(a) AS coalesce((SELECT tg_r.name FROM tg_regclass tg_r WHERE tg_r.oid = a AND tg_r.shown), a::varchar);
+CREATE MACRO regtype_name(a) AS coalesce((SELECT tg_f.long || tg_f.brackets FROM tg_format tg_f WHERE tg_f.oid = a), a::varchar);
+CREATE MACRO format_type(o, m) AS (SELECT tg_f.long || CASE
     WHEN m IS NULL OR m < 4 THEN ''
-    WHEN f.base = 1043 THEN '(' || (m - 4)::varchar || ')'
-    WHEN f.base = 1700 THEN '(' || ((m - 4) >> 16)::varchar || ',' || ((m - 4) & 65535)::varchar || ')'
-    ELSE '' END || f.brackets FROM tg_format f WHERE f.oid = o);
+    WHEN tg_f.base = 1043 THEN '(' || (m - 4)::varchar || ')'
+    WHEN tg_f.base = 1700 THEN '(' || ((m - 4) >> 16)::varchar || ',' || ((m - 4) & 65535)::varchar || ')'
+    ELSE '' END || tg_f.brackets FROM tg_format tg_f WHERE tg_f.oid = o);
 """
 
 VIEWS = f"""
 CREATE VIEW pg_settings AS SELECT unnest(getvariable('tg_names')) AS name, unnest(getvariable('tg_values')) AS setting,
-    NULL::varchar AS unit, 'Tidegate' AS category, ''::varchar AS short_desc, 'user' AS context, 'string' AS vartype,
-    'session' AS source, NULL::varchar AS min_val, NULL::varchar AS max_val;
+    NULL::varchar AS unit, 'Tidegate' AS category, ''::varchar AS short_desc, NULL::varchar AS extra_desc, 'user' AS context,
+    'string' AS vartype, CASE WHEN unnest(getvariable('tg_values')) = unnest(getvariable('tg_defaults')) THEN 'default'
+    ELSE 'session' END AS source, NULL::varchar AS min_val, NULL::varchar AS max_val, NULL::varchar[] AS enumvals,
+    unnest(getvariable('tg_defaults')) AS boot_val, unnest(getvariable('tg_defaults')) AS reset_val,
+    NULL::varchar AS sourcefile, NULL::integer AS sourceline, false AS pending_restart;
 CREATE VIEW pg_database AS SELECT {DATABASE_OID}::bigint AS oid, getvariable('tg_database') AS datname,
     {OWNER}::bigint AS datdba, 6 AS encoding, 'c' AS datlocprovider, false AS datistemplate, true AS datallowconn,
     -1 AS datconnlimit, 0::bigint AS datlastsysoid, 0::bigint AS datfrozenxid, 0::bigint AS datminmxid,
@@ -155,7 +193,7 @@ CREATE VIEW tg_is.columns AS SELECT getvariable('tg_database') AS table_catalog,
     f.short AS udt_name, a.attnum::varchar AS dtd_identifier, 'NO' AS is_identity, NULL::varchar AS identity_generation,
     'NEVER' AS is_generated, NULL::varchar AS generation_expression, 'NO' AS is_updatable
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN tg_format f ON f.oid = a.atttypid
-    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum;
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum ORDER BY c.relname, a.attnum;
 CREATE VIEW tg_is.table_privileges AS SELECT getvariable('tg_user') AS grantor, getvariable('tg_user') AS grantee,
     getvariable('tg_database') AS table_catalog, 'public' AS table_schema, relname AS table_name,
     'SELECT' AS privilege_type, 'NO' AS is_grantable, 'NO' AS with_hierarchy FROM pg_class;

@@ -14,8 +14,9 @@ at its list offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from tidegate.server.postgres.wire.numeric import encode_numeric
 from tidegate.sql.bind import bind_expression
 from tidegate.statements.postgres_catalog import postgres_types
 
+RowEncoder: TypeAlias = Callable[[pa.RecordBatch], bytes | memoryview]
 BATCH_BYTES = 1 << 20
 """Bytes encoded at once, roughly: enough to be fast, few enough to wait for slow clients."""
 _EPOCH_DAYS = 10_957  # from 1970 to 2000, PostgreSQL's epoch
@@ -51,15 +53,17 @@ def split_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(at, step)
 
 
-def encode_rows(batch: pa.RecordBatch, types: Sequence[Type], formats: Sequence[int]) -> memoryview:
-    """Encodes rows as DataRow messages."""
+def encode_rows(
+    batch: pa.RecordBatch, types: Sequence[Type], formats: Sequence[int], kind: bytes = b"D"
+) -> memoryview:
+    """Encodes rows as DataRow messages; with `kind` b"d" as rows of COPY's binary format."""
     count, columns = batch.num_rows, batch.columns
     cells = [
         encode_column(array, type_, form) for array, type_, form in zip(columns, types, formats, strict=True)
     ]
     sizes = [_sizes(column) for column in cells]
     head = np.empty(count, np.dtype([("kind", "S1"), ("size", ">i4"), ("columns", ">i2")]))
-    head["kind"], head["columns"] = b"D", len(cells)
+    head["kind"], head["columns"] = kind, len(cells)
     head["size"] = (
         sum((np.maximum(size, 0) for size in sizes), np.zeros(count, np.int64)) + 6 + 4 * len(cells)
     )
@@ -67,6 +71,11 @@ def encode_rows(batch: pa.RecordBatch, types: Sequence[Type], formats: Sequence[
     for column, size in zip(cells, sizes, strict=True):
         parts += [fixed_width_bytes(size.astype(">i4")), column.fill_null(b"")]
     return concatenated_bytes(pc.binary_join_element_wise(*parts, b""))
+
+
+def row_encoder(types: Sequence[Type], formats: Sequence[int]) -> RowEncoder:
+    """Returns what encodes rows as DataRow messages."""
+    return lambda batch: encode_rows(batch, types, formats)
 
 
 def encode_column(array: pa.Array, type_: Type, form: int) -> pa.Array:

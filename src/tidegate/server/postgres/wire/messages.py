@@ -173,6 +173,11 @@ def parse_message(kind: str, data: bytes) -> Message:
     return message
 
 
+def copy_fail_reason(body: bytes) -> str:
+    """Returns why the client ends its data of COPY."""
+    return body.rstrip(b"\0").decode("utf-8", "replace")[:500]
+
+
 def _bind(body: _BodyReader) -> BindMessage:
     portal, statement, formats = body.text(), body.text(), body.numbers("h")
     values = []
@@ -260,6 +265,7 @@ def error_response(error: PostgresError, *, severity: str = "ERROR") -> bytes:
         "M": error.message,
         "D": error.detail,
         "H": error.hint,
+        "W": error.context,
         "P": None if error.position is None else str(error.position),
     }
     body = b"".join(name.encode() + null_terminated(value) for name, value in fields.items() if value)

@@ -37,8 +37,11 @@ class PostgresError(Exception):
         hint: str | None = None,
         detail: str | None = None,
         position: int | None = None,
+        context: str | None = None,
     ) -> None:
         super().__init__(message)
+        self.context = context
+        """Where in the data of a COPY the error is."""
         self.code, self.message, self.hint, self.detail, self.position = code, message, hint, detail, position
 
 
