@@ -24,7 +24,8 @@ from tidegate.server.postgres.wire.sqlstate import PostgresError
 from tidegate.sql.parse import statement_texts
 from tidegate.sql.parse.lexer import tokenize
 from tidegate.statements.postgres_catalog import postgres_types as types
-from tidegate.statements.postgres_catalog.rewrite import is_catalog, strip_schemas, to_duckdb
+from tidegate.statements.postgres_catalog.dialect import to_duckdb
+from tidegate.statements.postgres_catalog.rewrite import is_catalog, strip_schemas
 
 OIDS = st.sampled_from([*types.BY_OID, *types.ELEMENTS, 0, 705, 1043, 424242])
 WORDS = st.sampled_from(
