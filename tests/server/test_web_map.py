@@ -163,8 +163,8 @@ def test_bounds_that_are_not_known_reach_to_the_edges() -> None:
     low, high = np.array([np.nan, 3.0]), np.array([np.inf, 5.0])
     drawn = drawing.part_map_svg(replace(found, y=Axis("y", "number", low, high)))
     first, second = (line.split(" ") for line in re.findall(r'data-marks="([^"]*)"', drawn)[0].split(";"))
-    assert int(first[3]) == drawing.BOTTOM - drawing.TOP
-    assert (int(second[1]), int(second[3])) == (drawing.TOP, drawing.BOTTOM - drawing.TOP)
+    assert int(first[3]) == drawing.WIDE.bottom - drawing.WIDE.top
+    assert (int(second[1]), int(second[3])) == (drawing.WIDE.top, drawing.WIDE.bottom - drawing.WIDE.top)
     nothing = np.full(2, np.nan)
     assert "svg" in drawing.part_map_svg(replace(found, x=Axis("x", "time", nothing, nothing)))
 
@@ -237,7 +237,7 @@ def test_many_parts_through_the_server() -> None:
         svg = re.findall(r'<svg id="map".*?</svg>', drawn, re.DOTALL)[0]
         assert len(svg) < SVG_BYTES
         marks = re.findall(r'data-marks="([^"]*)"', svg)[0].split(";")
-        assert len(marks) < drawing.GRID_CELLS[0] * drawing.GRID_CELLS[1]
+        assert len(marks) < drawing.WIDE.cells[0] * drawing.WIDE.cells[1]
         assert sum(int(line.split(" ")[4]) for line in marks) == total
     assert f"of {total:,} parts</b>" in asked
     assert "square area" in asked

@@ -62,12 +62,14 @@ def status(context: Context) -> Status:
         root.marker.metadata,
         {name: _of(context.shard(shard)) for name, item in items.items() if (shard := shard_of(item))},
         tuple(name for name, item in items.items() if isinstance(item, ViewItem)),
-        _sources(context, {name: item for name, item in items.items() if isinstance(item, SourceItem)}),
+        source_statuses(context),
         tuple(name for name, item in items.items() if isinstance(item, ConnectionItem)),
     )
 
 
-def _sources(context: Context, items: dict[str, SourceItem]) -> dict[str, SourceStatus]:
+def source_statuses(context: Context) -> dict[str, SourceStatus]:
+    """How the sources are doing, by name."""
+    items = {name: item for name, item in context.catalog.items().items() if isinstance(item, SourceItem)}
     if not items:
         return {}  # and what ingests is not imported
     from tidegate.ingest.runtime import source_status

@@ -18,8 +18,9 @@ from tidegate import __version__
 from tidegate.errors import TidegateError
 from tidegate.server.gateway import Gateway
 from tidegate.server.web.collections import collection_url
-from tidegate.server.web.layout import card, error_box, facts, page, table
+from tidegate.server.web.layout import card, error_box, facts, live, page, table
 from tidegate.server.web.markup import Child, el
+from tidegate.server.web.terms import term
 from tidegate.statements import Status
 from tidegate.text import format_bytes, format_count, format_time
 
@@ -56,18 +57,25 @@ class HealthPages:
             for name, one in status.collections.items()
         ]  # fmt: skip
         names = ["collection", "since", "upper", "leases", "parts", "bytes", "to sweep"]
-        return [
+        words = {
+            "collection": "collection", "since": "since", "upper": "upper", "leases": "lease", "parts": "part", "to sweep": "sweep",
+        }  # fmt: skip
+        collections = table(
+            names, rows, frozenset((3, 4, 5, 6)), words=words, stacked=True, label="Collections"
+        )
+        pieces: list[Child] = [
             facts(
                 ("status", el("span", "ok", class_="state running")),
-                ("metadata", f"{status.metadata}, answered in {1000 * took:.1f} ms"),
+                (term("consensus", "metadata"), f"{status.metadata}, answered in {1000 * took:.1f} ms"),
                 ("format", format_count(status.format)),
                 ("version", __version__),
                 ("database", el("code", status.database)),
-                ("lake", el("code", status.root)),
+                (term("lake"), el("code", status.root)),
             ),
-            card("Collections", table(names, rows, frozenset((3, 4, 5, 6)))),
+            card("Collections", collections) if rows else None,
             el("p", el("a", "Metrics for Prometheus", href="/metrics"), class_="quiet"),
         ]
+        return [live("health", pieces)]
 
     async def metrics(self, _: Request) -> Response:
         """Returns the counters since the database was opened."""

@@ -102,6 +102,8 @@ class PartFacts:
     """Name, least and greatest value of each column of which something is known; None where that end is not."""
     verdict: str | None = None
     why: tuple[str, ...] = ()
+    deleted: int = 0
+    """How many of its rows are deleted."""
 
 
 def query_map(context: Context, sql: str, axes: Axes = NO_AXES, only: int | None = None) -> QueryMap:
@@ -278,10 +280,12 @@ def _part(found: Snapshot, id_: int, question: ScanRequest | None) -> PartFacts 
     bounds = [_ends(specs[i], column.name) for i, column in zip(at, columns, strict=True)]
     part = found.pick(np.array([place]))[0]
     told = tuple(one for one in bounds if one is not None)
+    counts = found.deleted()
+    deleted = 0 if counts is None else int(counts[0][place])
     if question is None:
-        return PartFacts(part, told)
+        return PartFacts(part, told, deleted=deleted)
     verdict, why = _why(conditions, Interpretation(specs, (question.now, question.now)))
-    return PartFacts(part, told, verdict, why)
+    return PartFacts(part, told, verdict, why, deleted)
 
 
 def _ends(specs: Specs | None, name: str) -> tuple[str, Any, Any] | None:

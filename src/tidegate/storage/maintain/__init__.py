@@ -18,6 +18,7 @@ None of it changes the rows that a reader sees. Everything can be interrupted at
 | `settle` | turns retractions that are rows into deletions |
 | `merge_parts`, `rewrite` | the updates of parts in order, and how new parts take their place |
 | `expire`, `sweep`, `repair` | the others |
+| `outlook` | what compaction and sweep would do now |
 """
 
 from tidegate.storage.maintain.compact import Compacted, compact_shard, plan_groups
@@ -31,6 +32,7 @@ from tidegate.storage.maintain.distribute import (
     recluster_shard,
 )
 from tidegate.storage.maintain.expire import expire_parts
+from tidegate.storage.maintain.outlook import MaintenanceOutlook, maintenance_outlook, orphan_objects
 from tidegate.storage.maintain.repair import Repaired, repair_shard
 from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.maintain.sweep import Swept, sweep_shard
@@ -40,6 +42,7 @@ __all__ = [
     "Compacted",
     "Learnt",
     "LocalTaskRunner",
+    "MaintenanceOutlook",
     "MaintenanceResult",
     "MaintenanceTask",
     "Reclustered",
@@ -50,6 +53,8 @@ __all__ = [
     "compact_distributed",
     "compact_shard",
     "expire_parts",
+    "maintenance_outlook",
+    "orphan_objects",
     "plan_groups",
     "recluster_shard",
     "repair_shard",
