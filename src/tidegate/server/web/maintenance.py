@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 import numpy as np
 from starlette.concurrency import run_in_threadpool
@@ -189,7 +190,7 @@ class MaintenancePage:
             table(
                 names, rows, frozenset((2,)), words=words, stacked=True, label="Maintenance of collections"
             ),
-            more=sweep or el("span", "read-only: start the server with --write for buttons", class_="quiet"),
+            more=sweep or el("span", "tidegate serve --write offers buttons here", class_="quiet"),
         )
 
     def _row(self, name: str, outlook: MaintenanceOutlook) -> list[Child]:
@@ -197,7 +198,7 @@ class MaintenancePage:
             el("a", name, href=collection_url(name)), size_chart(outlook.sizes), format_count(len(outlook.sizes)),
             _would(outlook), _garbage(outlook), _leases(outlook),
             "never" if outlook.compacted_at is None else time_ago(outlook.compacted_at),
-            el("a", "look for orphans", href=f"/maintenance?orphans={name}"),
+            el("a", "look for orphans", href=f"/maintenance?orphans={quote(name, safe='')}"),
         ]  # fmt: skip
         return [*row, _button("Compact", do="compact", name=name)] if self.gateway.write else row
 

@@ -1,7 +1,8 @@
 """The page `/settings`: every setting with its value, its default and its meaning.
 
-Some can be changed for a session. It is that of the query boxes of one browser tab: `static/session.js` remembers its id for the pages of the tab, which send
-it with each query. What it may change is what SET may change (`tidegate.settings`): settings of the database are shown only.
+Some can be changed for a session. It is that of the query boxes of one browser tab: `static/session.js` remembers its id for the
+pages of the tab, which send it with each query. What it may change is what SET may change (`tidegate.settings`): settings of the
+database are shown only.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _row(
 
 def _value(name: str, value: object, *, changed: bool = False) -> Html:
     text = spelled(value)
-    if not isinstance(value, bool) and isinstance(value, int) and value >= 1000:
+    if not isinstance(value, bool) and isinstance(value, int) and value:
         if name.endswith("_ms"):
             text = duration_text(value)
         elif name.endswith("_bytes") or name == "embedded_memory":

@@ -65,7 +65,8 @@ class ViewsPage:
 
     def _reads(self, name: str, facts: ViewFacts, *, preview: bool) -> list[Child]:
         through = [
-            [", " if i else None, el("a", view, href=f"#view-{view}")] for i, view in enumerate(facts.views)
+            [", " if i else None, el("a", view, href=f"#view-{quote(view)}")]
+            for i, view in enumerate(facts.views)
         ]
         readings = self._readings(name) if preview else ()
         rows: list[list[Child]] = [

@@ -6,7 +6,8 @@
     outlook.sweepable, outlook.waiting      garbage that sweep would delete, and garbage that is protected
     orphan_objects(shard)                   objects that no state names: this lists the store
 
-Nothing is changed, and no lease is taken. Compaction settles retractions before it merges, which may lead to further merges: the outlook is what is certain by now.
+Nothing is changed, and no lease is taken. Compaction settles retractions before it merges, which may lead to further merges: the
+outlook is what is certain by now.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tidegate.storage.maintain.expire import ended_parts
 from tidegate.storage.maintain.natural_order import compaction_order
 from tidegate.storage.maintain.sweep import FOLDERS
 from tidegate.storage.shard.shard import Shard
-from tidegate.storage.shard.state import LeaseRecord, retained_since, unreferenced
+from tidegate.storage.shard.state import LeaseRecord, State, retained_since, unreferenced
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,7 @@ class MaintenanceOutlook:
     waiting: int
     """Garbage that a lease or the grace period protects."""
     leases: dict[str, LeaseRecord]
+    """Leases that protect something, by reader: those that have run out, or that this process holds idle, do not."""
     sizes: np.ndarray
     """The bytes of each part."""
     compacted_at: int | None
@@ -52,10 +54,11 @@ def maintenance_outlook(shard: Shard) -> MaintenanceOutlook:
     """Returns what compaction and sweep would do."""
     state, now = shard.machine.fetch(), shard.clock.now()
     groups = list(plan_groups(shard, state, full=False, order=compaction_order(shard, state)))
-    wanted = retained_since(state, now, shard.config.history_ms)
-    since = min([wanted, *(lease.since for lease in state.leases.values())])
-    active = [lease for lease in state.leases.values() if lease.until > now]
-    oldest = min((lease.number for lease in active), default=state.number)
+    active = _protecting(shard, state, now)
+    since = min(
+        [retained_since(state, now, shard.config.history_ms), *(lease.since for lease in active.values())]
+    )
+    oldest = min((lease.number for lease in active.values()), default=state.number)
     over = now - shard.config.sweep_grace_ms
     sweepable = sum(item.number <= oldest and item.at <= over for item in state.garbage)
     tables = list(state.parts.tables(["size", "level", "written"]))
@@ -72,10 +75,19 @@ def maintenance_outlook(shard: Shard) -> MaintenanceOutlook:
         max(since, state.since),
         sweepable,
         len(state.garbage) - sweepable,
-        dict(state.leases),
+        active,
         sizes,
         int(merged.max()) if len(merged) else None,
     )
+
+
+def _protecting(shard: Shard, state: State, now: int) -> dict[str, LeaseRecord]:
+    """The leases that maintenance respects: it releases those that have run out, and its own without readers."""
+    held = shard.machine.leases
+    with held.lock:
+        shared = held.current()
+        idle = shared.reader if shared is not None and not shared.open_readers else None
+    return {reader: lease for reader, lease in state.leases.items() if lease.until > now and reader != idle}
 
 
 def orphan_objects(shard: Shard) -> list[BlobInfo]:

@@ -155,7 +155,7 @@ def _condition(i: int, one: ConditionEffect, total: int, chosen: bool) -> Html:
         el(
             "label",
             el("input", type="checkbox", name="only", value=i, form="ask", checked=chosen,
-               title="Show the effect of this condition alone", data_single=True),
+               data_tip="Shows the effect of this condition alone on the map.", data_single=True),
             el("code", one.text),
         ),
         el("svg", el("rect", width=100, height=6, class_="read"), el("rect", width=round(share, 1), height=6, class_="dry"),

@@ -5,9 +5,10 @@
     rates(samples)                           records per second between samples: [(time, 5000.0), …]
     lag_series(samples)                      how far it was behind, in the unit that its upstream reports
 
-Whether or not a page is open, a sample is taken every `IDLE_SECONDS`, and about every second while a page shows sources (`watched`). Counts are committed ones, so
-they are right for sources that another process runs too. The lag is known only to the process that runs the source; of others
-the time since their last batch is drawn. At most `KEPT_SECONDS` of samples are held in memory for each source.
+Whether or not a page is open, a sample is taken every `IDLE_SECONDS`, and about every second while a page shows sources
+(`watched`). Counts are committed ones, so they are right for sources that another process runs too. The lag is known only to the
+process that runs the source; of others the time since their last batch is drawn. At most `KEPT_SECONDS` of samples are held in
+memory for each source.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class SourceSampler:
         self.history = SourceHistory()
         self._gateway, self._closed = weakref.ref(gateway), gateway.closed
         self._watched_at = self._sampled_at = float("-inf")
-        threading.Thread(target=self._run, name="tidegate-sources", daemon=True).start()
+        self.thread = threading.Thread(target=self._run, name="tidegate-sources", daemon=True)
+        self.thread.start()
 
     def watched(self) -> None:
         """Notes that a page shows the history now."""
@@ -94,13 +96,13 @@ class SourceSampler:
         while not self._closed.is_set():
             now = time.monotonic()
             watched = now - self._watched_at < WATCH_LASTS_SECONDS
+            gateway = self._gateway()
+            if gateway is None:  # nobody holds the server any more
+                return
             if now - self._sampled_at >= (WATCHED_SECONDS if watched else IDLE_SECONDS):
                 self._sampled_at = now
-                gateway = self._gateway()
-                if gateway is None:
-                    return
                 self._sample(gateway)
-                del gateway  # a server that nobody holds any more ends
+            del gateway
             self._closed.wait(TICK_SECONDS)
 
     def _sample(self, gateway: Gateway) -> None:
