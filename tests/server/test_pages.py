@@ -424,3 +424,17 @@ def test_live_pauses_and_ends(browser: Any, site: Site) -> None:
         assert page.get_attribute("[data-live-toggle]", "aria-pressed") == "false", "what was chosen stays"
         page.click("[data-live-toggle]")
         until(page, f"{count} >= 1")
+
+
+def test_a_server_that_fails_is_seen(browser: Any) -> None:
+    """The page of a server whose lake was closed says so, and one whose server is gone says that nothing answers."""
+    with tidegate.open("memory://") as lake:
+        context = browser.new_context(viewport=DESKTOP)
+        page = context.new_page()
+        with serving(lake) as site:
+            page.goto(f"{site.url}/health")
+            assert page.inner_text("#health .state") == "ok"
+            lake.close()
+            until(page, f"{text('#health')}.includes('was closed')")
+        until(page, f"{text('[data-live-toggle]')} === 'No answer'")
+        context.close()

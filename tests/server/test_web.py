@@ -117,7 +117,7 @@ def test_a_join_shows_each_collection_without_spark(site: Site) -> None:
     sql = "SELECT a.id FROM orders a JOIN orders b ON a.id = b.id WHERE a.customer < 500"
     first = site.post("/explain", {"sql": sql, "box": "b", "at": "0"}).text
     second = site.post("/explain", {"sql": sql, "box": "b", "at": "1"}).text
-    assert "path: spark" in first
+    assert "path: embedded" in first
     assert first.count('type="radio"') == 2
     assert re.findall(r"<b>\d+ of \d+ parts</b>", first) != re.findall(r"<b>\d+ of \d+ parts</b>", second)
 

@@ -45,7 +45,9 @@ class HealthPages:
         known: bool = request.state.known
         if not known or "text/html" not in request.headers.get("accept", ""):
             return JSONResponse(_data(outcome, took, known=known), code)
-        shown = self._details(outcome, took) if isinstance(outcome, Status) else [error_box(outcome)]
+        shown = live(
+            "health", self._details(outcome, took) if isinstance(outcome, Status) else error_box(outcome)
+        )
         return page("Health", el("h1", "Health"), shown, at="/health", write=self.gateway.write, status=code)
 
     def _details(self, status: Status, took: float) -> list[Child]:
@@ -63,7 +65,7 @@ class HealthPages:
         collections = table(
             names, rows, frozenset((3, 4, 5, 6)), words=words, stacked=True, label="Collections"
         )
-        pieces: list[Child] = [
+        return [
             facts(
                 ("status", el("span", "ok", class_="state running")),
                 (term("consensus", "metadata"), f"{status.metadata}, answered in {1000 * took:.1f} ms"),
@@ -75,7 +77,6 @@ class HealthPages:
             card("Collections", collections) if rows else None,
             el("p", el("a", "Metrics for Prometheus", href="/metrics"), class_="quiet"),
         ]
-        return [live("health", pieces)]
 
     async def metrics(self, _: Request) -> Response:
         """Returns the counters since the database was opened."""

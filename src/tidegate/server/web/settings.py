@@ -67,8 +67,8 @@ class SettingsPage:
 
     def _content(self, box: str | None, refused: SessionChange | None) -> Child:
         base = self.gateway.db.context.config
-        own = base if not box else self.boxes.get(box).client.db.context.config
         id_ = box or QueryBoxes.new_id()
+        own = self.boxes.get(id_).client.db.context.config
         groups: dict[bool, list[list[Child]]] = {True: [], False: []}
         for name, meaning in Config.meanings().items():
             open_ = Config.scopes()[name] is not SettingScope.DATABASE

@@ -6,9 +6,8 @@
         reading.map.verdict                  NONE, SOME or ALL of each part: pruned, read, proven whole
         reading.conjuncts                    what each condition does: alone, and that no other does
 
-A query that Spark would run is split as Spark's would be (`plan/logical.py`): each of its scans has a filter of its own, which
-is what
-is asked here. What a join learns while it runs, the keys of the other side, is not known before, and prunes more.
+A query of several collections is split as an engine's would be (`plan/logical.py`): each of its scans has a filter of its own,
+which is what is asked here. What a join learns while it runs, the keys of the other side, is not known before, and prunes more.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from tidegate.errors import BindError
 from tidegate.expr.domain import Interpretation, Specs, Verdict, explain_verdict
 from tidegate.expr.model import Expr, build, show, support
 from tidegate.plan import MapFilterProject, logical
-from tidegate.query import ResultShape, ScanRequest, choose_path
+from tidegate.query import CancelToken, ResultShape, ScanRequest, choose_path
 from tidegate.query.prune import Conjunct, PruneResult, PruningPredicate, conjunct_effects, prune
-from tidegate.sql import PreparedQuery
 from tidegate.sql.parse import parse_statements, statement, syntax
 from tidegate.statements.execute import kind_of, time_of, with_options
-from tidegate.statements.pinned import pinned_select
+from tidegate.statements.general import engine_for, relational_query
+from tidegate.statements.pinned import PinnedSelect, pinned_select
 from tidegate.statements.preview.part_map import (
     ORDERED,
     ColumnFacts,
@@ -201,15 +200,17 @@ def _for_each_scan(
     with pinned_select(context, parsed, as_of, preview=True) as query:
         return [
             work(source, make(query.snapshots[source], query.now), path)
-            for source, make, path in _scans(context, query.prepared)
+            for source, make, path in _scans(context, query)
         ]
 
 
-def _scans(context: Context, prepared: PreparedQuery) -> list[_Scan]:
+def _scans(context: Context, query: PinnedSelect) -> list[_Scan]:
     """The collections of a query, how to make the request of each, and the path if it is known."""
-    single = prepared.single
+    single = query.prepared.single
     if single is None:
-        return [(scan.source, partial(_scanned, context, scan), "spark") for scan in prepared.lowered.scans()]
+        engine = engine_for(context, relational_query(context, query, CancelToken()))
+        scans = query.prepared.lowered.scans()
+        return [(scan.source, partial(_scanned, context, scan), engine) for scan in scans]
     return [] if single.source is None else [(single.source, partial(question_of, context, single), None)]
 
 

@@ -60,8 +60,11 @@ async function refresh() {
   loading = true;
   const began = performance.now();
   try {
-    const answer = await fetch(location.href, { headers: { "X-Tidegate": "live" }, signal: AbortSignal.timeout(TIMEOUT) });
-    if (answer.ok && isOn()) {
+    const headers = { Accept: "text/html", "X-Tidegate": "live" };
+    const answer = await fetch(location.href, { headers, signal: AbortSignal.timeout(TIMEOUT) });
+    const isPage = answer.headers.get("content-type")?.startsWith("text/html") && !answer.redirected;
+    showAnswer(isPage);
+    if (isPage && isOn()) {
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const piece of pieces()) {
         const other = fresh.getElementById(piece.id);
@@ -70,7 +73,7 @@ async function refresh() {
       document.documentElement.dataset.refreshed = String(Number(document.documentElement.dataset.refreshed ?? 0) + 1);
     }
   } catch {
-    // the server does not respond: try again later
+    showAnswer(false); // and try again later
   }
   loading = false;
   wait((performance.now() - began) * SHARE);
@@ -80,6 +83,12 @@ function wait(least) {
   clearTimeout(timer);
   const every = Math.min(...pieces().map((piece) => Number(piece.dataset.live)));
   if (Number.isFinite(every)) timer = setTimeout(refresh, Math.max(every, least));
+}
+
+// Says on the switch that what the page shows may be old.
+function showAnswer(came) {
+  button.firstElementChild.textContent = came ? "Live" : "No answer";
+  button.classList.toggle("stale", !came);
 }
 
 function showSwitch() {
