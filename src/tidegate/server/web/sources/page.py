@@ -107,7 +107,7 @@ def _source(
             ("kept", format_count(counts.kept)),
             (term("expiry", "expired on arrival"), format_count(counts.expired)),
             ("bad rows", el("a", format_count(status.errors), href=collection_url(f"{name}_errors"))),
-            (term("lag", "behind"), _lag(status)),
+            (term("source lag", "behind"), _lag(status)),
             ("last batch", last),
             ("batches", format_count(status.batches)),
         ),
@@ -129,7 +129,7 @@ def _rate_chart(name: str, series: list[tuple[float, float]]) -> Html:
 
 def _lag_chart(name: str, samples: list[SourceSample]) -> Html:
     unit, series = lag_series(samples)
-    heading: Child = [term("lag"), LAG_HEADINGS[unit]]
+    heading: Child = [term("source lag", "lag"), LAG_HEADINGS[unit]]
     if unit == "age":
         heading = hint(
             LAG_HEADINGS[unit], "This server does not run the source, so that its lag is not known here."
