@@ -62,19 +62,23 @@ def status(context: Context) -> Status:
         root.marker.metadata,
         {name: _of(context.shard(shard)) for name, item in items.items() if (shard := shard_of(item))},
         tuple(name for name, item in items.items() if isinstance(item, ViewItem)),
-        source_statuses(context),
+        _sources(context, {name: item for name, item in items.items() if isinstance(item, SourceItem)}),
         tuple(name for name, item in items.items() if isinstance(item, ConnectionItem)),
     )
 
 
-def source_statuses(context: Context) -> dict[str, SourceStatus]:
-    """How the sources are doing, by name."""
-    items = {name: item for name, item in context.catalog.items().items() if isinstance(item, SourceItem)}
+def _sources(context: Context, items: dict[str, SourceItem]) -> dict[str, SourceStatus]:
     if not items:
         return {}  # and what ingests is not imported
     from tidegate.ingest.runtime import source_status
 
     return {name: source_status(context, name, item) for name, item in items.items()}
+
+
+def source_statuses(context: Context) -> dict[str, SourceStatus]:
+    """How the sources are doing, by name."""
+    items = context.catalog.items()
+    return _sources(context, {name: item for name, item in items.items() if isinstance(item, SourceItem)})
 
 
 def _of(shard: Shard) -> CollectionStatus:

@@ -12,13 +12,13 @@ None of it changes the rows that a reader sees. Everything can be interrupted at
 | module | contents |
 |---|---|
 | `compact` | which parts are merged, and merging them |
+| `outlook` | what compaction and sweep would do now |
 | `tasks` | units of work that can run in another process |
 | `distribute` | compaction, re-clustering and statistics by such tasks |
 | `recluster_plan`, `key_ranges` | which parts are sorted together, and how they are divided by key |
 | `settle` | turns retractions that are rows into deletions |
 | `merge_parts`, `rewrite` | the updates of parts in order, and how new parts take their place |
 | `expire`, `sweep`, `repair` | the others |
-| `outlook` | what compaction and sweep would do now |
 """
 
 from tidegate.storage.maintain.compact import Compacted, compact_shard, plan_groups
