@@ -37,6 +37,16 @@ def collection_url(name: str) -> str:
     return f"/c/{quote(name, safe='')}"
 
 
+def since_text(since: int) -> str:
+    """Writes the earliest time that can be read; a collection that never forgot anything has its beginning."""
+    return format_time(since) if since else "the beginning"
+
+
+def upper_text(upper: int) -> str:
+    """Writes the first time that is not complete; 0: nothing was written yet."""
+    return format_time(upper) if upper else "nothing written"
+
+
 class CollectionPages:
     """Serves `/` and `/c/<name>`."""
 
@@ -148,7 +158,7 @@ def _tile(name: str, status: CollectionStatus, owner: str | None, thumbnail: Htm
                 "span",
                 newest,
                 class_="quiet",
-                title=f"since {format_time(status.since)}, upper {format_time(status.upper)}",
+                title=f"since {since_text(status.since)}, upper {upper_text(status.upper)}",
             ),
             href=collection_url(name),
             class_="tile",
@@ -213,8 +223,8 @@ def _facts(status: CollectionStatus) -> Html:
         ("rows", format_count(status.rows)),
         (term("part", "parts"), format_count(status.parts)),
         ("bytes", format_bytes(status.bytes)),
-        (term("since"), format_time(status.since)),
-        (term("upper"), format_time(status.upper)),
+        (term("since"), since_text(status.since)),
+        (term("upper"), upper_text(status.upper)),
         (term("lease", "leases"), format_count(status.leases)),
         (term("log", "log entries"), format_count(status.entries)),
         (term("deletion", "deleted rows"), format_count(status.deleted)),

@@ -36,6 +36,11 @@ MAX_TABLE_ROWS = 500
 """Rows of the table of parts."""
 MAX_VALUE_LENGTH = 120
 """Characters of a value."""
+PRUNES_MEANING = "Parts in which no row passes this condition, by their statistics. Those on its own are pruned by no other."
+NO_PRUNING_MEANING = {
+    True: "Statistics could show that no row passes, but in every part some row may.",
+    False: "No statistics tell in which parts the condition is false.",
+}
 VERDICT_NAMES = {"none": "pruned", "some": "read", "all": "proven whole"}
 
 
@@ -138,17 +143,21 @@ def _bar(read: int, total: int) -> Html:
 
 def _condition(i: int, one: ConditionEffect, total: int, chosen: bool) -> Html:
     """Shows a condition: what it prunes, and why not more."""
+    does: Child = hint(
+        "prunes nothing" if one.can_prune else "cannot prune parts", NO_PRUNING_MEANING[one.can_prune]
+    )
     if one.pruned:
-        does: Child = [el("b", f"prunes {format_count(one.pruned)}")]
-        does = [
-            does,
+        alone = (
             f", {format_count(one.alone)} of them on its own"
             if one.alone and one.alone != one.pruned
-            else None,
-        ]
-    else:
-        does = "prunes nothing" if one.can_prune else "cannot prune parts"
-    proves = f"; proves {format_count(one.whole)} whole" if one.whole else None
+            else None
+        )
+        does = [hint(el("b", f"prunes {format_count(one.pruned)}"), PRUNES_MEANING), alone]
+    proves = (
+        ["; ", hint(f"proves {format_count(one.whole)} whole", VERDICT_MEANINGS["proven whole"])]
+        if one.whole
+        else None
+    )
     share = 100 * one.pruned / max(total, 1)
     return el(
         "li",
