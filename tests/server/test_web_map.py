@@ -204,6 +204,37 @@ def test_ticks_of_logarithms(low: float, high: float) -> None:
     assert all(-1 <= place <= 1001 for place, _ in ticks)
 
 
+def labels(
+    scale: str, low: float, high: float, name: str = "n", *, wanted: int = 5, whole: bool = True
+) -> list[str]:
+    axis = Axis(name, scale, np.array([float(low)]), np.array([float(high)]), whole=whole)  # type: ignore[arg-type]  # a parameter
+    return [label for _, label in Scale.of(axis, 0, 1000).ticks(wanted)]
+
+
+def test_ticks_are_whole_where_values_are() -> None:
+    assert labels("number", 0, 2) == ["0", "1", "2"]
+    assert labels("number", 0, 2, whole=False) == ["0", "0.5", "1", "1.5", "2"]
+    assert labels("number", 7, 7) == ["7"]
+    assert labels("number", 0, 10, wanted=4) == ["0", "3", "6", "9"]
+    assert labels("log", 0, 0, "_rows") == ["1", "2"]
+    assert labels("log", 3.4, 3.45, "_size") == ["2.0 kB", "5.0 kB"]
+    assert labels("log", 3, 8, "_size") == ["1.0 kB", "100 kB", "10 MB"]
+
+
+def test_ticks_of_time_name_what_changes() -> None:
+    def between(low: str, high: str, *, whole: bool = False) -> list[str]:
+        ends = [datetime.fromisoformat(end).replace(tzinfo=UTC).timestamp() * 1000 for end in (low, high)]
+        return labels("time", *ends, whole=whole, wanted=4)
+
+    assert between("2025-12-30", "2026-01-02") == ["2025-12-30", "12-31", "2026-01-01", "01-02"]
+    assert between("2026-01-01T20:00", "2026-01-02T04:00") == ["01-01 21:00", "01-02", "03:00"]
+    assert between("2026-03-02", "2026-03-23") == ["2026-03-02", "03-09", "03-16", "03-23"], "Mondays"
+    assert between("2026-03-02", "2026-03-04", whole=True) == ["2026-03-02", "03-03", "03-04"], (
+        "no hours of dates"
+    )
+    assert between("2026-03-02T10:00:00", "2026-03-02T10:00:00.4")[1].endswith(".100")
+
+
 def test_numbers_at_ticks() -> None:
     assert [tick_label(one) for one in (0, 0.25, 1500, 20_000, 2.5e6, -3e9)] == [
         "0",
