@@ -38,7 +38,7 @@ def collection_url(name: str) -> str:
 
 
 def since_text(since: int) -> str:
-    """Writes the earliest time that can be read; a collection that never forgot anything has its beginning."""
+    """Writes the earliest time that can be read; 0: nothing was forgotten yet."""
     return format_time(since) if since else "the beginning"
 
 

@@ -82,7 +82,10 @@ def maintenance_outlook(shard: Shard) -> MaintenanceOutlook:
 
 
 def _protecting(shard: Shard, state: State, now: int) -> dict[str, LeaseRecord]:
-    """The leases that maintenance respects: it releases those that have run out, and its own without readers."""
+    """The leases that maintenance respects.
+
+    It releases those that have run out, and those of this process without readers.
+    """
     held = shard.machine.leases
     with held.lock:
         shared = held.current()
