@@ -201,6 +201,11 @@ class Config:
             for name, hint in hints.items()
         }
 
+    @classmethod
+    def choices(cls, name: str) -> tuple[str, ...]:
+        """The words that a setting can be, such as `on` and `off`; nothing for numbers."""
+        return ("on", "off") if isinstance(getattr(cls(), name), bool) else _CHOICES.get(name, ())
+
 
 def spelled(value: object) -> str:
     """A value as SHOW prints it."""

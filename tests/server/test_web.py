@@ -17,6 +17,7 @@ import pytest
 
 import tidegate
 from tests.server.web_site import Site, serving, tiled
+from tidegate.config import Config, SettingScope
 from tidegate.server.gateway import Gateway
 from tidegate.server.web.guard import BODY_BYTES, COOKIE
 from tidegate.server.web.markup import Html, el
@@ -116,7 +117,7 @@ def test_a_join_shows_each_collection_without_spark(site: Site) -> None:
     sql = "SELECT a.id FROM orders a JOIN orders b ON a.id = b.id WHERE a.customer < 500"
     first = site.post("/explain", {"sql": sql, "box": "b", "at": "0"}).text
     second = site.post("/explain", {"sql": sql, "box": "b", "at": "1"}).text
-    assert "path: spark" in first
+    assert "path: embedded" in first
     assert first.count('type="radio"') == 2
     assert re.findall(r"<b>\d+ of \d+ parts</b>", first) != re.findall(r"<b>\d+ of \d+ parts</b>", second)
 
@@ -185,7 +186,8 @@ def test_one_part_and_all_as_a_table(site: Site) -> None:
 
 
 def test_everything_is_escaped(site: Site) -> None:
-    for page in ("/", "/health", "/c/" + "%3Cscript%3Ealert('x')%3C/script%3E&%22/.."):
+    evil = "%3Cscript%3Ealert('x')%3C/script%3E&%22/.."
+    for page in ("/", "/health", f"/c/{evil}", "/maintenance", f"/maintenance?orphans={evil}"):
         answer = site.get(page, Accept=HTML)
         assert answer.status == 200, page
         assert "<script>alert" not in answer.text
@@ -215,6 +217,28 @@ def test_health_and_metrics(site: Site) -> None:
     metrics = site.get("/metrics")
     assert metrics.headers["Content-Type"].startswith("text/plain; version=")
     assert "# TYPE tidegate_statements_total counter" in metrics.text
+
+
+def test_views_and_settings(site: Site) -> None:
+    views = site.get("/views").text
+    assert "CREATE VIEW cheap AS SELECT id FROM orders WHERE price &lt; 5" in views
+    assert 'href="/c/orders"' in views
+    settings = site.get("/settings?box=mine").text
+    for name, meaning in Config.meanings().items():
+        assert f'id="setting-{name}">{name}</code>' in settings
+        assert str(el("span", meaning, class_="prose")) in settings
+    assert settings.count('action="/settings"') == sum(
+        scope is not SettingScope.DATABASE for scope in Config.scopes().values()
+    )
+    changed = site.post("/settings", {"box": "mine", "name": "audit", "value": "0.5", "do": "set"})
+    assert (changed.status, changed.headers["Location"]) == (303, "/settings?box=mine#setting-audit")
+    assert 'value="0.5"' in site.get("/settings?box=mine").text
+    assert 'value="0.5"' not in site.get("/settings?box=other").text
+    site.post("/settings", {"box": "mine", "name": "audit", "do": "reset"})
+    assert 'value="0.5"' not in site.get("/settings?box=mine").text
+    wrong = site.post("/settings", {"box": "mine", "name": "audit", "value": "7", "do": "set"})
+    assert (wrong.status, "audit cannot be" in wrong.text) == (422, True)
+    assert site.post("/settings", {"box": "mine", "name": "nonsense", "value": "1"}).status == 422
 
 
 def test_headers(site: Site) -> None:

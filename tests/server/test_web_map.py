@@ -163,8 +163,8 @@ def test_bounds_that_are_not_known_reach_to_the_edges() -> None:
     low, high = np.array([np.nan, 3.0]), np.array([np.inf, 5.0])
     drawn = drawing.part_map_svg(replace(found, y=Axis("y", "number", low, high)))
     first, second = (line.split(" ") for line in re.findall(r'data-marks="([^"]*)"', drawn)[0].split(";"))
-    assert int(first[3]) == drawing.BOTTOM - drawing.TOP
-    assert (int(second[1]), int(second[3])) == (drawing.TOP, drawing.BOTTOM - drawing.TOP)
+    assert int(first[3]) == drawing.WIDE.bottom - drawing.WIDE.top
+    assert (int(second[1]), int(second[3])) == (drawing.WIDE.top, drawing.WIDE.bottom - drawing.WIDE.top)
     nothing = np.full(2, np.nan)
     assert "svg" in drawing.part_map_svg(replace(found, x=Axis("x", "time", nothing, nothing)))
 
@@ -204,6 +204,37 @@ def test_ticks_of_logarithms(low: float, high: float) -> None:
     assert all(-1 <= place <= 1001 for place, _ in ticks)
 
 
+def labels(
+    scale: str, low: float, high: float, name: str = "n", *, wanted: int = 5, whole: bool = True
+) -> list[str]:
+    axis = Axis(name, scale, np.array([float(low)]), np.array([float(high)]), whole=whole)  # type: ignore[arg-type]  # a parameter
+    return [label for _, label in Scale.of(axis, 0, 1000).ticks(wanted)]
+
+
+def test_ticks_are_whole_where_values_are() -> None:
+    assert labels("number", 0, 2) == ["0", "1", "2"]
+    assert labels("number", 0, 2, whole=False) == ["0", "0.5", "1", "1.5", "2"]
+    assert labels("number", 7, 7) == ["7"]
+    assert labels("number", 0, 10, wanted=4) == ["0", "3", "6", "9"]
+    assert labels("log", 0, 0, "_rows") == ["1", "2"]
+    assert labels("log", 3.4, 3.45, "_size") == ["2.0 kB", "5.0 kB"]
+    assert labels("log", 3, 8, "_size") == ["1.0 kB", "100 kB", "10 MB"]
+
+
+def test_ticks_of_time_name_what_changes() -> None:
+    def between(low: str, high: str, *, whole: bool = False) -> list[str]:
+        ends = [datetime.fromisoformat(end).replace(tzinfo=UTC).timestamp() * 1000 for end in (low, high)]
+        return labels("time", *ends, whole=whole, wanted=4)
+
+    assert between("2025-12-30", "2026-01-02") == ["2025-12-30", "12-31", "2026-01-01", "01-02"]
+    assert between("2026-01-01T20:00", "2026-01-02T04:00") == ["01-01 21:00", "01-02", "03:00"]
+    assert between("2026-03-02", "2026-03-23") == ["2026-03-02", "03-09", "03-16", "03-23"], "Mondays"
+    assert between("2026-03-02", "2026-03-04", whole=True) == ["2026-03-02", "03-03", "03-04"], (
+        "no hours of dates"
+    )
+    assert between("2026-03-02T10:00:00", "2026-03-02T10:00:00.4")[1].endswith(".100")
+
+
 def test_numbers_at_ticks() -> None:
     assert [tick_label(one) for one in (0, 0.25, 1500, 20_000, 2.5e6, -3e9)] == [
         "0",
@@ -237,7 +268,7 @@ def test_many_parts_through_the_server() -> None:
         svg = re.findall(r'<svg id="map".*?</svg>', drawn, re.DOTALL)[0]
         assert len(svg) < SVG_BYTES
         marks = re.findall(r'data-marks="([^"]*)"', svg)[0].split(";")
-        assert len(marks) < drawing.GRID_CELLS[0] * drawing.GRID_CELLS[1]
+        assert len(marks) < drawing.WIDE.cells[0] * drawing.WIDE.cells[1]
         assert sum(int(line.split(" ")[4]) for line in marks) == total
     assert f"of {total:,} parts</b>" in asked
     assert "square area" in asked

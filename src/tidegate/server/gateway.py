@@ -15,6 +15,7 @@ write reaches only files below `files` and hosts in `hosts` (`tidegate.access`),
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -44,6 +45,7 @@ class Gateway:
         self.db, self.write = db, write
         self.reach = Reach(tuple(files), tuple(hosts))
         self.threads = ThreadPoolExecutor(threads, "tidegate-client")
+        self.closed = threading.Event()
 
     def client(self) -> ClientSession:
         """Opens a session for a new connection."""
@@ -51,6 +53,7 @@ class Gateway:
 
     def close(self) -> None:
         """Stops the threads without waiting; later requests fail."""
+        self.closed.set()
         self.threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -29,7 +29,7 @@ from tidegate.statements.modify import plan_modification
 from tidegate.statements.pinned import Pinned, pin, pin_select, pinned
 from tidegate.statements.postgres_settings import duration_text, milliseconds_of
 from tidegate.statements.select import columns_of
-from tidegate.statements.status import CollectionStatus, Status, status
+from tidegate.statements.status import CollectionStatus, Status, source_statuses, status
 
 __all__ = [
     "DEFAULTS",
@@ -50,5 +50,6 @@ __all__ = [
     "plan_modification",
     "recluster",
     "relational_query",
+    "source_statuses",
     "status",
 ]

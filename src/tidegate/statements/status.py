@@ -75,6 +75,12 @@ def _sources(context: Context, items: dict[str, SourceItem]) -> dict[str, Source
     return {name: source_status(context, name, item) for name, item in items.items()}
 
 
+def source_statuses(context: Context) -> dict[str, SourceStatus]:
+    """How the sources are doing, by name."""
+    items = context.catalog.items()
+    return _sources(context, {name: item for name, item in items.items() if isinstance(item, SourceItem)})
+
+
 def _of(shard: Shard) -> CollectionStatus:
     state = shard.machine.fetch()
     return CollectionStatus(

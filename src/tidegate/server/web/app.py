@@ -9,7 +9,11 @@
 | `/query` | a query box |
 | `/explain` `/run` `/cancel` `/part` `/parts` | requests of a query box (`query/page.py`) |
 | `/download` | all rows of a query, as a file (`query/download.py`) |
-| `/ingest` | running sources |
+| `/views` | views and what they read |
+| `/ingest` | sources: rates and lag over time |
+| `/maintenance` | what compaction and sweep would do; starts them, if the server allows writes |
+| `/settings` | all settings; changes those of a session |
+| `/glossary` | the words of the pages |
 | `/health` `/metrics` | for people and programs |
 | `/login` | if the server has a token |
 
@@ -34,14 +38,18 @@ from tidegate.errors import InternalError, TidegateError
 from tidegate.server.gateway import Gateway
 from tidegate.server.web.collections import CollectionPages
 from tidegate.server.web.forms import form_fields
+from tidegate.server.web.glossary import GlossaryPage
 from tidegate.server.web.guard import COOKIE, RequestGuard, cookie_value, secrets_equal
 from tidegate.server.web.health import HealthPages
-from tidegate.server.web.ingest import IngestPages
 from tidegate.server.web.layout import card, error_box, page
+from tidegate.server.web.maintenance import MaintenancePage
 from tidegate.server.web.markup import el
 from tidegate.server.web.query.boxes import QueryBoxes
 from tidegate.server.web.query.download import DownloadPage
 from tidegate.server.web.query.page import QueryPages
+from tidegate.server.web.settings import SettingsPage
+from tidegate.server.web.sources.page import SourcesPage
+from tidegate.server.web.views import ViewsPage
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 WRONG_TOKEN_DELAY_SECONDS = 0.5
@@ -53,12 +61,7 @@ def application(
 ) -> Starlette:
     """Builds the application. `hosts` are the Host headers that it accepts; `*` accepts any."""
     boxes = QueryBoxes(gateway)
-    collections, queries, ingestions, health = (
-        CollectionPages(boxes),
-        QueryPages(boxes),
-        IngestPages(gateway),
-        HealthPages(gateway),
-    )
+    collections, queries, health = CollectionPages(boxes), QueryPages(boxes), HealthPages(gateway)
     login = Login(token)
     routes = [
         Route("/", collections.index),
@@ -70,8 +73,11 @@ def application(
         Route("/download", DownloadPage(boxes).download, methods=["POST"]),
         Route("/part", queries.part, methods=["POST"]),
         Route("/parts", queries.parts, methods=["POST"]),
-        Route("/ingest", ingestions.page),
-        Route("/ingest/live", ingestions.live),
+        Route("/views", ViewsPage(gateway).page),
+        Route("/ingest", SourcesPage(gateway).page),
+        Route("/maintenance", MaintenancePage(gateway).page, methods=["GET", "POST"]),
+        Route("/settings", SettingsPage(boxes).page, methods=["GET", "POST"]),
+        Route("/glossary", GlossaryPage(gateway).page),
         Route("/health", health.health),
         Route("/metrics", health.metrics),
         Route("/login", login.page, methods=["GET", "POST"]),

@@ -13,13 +13,14 @@ from starlette.responses import Response
 from tidegate.errors import BindError, TidegateError
 from tidegate.query import format_value
 from tidegate.server.web.forms import QueryForm
-from tidegate.server.web.layout import card, error_box, facts, page, table
+from tidegate.server.web.layout import card, error_box, facts, live, page, table
 from tidegate.server.web.markup import Child, Html, el
 from tidegate.server.web.part_map import svg as drawing
 from tidegate.server.web.part_map import view
 from tidegate.server.web.query import answer
 from tidegate.server.web.query.boxes import QueryBoxes
 from tidegate.server.web.query.page import query_form
+from tidegate.server.web.terms import hint, term
 from tidegate.statements import CollectionStatus, Status
 from tidegate.statements.preview import PartMap
 from tidegate.text import format_bytes, format_count, format_time, identifier, plural, time_ago
@@ -34,6 +35,16 @@ MAX_DATE_MS = 60_000_000_000_000
 def collection_url(name: str) -> str:
     """Returns the URL of a collection's page."""
     return f"/c/{quote(name, safe='')}"
+
+
+def since_text(since: int) -> str:
+    """Writes the earliest time that can be read; 0: nothing was forgotten yet."""
+    return format_time(since) if since else "the beginning"
+
+
+def upper_text(upper: int) -> str:
+    """Writes the first time that is not complete; 0: nothing was written yet."""
+    return format_time(upper) if upper else "nothing written"
 
 
 class CollectionPages:
@@ -51,7 +62,7 @@ class CollectionPages:
         status = self.gateway.db.status()
         heading = el("h1", "Collections", el("span", status.root, class_="sub"))
         if not status.collections:
-            return [heading, _empty_lake_card(self.gateway.write)]
+            return [heading, live("collections", _empty_lake_card(self.gateway.write))]
         maps = self.gateway.db.maps
         owners = {
             name: owner
@@ -69,7 +80,8 @@ class CollectionPages:
             except TidegateError:  # dropped meanwhile
                 thumbnail = None
             cards.append(_tile(name, collection, owners.get(name), thumbnail))
-        return [heading, el("ul", cards, class_="tiles"), _views(status), _sources(status)]
+        lists = el("ul", cards, class_="tiles"), _views(status), _sources(status)
+        return [heading, live("collections", lists)]
 
     async def collection(self, request: Request) -> Response:
         """Shows one collection."""
@@ -99,14 +111,14 @@ class CollectionPages:
         form = QueryForm(sql, QueryBoxes.new_id(), name)
         examples = _examples(name, part_map)
         return [
-            el("div", el("h1", name), _facts(status), class_="title"),
+            el("div", el("h1", name), live("facts", _facts(status)), class_="title"),
             problem,
             query_form(form, hint=next(iter(examples.values())), examples=examples),
             view.collection_view(part_map),
             view.parts_placeholder(),
             answer.empty_result(),
             self._columns(name, len(part_map), status.columns),
-            _recent_changes(part_map),
+            live("changes", _recent_changes(part_map)),
         ]
 
     def _columns(self, name: str, parts: int, columns: int) -> Html:
@@ -120,33 +132,38 @@ class CollectionPages:
                 ]
             )  # fmt: skip
         names = ["column", "type", "min", "max", "NULL", "parts with bounds"]
+        words = {"min": "bound", "max": "bound", "parts with bounds": "statistics"}
         more = f"The first {len(rows):,} of {columns:,} columns." if columns > len(rows) else None
         return card(
-            "Columns", table(names, rows, frozenset((4, 5))), el("p", more, class_="quiet") if more else None
+            "Columns",
+            table(names, rows, frozenset((4, 5)), words=words, stacked=True, label="Columns"),
+            el("p", more, class_="quiet") if more else None,
         )
 
 
 def _tile(name: str, status: CollectionStatus, owner: str | None, thumbnail: Html | None) -> Html:
     kind = "table" if owner is None else f"source {owner}" if owner != name else "source"
     newest = f"newest {time_ago(status.upper - 1)}" if status.rows else "empty"
+    deleted = f" · {format_count(status.deleted)} deleted" if status.deleted else ""
     return el(
         "li",
         el(
             "a",
             el("span", name, class_="name"),
             el("span", kind, class_="badge"),
-            el("span", thumbnail, class_="thumb"),
-            el("span", el("b", format_count(status.rows)), " rows", class_="rows"),
+            el("span", thumbnail or el("span", "no parts", class_="quiet"), class_="thumb"),
+            el("span", el("b", format_count(status.rows)), f" rows{deleted}", class_="rows"),
             el("span", f"{plural(status.parts, 'part')} · {format_bytes(status.bytes)}", class_="quiet"),
             el(
                 "span",
                 newest,
                 class_="quiet",
-                title=f"since {format_time(status.since)}, upper {format_time(status.upper)}",
+                title=f"since {since_text(status.since)}, upper {upper_text(status.upper)}",
             ),
             href=collection_url(name),
             class_="tile",
         ),
+        data_key=name,
     )
 
 
@@ -164,11 +181,9 @@ def _empty_lake_card(write: bool) -> Html:
 def _views(status: Status) -> Html | None:
     if not status.views:
         return None
-    links = [
-        el("li", el("a", name, href=f"/query?sql={quote(f'SELECT * FROM {identifier(name)} LIMIT 100')}"))
-        for name in status.views
-    ]
-    return card("Views", el("ul", links, class_="plain"))
+    links = [el("li", el("a", name, href=f"/views#view-{quote(name)}")) for name in status.views]
+    more = el("a", "definitions", href="/views")
+    return card("Views", el("ul", links, class_="plain"), more=more)
 
 
 def _sources(status: Status) -> Html | None:
@@ -176,25 +191,44 @@ def _sources(status: Status) -> Html | None:
         return None
     rows: list[list[Child]] = [
         [
-            el("b", name), source.kind, el("span", source.state, class_=f"state {source.state}"), format_count(source.errors),
-            "never" if source.committed is None else time_ago(source.committed), source.trouble or "",
+            el("a", name, href=f"/ingest#source-{quote(name)}"),
+            source.kind,
+            el("span", source.state, class_=f"state {source.state}"),
+            format_count(source.errors),
+            "never" if source.committed is None else time_ago(source.committed),
+            source.trouble or "",
         ]
         for name, source in status.sources.items()
-    ]  # fmt: skip
+    ]
     names = ["source", "from", "state", "bad rows", "last batch", "problem"]
-    return card("Sources", table(names, rows, frozenset((3,))), more=el("a", "live", href="/ingest"))
+    listing = table(
+        names,
+        rows,
+        frozenset((3,)),
+        words={"source": "source", "from": "upstream"},
+        stacked=True,
+        label="Sources",
+    )
+    return card("Sources", listing, more=el("a", "lag over time", href="/ingest"))
+
+
+RETRACTIONS_MEANING = (
+    "Whether retractions are stored as rows of their own, so that readers must add up the diffs of identical rows. Rows that were "
+    "deleted by their position do not count."
+)
 
 
 def _facts(status: CollectionStatus) -> Html:
     return facts(
         ("rows", format_count(status.rows)),
-        ("parts", format_count(status.parts)),
+        (term("part", "parts"), format_count(status.parts)),
         ("bytes", format_bytes(status.bytes)),
-        ("since", format_time(status.since)),
-        ("upper", format_time(status.upper)),
-        ("log entries", format_count(status.entries)),
-        ("deleted rows", format_count(status.deleted)),
-        ("retractions as rows", "none" if status.monotonic else "yes"),
+        (term("since"), since_text(status.since)),
+        (term("upper"), upper_text(status.upper)),
+        (term("lease", "leases"), format_count(status.leases)),
+        (term("log", "log entries"), format_count(status.entries)),
+        (term("deletion", "deleted rows"), format_count(status.deleted)),
+        (hint("retractions as rows", RETRACTIONS_MEANING), "none" if status.monotonic else "yes"),
     )
 
 
@@ -216,8 +250,12 @@ def _recent_changes(part_map: PartMap) -> Html:
         ]
         for i in order
     ]  # fmt: skip
+    if not rows:
+        return card("Recent changes", el("p", "Nothing was written yet.", class_="quiet"))
+    names, words = ["written", "how", "part", "rows", "bytes"], {"how": "compaction", "part": "part"}
     return card(
-        "Recent changes", table(["written", "how", "part", "rows", "bytes"], rows, frozenset((2, 3, 4)))
+        "Recent changes",
+        table(names, rows, frozenset((2, 3, 4)), words=words, stacked=True, label="Recent changes"),
     )
 
 

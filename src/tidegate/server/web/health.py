@@ -17,11 +17,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from tidegate import __version__
 from tidegate.errors import TidegateError
 from tidegate.server.gateway import Gateway
-from tidegate.server.web.collections import collection_url
-from tidegate.server.web.layout import card, error_box, facts, page, table
+from tidegate.server.web.collections import collection_url, since_text, upper_text
+from tidegate.server.web.layout import card, error_box, facts, live, page, table
 from tidegate.server.web.markup import Child, el
+from tidegate.server.web.terms import term
 from tidegate.statements import Status
-from tidegate.text import format_bytes, format_count, format_time
+from tidegate.text import format_bytes, format_count
 
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -44,28 +45,36 @@ class HealthPages:
         known: bool = request.state.known
         if not known or "text/html" not in request.headers.get("accept", ""):
             return JSONResponse(_data(outcome, took, known=known), code)
-        shown = self._details(outcome, took) if isinstance(outcome, Status) else [error_box(outcome)]
+        shown = live(
+            "health", self._details(outcome, took) if isinstance(outcome, Status) else error_box(outcome)
+        )
         return page("Health", el("h1", "Health"), shown, at="/health", write=self.gateway.write, status=code)
 
     def _details(self, status: Status, took: float) -> list[Child]:
         rows: list[list[Child]] = [
             [
-                el("a", name, href=collection_url(name)), format_time(one.since), format_time(one.upper), format_count(one.leases),
+                el("a", name, href=collection_url(name)), since_text(one.since), upper_text(one.upper), format_count(one.leases),
                 format_count(one.parts), format_bytes(one.bytes), format_count(one.garbage),
             ]
             for name, one in status.collections.items()
         ]  # fmt: skip
         names = ["collection", "since", "upper", "leases", "parts", "bytes", "to sweep"]
+        words = {
+            "collection": "collection", "since": "since", "upper": "upper", "leases": "lease", "parts": "part", "to sweep": "sweep",
+        }  # fmt: skip
+        collections = table(
+            names, rows, frozenset((3, 4, 5, 6)), words=words, stacked=True, label="Collections"
+        )
         return [
             facts(
                 ("status", el("span", "ok", class_="state running")),
-                ("metadata", f"{status.metadata}, answered in {1000 * took:.1f} ms"),
+                (term("consensus", "metadata"), f"{status.metadata}, answered in {1000 * took:.1f} ms"),
                 ("format", format_count(status.format)),
                 ("version", __version__),
                 ("database", el("code", status.database)),
-                ("lake", el("code", status.root)),
+                (term("lake"), el("code", status.root or "memory")),
             ),
-            card("Collections", table(names, rows, frozenset((3, 4, 5, 6)))),
+            card("Collections", collections) if rows else None,
             el("p", el("a", "Metrics for Prometheus", href="/metrics"), class_="quiet"),
         ]
 

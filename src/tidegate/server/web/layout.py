@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from starlette.responses import HTMLResponse
 
 from tidegate.errors import TidegateError
 from tidegate.server.web.markup import Child, Html, el, join_html
+from tidegate.server.web.terms import term
 
-PAGES = (("/", "Collections"), ("/query", "Query"), ("/ingest", "Ingestion"), ("/health", "Health"))
+PAGES = (
+    ("/", "Collections"), ("/query", "Query"), ("/views", "Views"), ("/ingest", "Sources"),
+    ("/maintenance", "Maintenance"), ("/settings", "Settings"), ("/health", "Health"), ("/glossary", "Glossary"),
+)  # fmt: skip
+SCRIPTS = ("session.js", "tidegate.js", "tips.js", "live.js")
+LIVE_MILLISECONDS = 2_000
+"""How often the live pieces of a page are reloaded."""
+NO_WORDS: Mapping[str, str] = MappingProxyType({})
 WAVE = "M1 15c3 0 3-4 6-4s3 4 6 4 3-4 6-4 3 4 6 4"
 
 
@@ -24,13 +35,14 @@ def page(
         el("link", rel="icon", href="/static/tidegate.svg", type="image/svg+xml"),
         el("link", rel="stylesheet", href="/static/tidegate.css"),
         el("script", src="/static/theme.js"),
-        el("script", src="/static/tidegate.js", type="module"),
+        [el("script", src=f"/static/{name}", type="module") for name in SCRIPTS],
     )
     body = el(
         "body",
         el("a", "Skip to content", href="#content", class_="skip"),
         _bar(at, write) if known else None,
         el("main", content, id="content", tabindex="-1"),
+        el("div", id="tip", class_="tip", role="tooltip", hidden=True),
     )
     return html_response(Html(f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'), status)
 
@@ -38,6 +50,11 @@ def page(
 def fragments(*content: Child, status: int = 200) -> HTMLResponse:
     """Returns elements with ids; each replaces the element of the page with its id."""
     return html_response(join_html(content), status)
+
+
+def live(id_: str, *content: Child, every: int = LIVE_MILLISECONDS) -> Html:
+    """Builds a piece of a page that `static/live.js` keeps up to date; the page itself is asked for it."""
+    return el("div", content, id=id_, data_live=every)
 
 
 def html_response(content: Html, status: int = 200) -> HTMLResponse:
@@ -66,7 +83,12 @@ def _bar(at: str, write: bool) -> Html:
             "div",
             el("a", mark, el("span", "Tidegate"), href="/", class_="brand"),
             el("nav", links, aria_label="Pages"),
-            el("span", "read-write" if write else "read-only", class_="badge", title=means),
+            el(
+                "button", el("span", "Live", class_="dot-live"), type="button", class_="live-switch", data_live_toggle=True,
+                aria_pressed="true", hidden=True, data_tip="Reloads lists and numbers of this page every few seconds. Pauses "
+                "while the page is in the background.",
+            ),
+            el("span", "read-write" if write else "read-only", class_="badge", tabindex="0", data_tip=means),
             el(
                 "button",
                 _theme(),
@@ -79,7 +101,7 @@ def _bar(at: str, write: bool) -> Html:
             class_="inner",
         ),
         class_="bar",
-    )
+    )  # fmt: skip
 
 
 def _theme() -> Html:
@@ -124,7 +146,7 @@ def card(heading: Child, *content: Child, id_: str | None = None, more: Child = 
     )
 
 
-def facts(*pairs: tuple[str, Child]) -> Html:
+def facts(*pairs: tuple[Child, Child]) -> Html:
     """Builds a row of names and values."""
     return el(
         "dl",
@@ -133,15 +155,39 @@ def facts(*pairs: tuple[str, Child]) -> Html:
     )
 
 
-def table(names: list[str], rows: list[list[Child]], numbers: frozenset[int] = frozenset()) -> Html:
-    """Builds a table; `numbers` are the right-aligned columns."""
+def table(
+    names: list[str],
+    rows: list[list[Child]],
+    numbers: frozenset[int] = frozenset(),
+    *,
+    words: Mapping[str, str] = NO_WORDS,
+    stacked: bool = False,
+    label: str = "Table",
+) -> Html:
+    """Builds a table; `numbers` are the right-aligned columns.
 
-    def cell(kind: str, i: int, value: Child) -> Html:
-        return el(kind, value, class_="n" if i in numbers else None, scope="col" if kind == "th" else None)
+    `words` maps names of columns to words of the glossary that explain them. A `stacked` table shows each row as a list of
+    names and values on narrow screens, so that nothing scrolls sideways.
+    """
 
-    head = el("tr", [cell("th", i, name) for i, name in enumerate(names)])
-    body = [el("tr", [cell("td", i, value) for i, value in enumerate(row)]) for row in rows]
+    def cell(i: int, value: Child) -> Html:
+        empty = stacked and value in (None, "")
+        return el(
+            "td",
+            value,
+            class_="n" if i in numbers else None,
+            data_label=names[i] if stacked and not empty else None,
+        )
+
+    head = el(
+        "tr",
+        [
+            el("th", term(words[name], name) if name in words else name, class_="n" if i in numbers else None, scope="col")
+            for i, name in enumerate(names)
+        ],
+    )  # fmt: skip
+    body = [el("tr", [cell(i, value) for i, value in enumerate(row)]) for row in rows]
     return el(
-        "div", el("table", el("thead", head), el("tbody", body)), class_="scroll", tabindex="0", role="region",
-        aria_label="Table",
+        "div", el("table", el("thead", head), el("tbody", body), class_="stacked" if stacked else None), class_="scroll",
+        tabindex="0", role="region", aria_label=label,
     )  # fmt: skip

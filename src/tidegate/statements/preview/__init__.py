@@ -4,6 +4,7 @@
 |---|---|
 | `part_map.py` | the parts of a collection as rectangles over two axes, and what statistics say of its columns |
 | `query_map.py` | which of them a query would read, and what each condition prunes |
+| `views.py` | views with what they read |
 """
 
 from tidegate.statements.preview.part_map import PART_AXES, Axis, ColumnFacts, PartMap
@@ -14,6 +15,7 @@ from tidegate.statements.preview.query_map import (
     PartFacts,
     QueryMap,
 )
+from tidegate.statements.preview.views import ViewFacts, view_facts
 
 __all__ = [
     "PART_AXES",
@@ -25,4 +27,6 @@ __all__ = [
     "PartFacts",
     "PartMap",
     "QueryMap",
+    "ViewFacts",
+    "view_facts",
 ]

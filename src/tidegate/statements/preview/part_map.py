@@ -46,6 +46,7 @@ PART_AXES = ("_time", "_part", "_rows", "_size", "_level")
 """Axes that are no expressions."""
 _TIMES = (Kind.TIMESTAMPTZ, Kind.TIMESTAMP, Kind.DATE)
 _NUMBERS = (Kind.INT2, Kind.INT4, Kind.INT8, Kind.FLOAT4, Kind.FLOAT8, Kind.NUMERIC, Kind.BOOL)
+_WHOLE = (Kind.INT2, Kind.INT4, Kind.INT8, Kind.BOOL, Kind.DATE)
 _TEXTS = (Kind.TEXT, Kind.BYTEA, Kind.UUID)
 KEYS = 20
 """Keys of a JSON column that are offered as axes; others can be written."""
@@ -63,6 +64,13 @@ class Axis:
     high: np.ndarray
     texts: tuple[str, ...] = ()
     """What the ranks of a text axis mean."""
+    whole: bool = False
+    """Only whole numbers occur, or of times only whole days."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the range of at least one part is known."""
+        return bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +92,8 @@ class PartMap:
     """Parts that are not among these, as they have ended or begin later."""
     verdict: np.ndarray | None = None
     """What a query does with each: a `Verdict`; None: there is none, or it reads all."""
+    deleted: np.ndarray | None = None
+    """How many rows of each are deleted; None: no row is."""
 
     def __len__(self) -> int:
         return len(self.id)
@@ -130,6 +140,7 @@ def map_of(
     columns = visible_columns(found.schema, found.state.options)
     first, second = _defaults(found, columns)
     choices = tuple(one for column in columns for one in _choices(found, column))
+    deleted = found.deleted()
     return PartMap(
         name,
         _axis(found, x or first, arrays, now),
@@ -143,6 +154,7 @@ def map_of(
         found.as_of,
         found.state.parts.count - table.num_rows,
         verdict,
+        None if deleted is None else deleted[0],
     )
 
 
@@ -165,16 +177,16 @@ def _choices(found: Snapshot, column: SchemaColumn) -> Iterator[str]:
 
 
 def _defaults(found: Snapshot, columns: Sequence[SchemaColumn]) -> tuple[str, str]:
-    """The default axes: time, and the CLUSTER BY column or else the first ordered column."""
+    """The default axes: time, and the CLUSTER BY column or else the size.
+
+    Any other column, such as an id that rises with time, would draw one more line of what time shows already.
+    """
     clustered = found.state.options.get(shard_options.CLUSTER_BY, ())
-    able = sorted(
-        (column for column in columns if column.type.kind in ORDERED),
-        key=lambda column: column.id not in clustered,
-    )
+    able = [column for column in columns if column.type.kind in ORDERED]
     times = [identifier(column.name) for column in able if column.type.kind in _TIMES]
+    keys = [identifier(column.name) for column in able if column.id in clustered]
     x = times[0] if times else "_time"
-    others = [identifier(column.name) for column in able if identifier(column.name) != x]
-    return x, others[0] if others else "_level"
+    return x, next((key for key in keys if key != x), "_size")
 
 
 # ---------------------------------------------------------------- axes
@@ -187,8 +199,8 @@ def _axis(found: Snapshot, name: str, arrays: dict[str, np.ndarray], now: int) -
         values = arrays["id" if name == "_part" else name.removeprefix("_")].astype(float)
         if name in ("_rows", "_size"):
             values = np.log10(np.maximum(values, 1))
-            return Axis(name, "log", values, values)
-        return Axis(name, "number", values, values)
+            return Axis(name, "log", values, values, whole=True)
+        return Axis(name, "number", values, values, whole=True)
     names = [(column.name, column.type) for column in found.schema.columns]
     expr = bind_expression(name, names, now)
     if expr.type.kind not in ORDERED:
@@ -224,7 +236,13 @@ def _placed(name: str, type_: Type, low: pa.Array, high: pa.Array) -> Axis:
     if type_.kind in _TEXTS:
         return _ranked(name, low, high)
     time = type_.kind in _TIMES or type_.kind is Kind.MZ_TIMESTAMP
-    return Axis(name, "time" if time else "number", _numbers(low, type_), _numbers(high, type_))
+    return Axis(
+        name,
+        "time" if time else "number",
+        _numbers(low, type_),
+        _numbers(high, type_),
+        whole=type_.kind in _WHOLE,
+    )
 
 
 def _numbers(bound: pa.Array, type_: Type) -> np.ndarray:

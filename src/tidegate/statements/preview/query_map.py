@@ -6,9 +6,8 @@
         reading.map.verdict                  NONE, SOME or ALL of each part: pruned, read, proven whole
         reading.conjuncts                    what each condition does: alone, and that no other does
 
-A query that Spark would run is split as Spark's would be (`plan/logical.py`): each of its scans has a filter of its own, which
-is what
-is asked here. What a join learns while it runs, the keys of the other side, is not known before, and prunes more.
+A query of several collections is split as an engine's would be (`plan/logical.py`): each of its scans has a filter of its own,
+which is what is asked here. What a join learns while it runs, the keys of the other side, is not known before, and prunes more.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from tidegate.errors import BindError
 from tidegate.expr.domain import Interpretation, Specs, Verdict, explain_verdict
 from tidegate.expr.model import Expr, build, show, support
 from tidegate.plan import MapFilterProject, logical
-from tidegate.query import ResultShape, ScanRequest, choose_path
+from tidegate.query import CancelToken, ResultShape, ScanRequest, choose_path
 from tidegate.query.prune import Conjunct, PruneResult, PruningPredicate, conjunct_effects, prune
-from tidegate.sql import PreparedQuery
 from tidegate.sql.parse import parse_statements, statement, syntax
 from tidegate.statements.execute import kind_of, time_of, with_options
-from tidegate.statements.pinned import pinned_select
+from tidegate.statements.general import engine_for, relational_query
+from tidegate.statements.pinned import PinnedSelect, pinned_select
 from tidegate.statements.preview.part_map import (
     ORDERED,
     ColumnFacts,
@@ -102,6 +101,8 @@ class PartFacts:
     """Name, least and greatest value of each column of which something is known; None where that end is not."""
     verdict: str | None = None
     why: tuple[str, ...] = ()
+    deleted: int = 0
+    """How many of its rows are deleted."""
 
 
 def query_map(context: Context, sql: str, axes: Axes = NO_AXES, only: int | None = None) -> QueryMap:
@@ -199,15 +200,17 @@ def _for_each_scan(
     with pinned_select(context, parsed, as_of, preview=True) as query:
         return [
             work(source, make(query.snapshots[source], query.now), path)
-            for source, make, path in _scans(context, query.prepared)
+            for source, make, path in _scans(context, query)
         ]
 
 
-def _scans(context: Context, prepared: PreparedQuery) -> list[_Scan]:
+def _scans(context: Context, query: PinnedSelect) -> list[_Scan]:
     """The collections of a query, how to make the request of each, and the path if it is known."""
-    single = prepared.single
+    single = query.prepared.single
     if single is None:
-        return [(scan.source, partial(_scanned, context, scan), "spark") for scan in prepared.lowered.scans()]
+        engine = engine_for(context, relational_query(context, query, CancelToken()))
+        scans = query.prepared.lowered.scans()
+        return [(scan.source, partial(_scanned, context, scan), engine) for scan in scans]
     return [] if single.source is None else [(single.source, partial(question_of, context, single), None)]
 
 
@@ -278,10 +281,12 @@ def _part(found: Snapshot, id_: int, question: ScanRequest | None) -> PartFacts 
     bounds = [_ends(specs[i], column.name) for i, column in zip(at, columns, strict=True)]
     part = found.pick(np.array([place]))[0]
     told = tuple(one for one in bounds if one is not None)
+    counts = found.deleted()
+    deleted = 0 if counts is None else int(counts[0][place])
     if question is None:
-        return PartFacts(part, told)
+        return PartFacts(part, told, deleted=deleted)
     verdict, why = _why(conditions, Interpretation(specs, (question.now, question.now)))
-    return PartFacts(part, told, verdict, why)
+    return PartFacts(part, told, verdict, why, deleted)
 
 
 def _ends(specs: Specs | None, name: str) -> tuple[str, Any, Any] | None:

@@ -12,6 +12,7 @@ None of it changes the rows that a reader sees. Everything can be interrupted at
 | module | contents |
 |---|---|
 | `compact` | which parts are merged, and merging them |
+| `outlook` | what compaction and sweep would do now |
 | `tasks` | units of work that can run in another process |
 | `distribute` | compaction, re-clustering and statistics by such tasks |
 | `recluster_plan`, `key_ranges` | which parts are sorted together, and how they are divided by key |
@@ -31,6 +32,7 @@ from tidegate.storage.maintain.distribute import (
     recluster_shard,
 )
 from tidegate.storage.maintain.expire import expire_parts
+from tidegate.storage.maintain.outlook import MaintenanceOutlook, maintenance_outlook, orphan_objects
 from tidegate.storage.maintain.repair import Repaired, repair_shard
 from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.maintain.sweep import Swept, sweep_shard
@@ -40,6 +42,7 @@ __all__ = [
     "Compacted",
     "Learnt",
     "LocalTaskRunner",
+    "MaintenanceOutlook",
     "MaintenanceResult",
     "MaintenanceTask",
     "Reclustered",
@@ -50,6 +53,8 @@ __all__ = [
     "compact_distributed",
     "compact_shard",
     "expire_parts",
+    "maintenance_outlook",
+    "orphan_objects",
     "plan_groups",
     "recluster_shard",
     "repair_shard",

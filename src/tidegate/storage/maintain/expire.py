@@ -71,8 +71,8 @@ def drop_expired(shard: Shard) -> int:
 
         def propose(state: State) -> Replace | None:
             nonlocal expired
-            gone = () if state.dropped else (*_ended(state, state.since), *_deleted(state, state.since))
-            expired = tuple(dict.fromkeys(gone))[:DROPPED_AT_ONCE]
+            gone = [] if state.dropped else ended_parts(state, state.since)
+            expired = tuple(gone[:DROPPED_AT_ONCE])
             _check_deleted(shard, state, expired)
             return Replace(expired, (), expired=True) if expired else None
 
@@ -97,6 +97,11 @@ def follow(shard: Shard) -> None:
         return Append(state.upper, wanted + 1, (), token)
 
     shard.machine.update(propose)
+
+
+def ended_parts(state: State, since: int) -> list[int]:
+    """The ids of the parts that are of no use once no time before `since` can be read."""
+    return list(dict.fromkeys((*_ended(state, since), *_deleted(state, since))))
 
 
 def _ended(state: State, since: int) -> list[int]:

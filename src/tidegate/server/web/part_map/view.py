@@ -2,7 +2,6 @@
 
 verdict            "reads 3 of 365 parts, 1.2 MB of 410 MB", and a bar of the bytes
 conditions         what each condition prunes
-part_map_chart     the map, the choice of axes, and the legend
 part_details       one part: its bounds, and what each condition says about them
 parts_table        the parts as a table, for those who cannot see the map
 """
@@ -16,9 +15,14 @@ from tidegate.expr.domain import Verdict
 from tidegate.query import format_value
 from tidegate.server.web.layout import error_box, facts, table
 from tidegate.server.web.markup import Child, Html, el, join_html
-from tidegate.server.web.part_map import svg as drawing
+from tidegate.server.web.part_map.chart import (
+    METADATA_AXIS_NAMES,
+    VERDICT_MEANINGS,
+    deleted_words,
+    part_map_chart,
+)
+from tidegate.server.web.terms import hint, term
 from tidegate.statements.preview import (
-    PART_AXES,
     Axis,
     CollectionPreview,
     ConditionEffect,
@@ -28,17 +32,15 @@ from tidegate.statements.preview import (
 )
 from tidegate.text import format_bytes, format_count, format_time, plural
 
-METADATA_AXIS_NAMES = {
-    "_time": "time of change",
-    "_part": "number",
-    "_rows": "rows",
-    "_size": "bytes",
-    "_level": "level",
-}
 MAX_TABLE_ROWS = 500
 """Rows of the table of parts."""
 MAX_VALUE_LENGTH = 120
 """Characters of a value."""
+PRUNES_MEANING = "Parts in which no row passes this condition, by their statistics. Those on its own are pruned by no other."
+NO_PRUNING_MEANING = {
+    True: "Statistics could show that no row passes, but in every part some row may.",
+    False: "No statistics tell in which parts the condition is false.",
+}
 VERDICT_NAMES = {"none": "pruned", "some": "read", "all": "proven whole"}
 
 
@@ -68,7 +70,9 @@ def collection_view(part_map: PartMap, kind: str = "nothing") -> list[Child]:
     sentence = el(
         "p",
         el("b", plural(len(part_map), "part")),
-        f", {format_bytes(total)}. ",
+        f", {format_bytes(total)}",
+        deleted_words(part_map),
+        ". ",
         el("span", words, class_="quiet"),
     )
     return [
@@ -101,9 +105,16 @@ def verdict(preview: CollectionPreview) -> Html:
         el("b", f"{format_bytes(bytes_read)} of {format_bytes(preview.bytes_total)}"),
         class_="sentence",
     )
-    whole = f"{plural(preview.whole, 'part')} proven whole · " if preview.whole else ""
-    pruned = f"{format_bytes(preview.bytes_total - bytes_read)} pruned · "
-    rest = el("p", f"{pruned}{whole}path: {preview.path}", class_="quiet")
+    whole = hint(f"{plural(preview.whole, 'part')} proven whole", VERDICT_MEANINGS["proven whole"])
+    rest = el(
+        "p",
+        f"{format_bytes(preview.bytes_total - bytes_read)} ",
+        term("prune", "pruned"),
+        [" · ", whole] if preview.whole else None,
+        " · ",
+        term("path", f"path: {preview.path}"),
+        class_="quiet",
+    )
     return el(
         "div",
         sentence,
@@ -132,24 +143,28 @@ def _bar(read: int, total: int) -> Html:
 
 def _condition(i: int, one: ConditionEffect, total: int, chosen: bool) -> Html:
     """Shows a condition: what it prunes, and why not more."""
+    does: Child = hint(
+        "prunes nothing" if one.can_prune else "cannot prune parts", NO_PRUNING_MEANING[one.can_prune]
+    )
     if one.pruned:
-        does: Child = [el("b", f"prunes {format_count(one.pruned)}")]
-        does = [
-            does,
+        alone = (
             f", {format_count(one.alone)} of them on its own"
             if one.alone and one.alone != one.pruned
-            else None,
-        ]
-    else:
-        does = "prunes nothing" if one.can_prune else "cannot prune parts"
-    proves = f"; proves {format_count(one.whole)} whole" if one.whole else None
+            else None
+        )
+        does = [hint(el("b", f"prunes {format_count(one.pruned)}"), PRUNES_MEANING), alone]
+    proves = (
+        ["; ", hint(f"proves {format_count(one.whole)} whole", VERDICT_MEANINGS["proven whole"])]
+        if one.whole
+        else None
+    )
     share = 100 * one.pruned / max(total, 1)
     return el(
         "li",
         el(
             "label",
             el("input", type="checkbox", name="only", value=i, form="ask", checked=chosen,
-               title="Show the effect of this condition alone", data_single=True),
+               data_tip="Shows the effect of this condition alone on the map.", data_single=True),
             el("code", one.text),
         ),
         el("svg", el("rect", width=100, height=6, class_="read"), el("rect", width=round(share, 1), height=6, class_="dry"),
@@ -178,55 +193,6 @@ def _others(readings: tuple[CollectionPreview, ...], at: int) -> Html:
     )
 
 
-# ---------------------------------------------------------------- the map
-
-
-def part_map_chart(part_map: PartMap) -> Html:
-    """Shows the map with its axes and legend."""
-    bound = f" ({part_map.beyond:,} more have expired or begin later)" if part_map.beyond else ""
-    colours: tuple[tuple[str, str], ...]
-    if part_map.verdict is not None:
-        colours = (("dry", "pruned"), ("read", "read"), ("whole", "proven whole"))
-    else:
-        most = drawing.LEVEL_COLOURS - 1 if len(part_map) <= drawing.MAX_TILES else 2
-        there = np.unique(np.minimum(part_map.level, most)).tolist() or [0]
-        colours = tuple((f"level{i}", "as written" if i == 0 else f"compacted {i}×") for i in there)
-    area = "dot area: bytes" if len(part_map) <= drawing.MAX_TILES else "square area: bytes"
-    return el(
-        "figure",
-        el(
-            "div",
-            _choice("y", "Y axis", part_map.y, part_map),
-            _choice("x", "X axis", part_map.x, part_map),
-            el("input", type="hidden", name="of", value=part_map.collection, form="ask"),
-            el("div", [_colour(*one) for one in colours], el("span", area, class_="quiet"), class_="legend"),
-            class_="axes",
-        ),
-        el("div", drawing.part_map_svg(part_map), class_="canvas"),
-        el("figcaption", f"Each mark is a part of {part_map.collection}{bound}. Arrow keys move between them, Enter shows details.",
-           id="mark", aria_live="polite"),
-        id="chart",
-        class_="chart",
-    )  # fmt: skip
-
-
-def _choice(field: str, label: str, axis: Axis, part_map: PartMap) -> Html:
-    known = [*part_map.choices, *PART_AXES]
-    names = known if axis.name in known else [axis.name, *known]
-    options = [
-        el("option", METADATA_AXIS_NAMES.get(name, name), value=name, selected=name == axis.name)
-        for name in names
-    ]
-    return el("label", el("span", label), el("select", options, name=field, form="ask"), class_="axis")
-
-
-def _colour(name: str, means: str) -> Html:
-    swatch = el(
-        "svg", el("rect", width=12, height=12, rx=3, class_=name), viewBox="0 0 12 12", aria_hidden="true"
-    )
-    return el("span", swatch, means, class_="colour")
-
-
 # ---------------------------------------------------------------- parts one by one
 
 
@@ -250,11 +216,15 @@ def part_details(details: PartFacts) -> Html:
         el("h3", f"Part {part.id}", el("span", fate, class_=f"fate {details.verdict}") if fate else None),
         el("ul", [el("li", el("code", line)) for line in details.why], class_="why") if details.why else None,
         facts(
-            ("rows", format_count(part.rows)), ("bytes", format_bytes(part.size)), ("level", format_count(part.level)),
+            ("rows", format_count(part.rows)),
+            *(((term("deletion", "deleted rows"), format_count(details.deleted)),) if details.deleted else ()),
+            ("bytes", format_bytes(part.size)), (term("level"), format_count(part.level)),
             ("changes from", format_time(part.first)), ("to", format_time(part.last)), ("written", format_time(part.written)),
-            *((("expires", format_time(part.expires)),) if part.expires is not None else ()),
+            *(((term("expiry", "expires"), format_time(part.expires)),) if part.expires is not None else ()),
         ),
-        table(["column", "min", "max"], bounds) if bounds else None,
+        table(["column", "min", "max"], bounds, words={"min": "bound", "max": "bound"}, stacked=True, label="Bounds of columns")
+        if bounds
+        else None,
         el("p", el("code", part.name), class_="quiet"),
         id="part",
         class_="part",
@@ -282,17 +252,21 @@ def parts_table(part_map: PartMap) -> Html:
     )
     shown = order[:MAX_TABLE_ROWS].tolist()
     names_ = [VERDICT_NAMES[verdict.name.lower()] for verdict in Verdict]
+    counts = [part_map.id, part_map.level, part_map.rows]
     rows: list[list[Child]] = [
         [
-            format_count(int(part_map.id[i])), format_count(int(part_map.level[i])), format_count(int(part_map.rows[i])),
+            *(format_count(int(count[i])) for count in counts),
             format_bytes(int(part_map.size[i])),
-            _end(part_map.x, part_map.x.low[i]), _end(part_map.x, part_map.x.high[i]), _end(part_map.y, part_map.y.low[i]),
-            _end(part_map.y, part_map.y.high[i]), "" if part_map.verdict is None else names_[int(part_map.verdict[i])],
+            *([] if part_map.deleted is None else [format_count(int(part_map.deleted[i]))]),
+            *(_end(axis, end[i]) for axis in (part_map.x, part_map.y) for end in (axis.low, axis.high)),
+            "" if part_map.verdict is None else names_[int(part_map.verdict[i])],
         ]
         for i in shown
-    ]  # fmt: skip
+    ]
     x, y = (METADATA_AXIS_NAMES.get(axis.name, axis.name) for axis in (part_map.x, part_map.y))
-    names = ["part", "level", "rows", "bytes", f"{x} from", "to", f"{y} from", "to", "query"]
+    deleted = ["deleted"] if part_map.deleted is not None else []
+    names = ["part", "level", "rows", "bytes", *deleted, f"{x} from", "to", f"{y} from", "to", "query"]
+    words = {"part": "part", "level": "level", "deleted": "deletion", "query": "verdict"}
     more = (
         f"The first {MAX_TABLE_ROWS:,} of {plural(len(part_map), 'part')}."
         if len(part_map) > MAX_TABLE_ROWS
@@ -300,7 +274,7 @@ def parts_table(part_map: PartMap) -> Html:
     )
     return el(
         "div",
-        table(names, rows, frozenset((0, 1, 2, 3))),
+        table(names, rows, frozenset(range(4 + len(deleted))), words=words, stacked=True, label="Parts"),
         el("p", more, class_="quiet") if more else None,
         id="listed",
     )

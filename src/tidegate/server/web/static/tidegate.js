@@ -4,7 +4,6 @@
 //   data-cancel="/cancel"    a button: cancels the running query
 //   data-fill="SELECT …"     a button: puts a text into the query box
 //   data-load="/parts"       a <details>: loaded when it is opened
-//   data-poll="/x" data-every="1000"     a piece that is reloaded while the page is visible
 //
 // A response has elements with ids; each replaces the element of the page with its id.
 
@@ -163,13 +162,13 @@ one("details[data-load]")?.addEventListener("toggle", listing);
 
 // ---------------------------------------------------------------- the map
 
-// x y width height parts rows bytes level id kept whole
+// x y width height parts rows bytes level id kept whole deleted
 function marks(map) {
   if (map.read) return map.read;
   const text = map.dataset.marks;
   map.read = !text ? [] : text.split(";").map((line) => {
-    const [x, y, w, h, parts, rows, bytes, level, id, kept, whole] = line.split(" ");
-    return { x: +x, y: +y, w: Math.max(+w, 4), h: Math.max(+h, 4), parts: +parts, rows: +rows, bytes: bytes.replace("_", " "), level: +level, id: +id, kept: +kept, whole: +whole };
+    const [x, y, w, h, parts, rows, bytes, level, id, kept, whole, deleted] = line.split(" ");
+    return { x: +x, y: +y, w: Math.max(+w, 4), h: Math.max(+h, 4), parts: +parts, rows: +rows, bytes: bytes.replace("_", " "), level: +level, id: +id, kept: +kept, whole: +whole, deleted: +deleted };
   });
   return map.read;
 }
@@ -181,7 +180,9 @@ function describe(map, mark) {
   if (mark.parts > 1) words.push(plural(mark.parts, "part"));
   else words.push(`Part ${mark.id}`);
   words.push(mark.parts > 1 ? `up to level ${mark.level}` : `level ${mark.level}`, plural(mark.rows, "row"), mark.bytes);
-  if (asked && mark.parts > 1) words.push(`${mark.kept.toLocaleString("en")} read, ${mark.whole.toLocaleString("en")} proven whole`);
+  if (mark.deleted) words.push(`${plural(mark.deleted, "row")} deleted`);
+  const number = (count) => count.toLocaleString("en");
+  if (asked && mark.parts > 1) words.push(`${number(mark.parts - mark.kept)} pruned`, `${number(mark.kept - mark.whole)} read`, `${number(mark.whole)} proven whole`);
   else if (asked) words.push(mark.whole ? "proven whole" : mark.kept ? "read" : "pruned");
   return words;
 }
@@ -266,23 +267,22 @@ page.addEventListener("keydown", (event) => {
   } else if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) part(over);
 });
 
-// ---------------------------------------------------------------- reloaded pieces
+// ---------------------------------------------------------------- narrow screens
 
-async function poll(id) {
-  const piece = page.getElementById(id);
-  if (!piece) return;
-  const every = Number(piece.dataset.every);
-  if (!page.hidden) {
-    try {
-      const answer = await fetch(piece.dataset.poll, { signal: AbortSignal.timeout(10_000) });
-      if (answer.ok) swap(await answer.text());
-    } catch {
-      // the server does not respond: try again later
-    }
-  }
-  setTimeout(poll, every, id);
+// Shows the drawing of the map that is made for the width of the window.
+const narrow = matchMedia("(max-width: 720px)");
+function fit() {
+  const canvas = one("#chart .canvas");
+  const drawn = canvas?.querySelector("svg.map");
+  const other = canvas?.querySelector("template[data-narrow]");
+  if (!drawn || !other || drawn.classList.contains("narrow") === narrow.matches) return;
+  const fresh = narrow.matches ? other.content.querySelector("svg") : canvas.wide;
+  if (narrow.matches) canvas.wide = drawn;
+  drawn.replaceWith(narrow.matches ? fresh.cloneNode(true) : fresh);
 }
-for (const piece of page.querySelectorAll("[data-poll]")) setTimeout(poll, Number(piece.dataset.every), piece.id);
+narrow.addEventListener("change", fit);
+new MutationObserver(fit).observe(page.body, { childList: true, subtree: true });
+fit();
 
 // ---------------------------------------------------------------- light or dark
 
