@@ -9,6 +9,7 @@
 | `/query` | a query box |
 | `/explain` `/run` `/cancel` `/part` `/parts` | requests of a query box (`query/page.py`) |
 | `/download` | all rows of a query, as a file (`query/download.py`) |
+| `/catalog` | names that the editor completes (`query/catalog.py`) |
 | `/ingest` | running sources |
 | `/health` `/metrics` | for people and programs |
 | `/login` | if the server has a token |
@@ -40,6 +41,7 @@ from tidegate.server.web.ingest import IngestPages
 from tidegate.server.web.layout import card, error_box, page
 from tidegate.server.web.markup import el
 from tidegate.server.web.query.boxes import QueryBoxes
+from tidegate.server.web.query.catalog import CatalogPage
 from tidegate.server.web.query.download import DownloadPage
 from tidegate.server.web.query.page import QueryPages
 
@@ -67,6 +69,7 @@ def application(
         Route("/explain", queries.explain, methods=["POST"]),
         Route("/run", queries.run, methods=["POST"]),
         Route("/cancel", queries.cancel, methods=["POST"]),
+        Route("/catalog", CatalogPage(gateway).catalog),
         Route("/download", DownloadPage(boxes).download, methods=["POST"]),
         Route("/part", queries.part, methods=["POST"]),
         Route("/parts", queries.parts, methods=["POST"]),
