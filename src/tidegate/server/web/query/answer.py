@@ -191,13 +191,13 @@ class _ShownRows:
     def table(self) -> Html:
         """Builds the table."""
         heads = [
-            el("th", name, scope="col", class_="n" if type_.is_number else None, title=f"{name}: {type_}",
+            el("th", name, scope="col", class_=_cell_class(type_), title=f"{name}: {type_}",
                data_kind=_sort_of_kind(type_), data_ranks=self._ranks(i))
             for i, (name, type_) in enumerate(zip(self.names, self.types, strict=True))
         ]  # fmt: skip
-        numbers = [type_.is_number for type_ in self.types]
+        classes = [_cell_class(type_) for type_ in self.types]
         body = [
-            el("tr", [el("td", value, class_="n" if number else None) for value, number in zip(row, numbers, strict=True)])
+            el("tr", [el("td", value, class_=class_) for value, class_ in zip(row, classes, strict=True)])
             for row in self.rows
         ]  # fmt: skip
         return el(
@@ -234,6 +234,10 @@ def _sort_of_kind(type_: Type) -> str:
     if type_.kind in _TIMES:
         return "time"
     return "json" if type_.kind is Kind.JSONB or type_.is_nested else "text"
+
+
+def _cell_class(type_: Type) -> str | None:
+    return {"number": "n", "time": "t"}.get(_sort_of_kind(type_))
 
 
 def _sent_length(cell: str | None) -> int:

@@ -29,9 +29,11 @@ from tidegate.server.web.query.boxes import QueryBoxes
 from tidegate.server.web.query.form import query_form
 from tidegate.server.web.query.run import ScriptRunner
 from tidegate.statements.preview import Maps, QueryMap
+from tidegate.text import identifier
 
 DISCONNECT_CHECK_SECONDS = 0.25
 """How often a running query checks whether its browser is still connected."""
+MAX_EXAMPLES = 3
 _HEADING = el("h1", "Query", class_="unseen")
 
 
@@ -43,11 +45,20 @@ class QueryPages:
 
     async def page(self, request: Request) -> Response:
         """Shows a page with a query box."""
-        form = QueryForm(request.query_params.get("sql", ""), QueryBoxes.new_id())
+        given = request.query_params
+        form = QueryForm(given.get("sql") or given.get("q", ""), QueryBoxes.new_id())
         shown = await run_in_threadpool(self.explained, form)
-        box = query_form(form, autofocus=True, console=True)
-        content = [_HEADING, box, answer.empty_result(), shown, view.parts_placeholder()]
+        box = query_form(form, examples=await run_in_threadpool(self._examples), autofocus=True, console=True)
+        verdict, drawn = shown[:1], shown[1:]
+        content = [_HEADING, box, verdict, answer.empty_result(), drawn, view.parts_placeholder()]
         return page("Query", content, at="/query", write=self.gateway.write)
+
+    def _examples(self) -> dict[str, str]:
+        """Returns a query of each of the first collections."""
+        with suppress(TidegateError):  # a lake that cannot be read: the editor says so when a query runs
+            names = [row[0] for row in self.gateway.client().sql("SHOW TABLES").rows()]
+            return {name: f"SELECT * FROM {identifier(name)} LIMIT 100" for name in names[:MAX_EXAMPLES]}
+        return {}
 
     async def explain(self, request: Request) -> Response:
         """Returns which parts a query would read."""

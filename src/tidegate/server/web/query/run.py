@@ -69,11 +69,13 @@ class ScriptRunner:
         if picture is not None:
             document = json.loads(result.text())[0]
             self.answers.append(plan_picture.plan_card(document, result, heading))
+            self.rows += document.get("Actual Rows", 0)
             return
+        rows = 0 if result.is_text else result.ready
         readable = await run_in_threadpool(_is_read, given.sql)
         heading = heading.with_download(readable and bool(result.names))
         self.answers.append(await run_in_threadpool(answer.result_card, result, seconds, heading, limits))
-        self.rows += result.ready
+        self.rows += rows
 
     def _fail(self, error: TidegateError, heading: AnswerHeading | None) -> None:
         self.failed = True

@@ -4,9 +4,11 @@ import uPlot from "../vendor/uplot.js";
 import { valueOf } from "./text.js";
 
 const HEIGHT = 300;
-const SERIES = ["--l2", "--bad", "--good", "--l4", "--l0", "--soft"];
+const SERIES = ["--l2", "--sql-string", "--sql-number", "--good", "--l4", "--soft"];
 const STYLES = ["line", "bars", "points"];
 const MOST_SERIES = 6;
+const MOST_BARS = 2;
+const FAR = 20; // columns whose values differ by more than this factor are not drawn together by default
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -35,9 +37,15 @@ function defaults(columns) {
   const text = columns.find((one) => one.kind === "text");
   const time = columns.find((one) => one.kind === "time");
   const x = time ?? (numbers.length > 1 && !(text && text.place === 0) ? numbers[0] : (text ?? null));
-  const y = numbers.filter((one) => one !== x).slice(0, numbers.length > 3 ? 1 : 3);
-  return { x: x?.place ?? -1, y: y.map((one) => one.place), style: x === text && text ? "bars" : "line" };
+  const [first, ...others] = numbers.filter((one) => one !== x).sort((a, b) => isKey(a) - isKey(b) || a.place - b.place);
+  const y = first ? [first, ...others.filter((one) => !isKey(one) && isNear(one, first))].slice(0, 3) : [];
+  const style = x && x === text ? "bars" : "line";
+  return { x: x?.place ?? -1, y: y.map((one) => one.place).slice(0, style === "bars" ? MOST_BARS : MOST_SERIES), style };
 }
+
+const isKey = ({ name }) => /(^|_)id$/i.test(name);
+const size = ({ values }) => values.reduce((most, value) => Math.max(most, Math.abs(value ?? 0) || 0), 0);
+const isNear = (one, other) => size(one) * FAR > size(other) && size(other) * FAR > size(one);
 
 export function chartOf(answer, table) {
   const columns = columnsOf(table);
@@ -53,10 +61,11 @@ export function chartOf(answer, table) {
   const draw = () => {
     plot?.destroy();
     plot = null;
-    const data = dataOf(columns, chosen);
+    const drawn = { ...chosen, y: chosen.style === "bars" ? chosen.y.slice(0, MOST_BARS) : chosen.y };
+    const data = { ...dataOf(columns, drawn), dropped: drawn.y.length < chosen.y.length };
     said.textContent = sentence(answer, table, data);
     canvas.replaceChildren();
-    if (chosen.y.length && data.x.length) plot = new uPlot(optionsOf(columns, chosen, data, canvas.clientWidth || 800), [data.x, ...data.y], canvas);
+    if (drawn.y.length && data.x.length) plot = new uPlot(optionsOf(columns, drawn, data, canvas.clientWidth || 800), [data.x, ...data.y], canvas);
   };
   requestAnimationFrame(draw);
   new ResizeObserver(() => plot && canvas.clientWidth && plot.setSize({ width: canvas.clientWidth, height: HEIGHT })).observe(place);
@@ -80,8 +89,9 @@ function dataOf(columns, chosen) {
 function sentence(answer, table, data) {
   const count = table.tBodies[0].rows.length.toLocaleString("en");
   const part = answer.dataset.cut !== undefined ? `Only the first ${count} rows of the result are drawn. ` : "";
+  const bars = data.dropped ? `Bars are drawn of ${MOST_BARS} columns at most. ` : "";
   const left = data.left ? `${data.left.toLocaleString("en")} rows without a value for x are left out. ` : "";
-  return part + left;
+  return part + left + bars;
 }
 
 // ---------------------------------------------------------------- uPlot
@@ -92,13 +102,23 @@ function optionsOf(columns, chosen, data, width) {
   const ink = colour("--soft");
   const axis = { stroke: ink, grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "12px system-ui, sans-serif" };
   const named = (values) => values.map((value) => (Number.isInteger(value) ? (data.labels?.[value] ?? "") : ""));
-  const labelled = data.labels ? { values: (_, values) => named(values), space: 70, incrs: [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000] } : {};
+  const shownTime = (_, value) => (value === null ? "--" : isoTime(value, 1));
+  const labelled = isTime ? { values: (_, splits, __, ___, step) => splits.map((at) => isoTime(at, step)), space: 90 } : data.labels ? { values: (_, values) => named(values), space: 70, incrs: [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000] } : {};
   return {
     width, height: HEIGHT, tzDate: (at) => uPlot.tzDate(new Date(at * 1e3), "Etc/UTC"),
     scales: { x: { time: isTime, ...(chosen.style === "bars" ? { range: padded(data.x) } : {}) }, y: { range: rangeOf(chosen.style) } },
     axes: [{ ...axis, ...labelled }, { ...axis, size: 64 }],
-    series: [{ label: x?.name ?? "row", ...(data.labels ? { value: (_, value) => data.labels[value] ?? "" } : {}) }, ...chosen.y.map((i, at) => series(columns[i].name, at, chosen))],
+    series: [{ label: x?.name ?? "row", ...(data.labels ? { value: (_, value) => data.labels[value] ?? "" } : isTime ? { value: shownTime } : {}) }, ...chosen.y.map((i, at) => series(columns[i].name, at, chosen))],
   };
+}
+
+// A time as people read it at a distance of `step` seconds between ticks: a month, a day, a minute, a second.
+function isoTime(at, step) {
+  const text = new Date(at * 1000).toISOString().replace("T", " ");
+  if (step >= 86_400 * 28) return text.slice(0, 7);
+  if (step >= 86_400) return text.slice(0, 10);
+  if (step >= 60) return text.endsWith("00:00:00.000Z") ? text.slice(0, 10) : text.slice(11, 16);
+  return text.slice(0, step < 1 ? 23 : 19).slice(step > 1 ? 11 : 0);
 }
 
 // Bars begin at zero, and half of the first and last one needs room.

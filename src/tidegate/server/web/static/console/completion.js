@@ -84,7 +84,8 @@ export async function complete(context) {
   const from = word?.from ?? context.pos;
   const prefix = before.slice(0, before.length - (context.pos - from));
   const used = references(text, new Set(tables.map((one) => one.name)));
-  const result = (options) => ({ from, options, validFor: /^[\p{L}\p{N}_$]*$/u });
+  const typed = word?.text.toLowerCase();
+  const result = (options) => ({ from, options: options.filter((one) => one.label.toLowerCase() !== typed) });
   if (dotted) {
     const name = used.get(unquoted(dotted[1])) ?? unquoted(dotted[1]);
     const [[, found]] = await columnsOf([name]);

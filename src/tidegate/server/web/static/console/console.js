@@ -19,6 +19,7 @@ function start(field) {
   const editor = createEditor(field, {
     changed() {
       for (const other of document.querySelectorAll("[data-single]")) other.checked = false;
+      one("#result")?.setAttribute("data-stale", "");
       soon();
     },
     moved: soon,

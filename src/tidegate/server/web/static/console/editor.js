@@ -2,7 +2,7 @@
 
 import {
   Decoration, EditorState, EditorView, HighlightStyle, Prec, StateEffect, StateField, acceptCompletion, autocompletion,
-  bracketMatching, closeBrackets, closeBracketsKeymap, completionKeymap, completionStatus, defaultKeymap, drawSelection,
+  bracketMatching, closeBrackets, closeBracketsKeymap, closeCompletion, completionKeymap, completionStatus, defaultKeymap, drawSelection,
   ensureSyntaxTree, highlightSpecialChars, history, historyKeymap, indentOnInput, keymap, lineNumbers, moveCompletionSelection,
   placeholder, selectedCompletionIndex, sql, syntaxHighlighting, tags,
 } from "../vendor/codemirror.js";
@@ -89,11 +89,18 @@ function keysOf(actions) {
   ];
 }
 
-// Typing over a selection, as one change: left to the browser, it may write style attributes, which the page's policy forbids.
+// Typing over a selection, and deleting it, as one change: left to the browser, it may write style attributes, which the page's policy forbids.
 const overType = EditorView.domEventHandlers({
   beforeinput(event, view) {
+    if (!document.getSelection().isCollapsed) document.dispatchEvent(new Event("selectionchange")); // one that was just made is read first
     const { from, to, empty } = view.state.selection.main;
-    if (event.inputType !== "insertText" || !event.data || empty || view.composing) return false;
+    if (empty || view.composing) return false;
+    if (event.inputType.startsWith("delete")) {
+      event.preventDefault();
+      view.dispatch(view.state.update(view.state.replaceSelection(""), { userEvent: "delete.selection" }));
+      return true;
+    }
+    if (event.inputType !== "insertText" || !event.data) return false;
     event.preventDefault();
     const insert = () => view.state.update(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
     if (!view.state.facet(EditorView.inputHandler).some((handle) => handle(view, from, to, event.data, insert))) view.dispatch(insert());
@@ -138,6 +145,7 @@ export function createEditor(field, actions) {
     // What a run sends: what is selected, else the statement at the cursor, or all.
     asked(which) {
       const { from, to, empty } = view.state.selection.main;
+      closeCompletion(view);
       if (!empty && text().slice(from, to).trim()) return inPlace(text(), { from, to });
       return which === "all" ? text() : this.statement();
     },
