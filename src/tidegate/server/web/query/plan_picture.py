@@ -44,12 +44,12 @@ def plan_card(document: Node, result: Result, heading: AnswerHeading) -> Html:
 
 
 def _bytes_bar(scan: ScanMetrics) -> Html:
-    """Draws which share of the bytes was pruned, skipped inside of parts, and read."""
+    """Draws which share of the bytes was read, was not needed after all, and was pruned."""
     total = max(scan.bytes_total, 1)
     skipped = max(total - scan.bytes_pruned - scan.bytes_read, 0)
     shares = (
         ("read", "read", scan.bytes_read),
-        ("skip", "skipped inside parts", skipped),
+        ("skip", "not read", skipped),
         ("dry", "pruned", scan.bytes_pruned),
     )
     bars: list[Child] = []

@@ -73,7 +73,7 @@ class ScriptRunner:
             return
         rows = 0 if result.is_text else result.ready
         readable = await run_in_threadpool(_is_read, given.sql)
-        heading = heading.with_download(readable and bool(result.names))
+        heading = heading.with_download(readable and bool(result.names) and not result.is_text)
         self.answers.append(await run_in_threadpool(answer.result_card, result, seconds, heading, limits))
         self.rows += rows
 

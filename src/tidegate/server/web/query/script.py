@@ -27,10 +27,10 @@ class ScriptStatement:
     """The statement, behind blanks in the place of what comes before it."""
     start: int
     """Where it begins, in characters."""
+    script: str
+    """The whole text."""
     moved: int = 0
     """By how many characters positions in `sql` are behind those in the text."""
-    original: str | None = None
-    """What `sql` was before it was turned into EXPLAIN ANALYZE."""
 
     @property
     def text(self) -> str:
@@ -38,12 +38,12 @@ class ScriptStatement:
         return self.sql[self.start :]
 
     def restore_position(self, error: TidegateError) -> None:
-        """Moves the position of an error in `sql` to its place in the text."""
-        if self.original is not None and error.position is not None:
+        """Says of an error in `sql` where it is in the whole text."""
+        if error.position is not None and error.position.sql == self.sql:
             start, end = (
                 max(at - self.moved, self.start) for at in (error.position.start, error.position.end)
             )
-            error.position = Position(self.original, start, end)
+            error.position = Position(self.script, start, end)
 
 
 def split_script(sql: str) -> list[ScriptStatement]:
@@ -53,7 +53,9 @@ def split_script(sql: str) -> list[ScriptStatement]:
     for token in tokenize(sql):
         if token.kind == "end" or (token.kind == "op" and token.text == ";"):
             if start is not None:
-                pieces.append(ScriptStatement(_blank(sql[:start]) + sql[start : token.start].rstrip(), start))
+                pieces.append(
+                    ScriptStatement(_blank(sql[:start]) + sql[start : token.start].rstrip(), start, sql)
+                )
             start = None
         elif start is None:
             start = token.start
@@ -61,7 +63,7 @@ def split_script(sql: str) -> list[ScriptStatement]:
             raise LimitError(
                 f"one run has at most {MAX_STATEMENTS} statements", hint="select some of them, and run these"
             )
-    return pieces or [ScriptStatement(sql, 0)]
+    return pieces or [ScriptStatement(sql, 0, sql)]
 
 
 def analyzed(given: ScriptStatement, *, wanted: bool) -> ScriptStatement | None:
@@ -81,7 +83,7 @@ def analyzed(given: ScriptStatement, *, wanted: bool) -> ScriptStatement | None:
             return None
     rest = given.sql[inner:]
     moved = given.start + len(ANALYZE) - inner
-    return replace(given, sql=given.sql[: given.start] + ANALYZE + rest, moved=moved, original=given.sql)
+    return replace(given, sql=given.sql[: given.start] + ANALYZE + rest, moved=moved)
 
 
 def _explained(given: ScriptStatement) -> int:

@@ -15,6 +15,7 @@ export const dialect = SQLDialect.define({
 });
 
 const SILENT = new Set(["String", "QuotedIdentifier", "LineComment", "BlockComment", "Number"]);
+const MOST_TABLES = 20; // as many as /catalog gives the columns of at once
 const FRESH_MS = 15_000;
 let catalog = null;
 let loaded = 0;
@@ -93,10 +94,11 @@ export async function complete(context) {
   }
   if (AFTER_TABLE_WORD.test(prefix)) return result(tableOptions(tables, 9));
   if (AFTER_SET.test(prefix)) return result(settings.map(([label, info]) => option(label, label, "setting", "", 9, info)));
-  const own = (await columnsOf([...new Set(used.values())].slice(0, 20))).flatMap(([name, found]) =>
-    found.map(([label, type, apply]) => option(label, apply, "column", used.size > 1 ? `${type} · ${name}` : type, 5)),
-  );
   const begins = !prefix.trim();
+  const whose = used.size ? [...new Set(used.values())] : begins ? [] : tables.map((one) => one.name); // no FROM yet: of any
+  const own = (await columnsOf(whose.slice(0, MOST_TABLES))).flatMap(([name, found]) =>
+    found.map(([label, type, apply]) => option(label, apply, "column", used.size === 1 ? type : `${type} · ${name}`, used.size ? 5 : 4)),
+  );
   return result([
     ...own,
     ...[...used.keys()].map((name) => option(name, name, "collection", "", 3)),

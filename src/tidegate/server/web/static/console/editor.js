@@ -113,9 +113,11 @@ const overType = EditorView.domEventHandlers({
 export function createEditor(field, actions) {
   const label = { id: field.id, "aria-label": "SQL", "aria-describedby": "verdict", spellcheck: "false", autocapitalize: "off" };
   let statement = null;
+  let failed = null; // where the last run failed, until the text changes
   const followed = EditorView.updateListener.of((update) => {
     if (update.docChanged) {
       field.value = update.state.doc.toString();
+      failed = null;
       actions.changed();
     } else if (update.selectionSet && statements(update.state).length > 1 && statementAt(update.state).from !== statement) actions.moved();
     if (update.docChanged || update.selectionSet) statement = statementAt(update.state).from;
@@ -129,7 +131,7 @@ export function createEditor(field, actions) {
         EditorView.lineWrapping,
         lineNumbers(), history(), drawSelection(), highlightSpecialChars(), indentOnInput(), bracketMatching(), closeBrackets(),
         placeholder(field.placeholder), sql({ dialect }), syntaxHighlighting(colours), markField, followed, overType,
-        autocompletion({ override: [complete], selectOnOpen: false, icons: false, maxRenderedOptions: 60 }),
+        autocompletion({ override: [complete], selectOnOpen: false, interactionDelay: 0, icons: false, maxRenderedOptions: 60 }),
         keysOf(actions),
       ],
     }),
@@ -150,7 +152,11 @@ export function createEditor(field, actions) {
       return which === "all" ? text() : this.statement();
     },
     replace: (next) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next }, selection: { anchor: next.length } }),
-    mark: (box) => view.dispatch({ effects: setMark.of(errorSpan(box, text())) }),
+    mark: (box) => view.dispatch({ effects: setMark.of(errorSpan(box, text()) ?? failed) }),
+    markFailed(box) {
+      failed = errorSpan(box, text());
+      this.mark(box);
+    },
     focus: () => view.focus(),
     blur: () => view.contentDOM.blur(),
     holds: (node) => view.dom.contains(node),

@@ -101,6 +101,7 @@ function draw() {
   const clear = element("button", { type: "button", textContent: "Clear", title: "Forget all of them" });
   clear.addEventListener("click", () => {
     localStorage.removeItem(KEY);
+    filter.value = "";
     draw();
   });
   const about = element("p", { className: "quiet", textContent: "Kept in this browser only; statements that may hold secrets are not." });

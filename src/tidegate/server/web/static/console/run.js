@@ -33,8 +33,7 @@ function show(editor, sql, html) {
   swap(html);
   const result = one("#result");
   enhance(result);
-  const error = result.querySelector("[data-from]");
-  if (error) editor.mark(error);
+  editor.markFailed(result.querySelector("[data-from]"));
   remember(sql, result.dataset);
   forgetNames();
   const seen = result.getBoundingClientRect();
