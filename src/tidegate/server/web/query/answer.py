@@ -49,7 +49,7 @@ class AnswerLimits:
         """Returns the limits of each of several statements."""
         if statements == 1:
             return AnswerLimits()
-        return AnswerLimits(max(100, 3 * MAX_ROWS // statements), MAX_CHARACTERS // statements)
+        return AnswerLimits(min(MAX_ROWS, max(100, 3 * MAX_ROWS // statements)), MAX_CHARACTERS // statements)
 
 
 @dataclass(frozen=True)
