@@ -75,7 +75,7 @@ class CatalogPage:
 
 
 def _functions() -> Iterator[list[str]]:
-    """Yields each function that is called by name, with its signatures and its first line of documentation."""
+    """Yields each function that is called by name, with its signatures and the first line of its docs."""
     aggregates = sorted({*AGGREGATE_NAMES, *GENERAL_AGGREGATES})
     yield from ([name, "aggregate", ""] for name in aggregates if name.isidentifier())
     for name in REGISTRY.names():

@@ -51,7 +51,7 @@ def query_form(
             el("span", class_="elapsed", data_elapsed=True, aria_live="off"),
             el("div", chips, class_="chips", role="group", aria_label="Examples") if chips else None,
             _keys(),
-            _kept() if console else None,
+            _history_buttons() if console else None,
             class_="row",
         ),
         id="ask", class_="box console" if console else "box", method="post", action="/run", data_ask="/explain",
@@ -64,7 +64,7 @@ def _keys() -> Html:
     )
 
 
-def _kept() -> Html:
+def _history_buttons() -> Html:
     """Builds the buttons of the history and of links; scripts show them."""
     return el(
         "span",
