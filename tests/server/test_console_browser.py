@@ -107,6 +107,7 @@ def test_the_answer_is_under_the_query(page: Any) -> None:
     editor, result, chart = (page.locator(one).bounding_box() for one in (".cm-editor", "#result", "#chart"))
     assert editor["y"] < result["y"] < chart["y"]
     assert "local in" in page.inner_text(".answer .cost")
+    assert "rows local in" in page.text_content("[role=status]"), "screen readers hear of it"
     keep(page, "answer")
 
 

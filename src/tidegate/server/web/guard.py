@@ -10,8 +10,7 @@
 
 The cookie is not the token but an HMAC of it; scripts cannot read it, and other sites do not send it. Both are compared in constant
 time. `/health`, `/login` and the files of `/static` need no token; without one, `/health` only says that the server is up. Pages
-load nothing from other hosts, run no inline scripts, and are not cached. A page may let its scripts add style elements, by a nonce that
-is new for each response (`policy_with_nonce`).
+load nothing from other hosts, run no inline scripts, and are not cached.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ def query_form(
                title="EXPLAIN ANALYZE: run the query, and draw where rows, bytes and time went"),
             el("button", "Cancel", type="button", data_cancel="/cancel", disabled=True, title="Escape"),
             el("span", class_="elapsed", data_elapsed=True, aria_live="off"),
+            el("span", class_="unseen", data_status=True, role="status"),
             el("div", chips, class_="chips", role="group", aria_label="Examples") if chips else None,
             _keys(),
             _history_buttons() if console else None,

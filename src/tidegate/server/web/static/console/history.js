@@ -48,12 +48,14 @@ export function linkedQuery() {
   return found?.trim() ? found : null;
 }
 
-// Puts the text into the address; whether it fits there.
+// Puts the text into the address; why not, if it cannot be there.
 function link() {
   const text = editor.text();
-  if (!text.trim() || text.length > LONGEST_LINK || SECRET.test(text)) return false;
+  if (!text.trim()) return "Nothing to link";
+  if (text.length > LONGEST_LINK) return "Too long for a link";
+  if (SECRET.test(text)) return "May hold a secret";
   history.replaceState(null, "", `${location.pathname}#q=${encodeURIComponent(text)}`);
-  return true;
+  return null;
 }
 
 // ---------------------------------------------------------------- the list
@@ -69,7 +71,7 @@ export function keepHistory(given) {
   const place = one(".kept");
   place.hidden = false;
   one("[data-link]").addEventListener("click", async ({ target }) => {
-    target.textContent = link() ? ((await copyText(location.href)) ? "Copied" : "In the address") : "Not linked";
+    target.textContent = link() ?? ((await copyText(location.href)) ? "Copied" : "In the address");
     setTimeout(() => (target.textContent = "Copy link"), 1500);
   });
   list = element("section", { id: "history", className: "card history", hidden: true, ariaLabel: "History" });

@@ -36,6 +36,8 @@ function show(editor, sql, html) {
   editor.markFailed(result.querySelector("[data-from]"));
   remember(sql, result.dataset);
   forgetNames();
+  const heads = [...result.querySelectorAll(".answer > .head")].map((head) => [head.querySelector("h2"), head.querySelector(".cost")]);
+  one("[data-status]").textContent = heads.map((pieces) => pieces.map((piece) => piece?.textContent ?? "").join(" ")).join(". ");
   const seen = result.getBoundingClientRect();
   if (seen.top < 0 || seen.top > innerHeight - 120) result.scrollIntoView({ block: "start" });
 }
