@@ -128,11 +128,7 @@ def failed_card(error: TidegateError, heading: AnswerHeading | None = None) -> H
 def result_card(result: Result, seconds: float, heading: AnswerHeading, limits: AnswerLimits) -> Html:
     """Shows the result of a statement."""
     if result.is_text:
-        text = result.text()
-        message = el("pre", text, class_="said") if text else el("p", "Done.")
-        return el(
-            "section", heading.build("Result", cost_line(result, seconds)), message, class_="card answer"
-        )
+        return _message_card(result, seconds, heading)
     with result:
         live, ready = result.live, result.ready
         shown = _ShownRows.read(result, limits)
@@ -151,6 +147,16 @@ def result_card(result: Result, seconds: float, heading: AnswerHeading, limits: 
         class_="card answer",
         data_cut=bool(more),
     )  # fmt: skip
+
+
+def _message_card(result: Result, seconds: float, heading: AnswerHeading) -> Html:
+    """Shows what a statement says that has no rows: in a line, or the lines of an explanation."""
+    text = result.text()
+    if not result.names and "\n" not in text:
+        took = el("p", f"in {format_seconds(seconds)}", class_="cost")
+        return el("section", heading.build(text or "Done", took), class_="card answer")
+    message = el("pre", text, class_="said")
+    return el("section", heading.build("Result", cost_line(result, seconds)), message, class_="card answer")
 
 
 # ---------------------------------------------------------------- rows
