@@ -1,6 +1,7 @@
 """Makes the pictures of the documentation: a lake of orders, the pages over it, and Chromium that looks at them.
 
     python docs/pictures.py            docs/pictures/parts.png: the map of parts with a query, for the README
+                                       docs/pictures/console.png: the query console with a chart, for docs/web.md
 
 Needs what the tests need: playwright, and a Chromium (`.ci/chromium` installs Debian's).
 """
@@ -33,6 +34,8 @@ DAY = 86_400_000
 QUERY = """SELECT id, price FROM orders
 WHERE created_at + '60 days' > '2026-07-20'
   AND (payload->>'customer')::numeric BETWEEN 2000 AND 6000"""
+REVENUE = """SELECT date_trunc('week', created_at) AS week, count(*) AS orders, round(sum(price)::numeric / 100, 2) AS revenue
+FROM orders WHERE created_at >= '2026-03-01' GROUP BY 1 ORDER BY 1"""
 MOST_BYTES = 300_000
 
 
@@ -109,13 +112,34 @@ def photograph(url: str, path: Path) -> None:
         browser.close()
 
 
+def photograph_console(url: str, path: Path) -> None:
+    """The query console with a result and its chart."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(
+            viewport={"width": 1180, "height": 860}, color_scheme="light", device_scale_factor=1.5
+        )
+        page.goto(f"{url}/query")
+        page.fill("#sql", REVENUE)
+        page.keyboard.press("Control+Enter")
+        page.click("text=Chart")
+        page.wait_for_selector(".plot canvas")
+        page.wait_for_selector(".sentence")
+        page.evaluate("document.activeElement.blur()")
+        page.screenshot(path=path, clip={"x": 0, "y": 60, "width": 1180, "height": 800})
+        browser.close()
+
+
 def main() -> None:
     """Makes them all."""
     PICTURES.mkdir(exist_ok=True)
-    path = PICTURES / "parts.png"
+    parts, console = PICTURES / "parts.png", PICTURES / "console.png"
     with tempfile.TemporaryDirectory() as folder, lake(Path(folder) / "lake") as db, served(db) as url:
-        photograph(url, path)
-    assert path.stat().st_size <= MOST_BYTES, f"{path} has {path.stat().st_size:,} bytes"
+        photograph(url, parts)
+        photograph_console(url, console)
+    for path in (parts, console):
+        assert path.stat().st_size <= MOST_BYTES, f"{path} has {path.stat().st_size:,} bytes"
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ def test_running_a_query(page: Any, site: Site) -> None:
     page.wait_for_selector("#result table")
     assert page.inner_text("#result h2") == "7 rows"
     assert "peek in" in page.inner_text(".cost")
-    assert page.locator("#result tbody >> nth=-1").locator("tr").count() == 7
+    assert page.locator("#result .rows tbody tr").count() == 7
     assert page.locator(".stages tbody tr").count() >= 1
     keep(page, "rows", full_page=True)
 
@@ -301,5 +301,5 @@ def test_a_fault_of_the_server_is_told_in_words(
         assert "internal error" in told
         assert "<" not in told
         assert "s3cret" not in told
-        assert page.input_value("#sql") == QUERY
+        assert page.input_value("#sql-text") == QUERY
     context.close()

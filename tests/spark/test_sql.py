@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import signal
 import threading
 import time
@@ -17,6 +18,9 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tidegate.query.cancellation import CancelToken
+from tidegate.server.web.query.answer import AnswerHeading
+from tidegate.server.web.query.plan_picture import plan_card
+from tidegate.server.web.query.script import analyzed, split_script
 from tidegate.spark.engine import scans as query_scan
 from tidegate.spark.engine.scans import FORCED_READER, Reader
 
@@ -118,6 +122,22 @@ def test_explain_tells_scans_and_the_plan(db: tidegate.Database) -> None:
     assert "== Physical Plan ==" in ran.text()
     assert "Answered from spark in" in ran.text()
     assert ran.scan.parts_read == 2
+
+
+def test_an_analysis_on_spark_is_a_picture(db: tidegate.Database) -> None:
+    given = split_script("EXPLAIN ANALYZE SELECT b.x, name FROM big b JOIN small s ON b.id = s.id")[0]
+    asked = analyzed(given, wanted=False)
+    assert asked is not None
+    ran = db.sql(asked.sql)
+    picture = plan_card(json.loads(ran.text())[0], ran, AnswerHeading(given.text, "box"))
+    for piece in (
+        '<b class="path">spark</b>',
+        "<code>spark</code>",
+        "Join inner",
+        "Plan of Spark",
+        "== Physical Plan ==",
+    ):
+        assert piece in picture, piece
 
 
 def test_views_of_any_shape(db: tidegate.Database, spark: SparkSession) -> None:

@@ -97,6 +97,7 @@ def explain_general(context: Context, query: PinnedSelect, *, analyze: bool, as_
         document["Operators"] = [_operator_document(one, names) for one in operators]
     else:
         costs = [spark_engine(context).plan(context, pinned, watch)]
+        document["Spark Plan"] = costs[0]
         ran = _run(context, pinned, watch)
         rows, cost = ran.exhaust(), ran.scan
     took = 1000 * (time.perf_counter() - began)

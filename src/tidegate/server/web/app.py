@@ -14,6 +14,7 @@
 | `/maintenance` | what compaction and sweep would do; starts them, if the server allows writes |
 | `/settings` | all settings; changes those of a session |
 | `/glossary` | the words of the pages |
+| `/catalog` | names that the editor completes (`query/catalog.py`) |
 | `/health` `/metrics` | for people and programs |
 | `/login` | if the server has a token |
 
@@ -45,6 +46,7 @@ from tidegate.server.web.layout import card, error_box, page
 from tidegate.server.web.maintenance import MaintenancePage
 from tidegate.server.web.markup import el
 from tidegate.server.web.query.boxes import QueryBoxes
+from tidegate.server.web.query.catalog import CatalogPage
 from tidegate.server.web.query.download import DownloadPage
 from tidegate.server.web.query.page import QueryPages
 from tidegate.server.web.settings import SettingsPage
@@ -70,6 +72,7 @@ def application(
         Route("/explain", queries.explain, methods=["POST"]),
         Route("/run", queries.run, methods=["POST"]),
         Route("/cancel", queries.cancel, methods=["POST"]),
+        Route("/catalog", CatalogPage(gateway).catalog),
         Route("/download", DownloadPage(boxes).download, methods=["POST"]),
         Route("/part", queries.part, methods=["POST"]),
         Route("/parts", queries.parts, methods=["POST"]),

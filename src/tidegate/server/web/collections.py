@@ -19,7 +19,7 @@ from tidegate.server.web.part_map import svg as drawing
 from tidegate.server.web.part_map import view
 from tidegate.server.web.query import answer
 from tidegate.server.web.query.boxes import QueryBoxes
-from tidegate.server.web.query.page import query_form
+from tidegate.server.web.query.form import query_form
 from tidegate.server.web.terms import hint, term
 from tidegate.statements import CollectionStatus, Status
 from tidegate.statements.preview import PartMap
@@ -114,9 +114,9 @@ class CollectionPages:
             el("div", el("h1", name), live("facts", _facts(status)), class_="title"),
             problem,
             query_form(form, hint=next(iter(examples.values())), examples=examples),
+            answer.empty_result(),
             view.collection_view(part_map),
             view.parts_placeholder(),
-            answer.empty_result(),
             self._columns(name, len(part_map), status.columns),
             live("changes", _recent_changes(part_map)),
         ]

@@ -50,6 +50,11 @@ HEADERS = {
 }
 
 
+def policy_with_nonce(nonce: str) -> str:
+    """Returns the policy of a page whose scripts may add style elements with this nonce."""
+    return POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
+
+
 def cookie_value(token: str) -> str:
     """Returns the value of the login cookie: an HMAC keyed by the token."""
     return hmac.new(token.encode(), b"the cookie of tidegate serve", hashlib.sha256).hexdigest()
@@ -175,6 +180,6 @@ class _ResponseSender:
             self.started = True
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
-                headers[name] = value
+                headers.setdefault(name, value)
             headers["Cache-Control"] = "no-cache" if self.fixed else "no-store"
         await self.send(message)

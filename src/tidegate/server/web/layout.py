@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from starlette.responses import HTMLResponse
 
 from tidegate.errors import TidegateError
+from tidegate.server.web.guard import policy_with_nonce
 from tidegate.server.web.markup import Child, Html, el, join_html
 from tidegate.server.web.terms import term
+from tidegate.text import Position
 
 PAGES = (
     ("/", "Collections"), ("/query", "Query"), ("/views", "Views"), ("/ingest", "Sources"),
@@ -26,9 +29,11 @@ def page(
     title: str, *content: Child, at: str = "", write: bool = False, known: bool = True, status: int = 200
 ) -> HTMLResponse:
     """Builds a whole page; `at` is the one of `PAGES` that it belongs to."""
+    nonce = secrets.token_urlsafe(16)
     head = el(
         "head",
         el("meta", charset="utf-8"),
+        el("meta", name="style-nonce", nonce=nonce),  # for the style elements of the editor
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="color-scheme", content="light dark"),
         el("title", f"{title} · Tidegate" if title else "Tidegate"),
@@ -44,7 +49,9 @@ def page(
         el("main", content, id="content", tabindex="-1"),
         el("div", id="tip", class_="tip", role="tooltip", hidden=True),
     )
-    return html_response(Html(f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'), status)
+    response = html_response(Html(f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'), status)
+    response.headers["Content-Security-Policy"] = policy_with_nonce(nonce)
+    return response
 
 
 def fragments(*content: Child, status: int = 200) -> HTMLResponse:
@@ -118,8 +125,10 @@ def _theme() -> Html:
 def error_box(error: TidegateError, id_: str | None = None) -> Html:
     """Shows an error: what happened, the position in the text, what to do."""
     excerpt = None if error.position is None else error.position.excerpt()
-    place = None
+    place: Child = None
+    span: tuple[int | None, int | None] = (None, None)
     if error.position is not None:
+        span = _offsets(error.position)
         lines = "" if excerpt is None else "\n".join(excerpt)
         where = f"line {error.position.line}, column {error.position.column}"
         place = [el("div", where, class_="where"), el("pre", lines, class_="caret") if lines else None]
@@ -132,7 +141,18 @@ def error_box(error: TidegateError, id_: str | None = None) -> Html:
         class_="trouble",
         role="alert",
         id=id_,
+        data_from=span[0],
+        data_to=span[1],
     )
+
+
+def _offsets(position: Position) -> tuple[int, int]:
+    """Returns where a position begins and ends, in UTF-16 units, by which scripts count."""
+
+    def units(end: int) -> int:
+        return len(position.sql[: max(end, 0)].encode("utf-16-le", "surrogatepass")) // 2
+
+    return units(position.start), units(max(position.start, position.end))
 
 
 def card(heading: Child, *content: Child, id_: str | None = None, more: Child = None) -> Html:

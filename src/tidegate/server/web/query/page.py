@@ -2,7 +2,7 @@
 
     /query        a page with a query box, and the map of the collections it reads
     /explain      while typing: which parts would be read, from metadata alone
-    /run          the rows, how they were computed, and the time of each stage
+    /run          the result of each statement, how it was computed, and the time of each stage
     /cancel       cancels the running query
     /part         one part: its bounds, and why it is read or pruned
     /parts        the map as a table
@@ -13,25 +13,28 @@ All but the first return pieces of a page, each with the id of the element that 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping
+from contextlib import suppress
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tidegate.errors import TidegateError
-from tidegate.query import Result
 from tidegate.server.web.forms import QueryForm, form_fields, parse_number
 from tidegate.server.web.layout import error_box, fragments, page
 from tidegate.server.web.markup import Child, Html, el
 from tidegate.server.web.part_map import view
 from tidegate.server.web.query import answer
 from tidegate.server.web.query.boxes import QueryBoxes
+from tidegate.server.web.query.form import query_form
+from tidegate.server.web.query.run import ScriptRunner
 from tidegate.statements.preview import Maps, QueryMap
+from tidegate.text import identifier
 
 DISCONNECT_CHECK_SECONDS = 0.25
 """How often a running query checks whether its browser is still connected."""
+MAX_EXAMPLES = 3
+_HEADING = el("h1", "Query", class_="unseen")
 
 
 class QueryPages:
@@ -42,11 +45,20 @@ class QueryPages:
 
     async def page(self, request: Request) -> Response:
         """Shows a page with a query box."""
-        form = QueryForm(request.query_params.get("sql", ""), QueryBoxes.new_id())
+        given = request.query_params
+        form = QueryForm(given.get("sql") or given.get("q", ""), QueryBoxes.new_id())
         shown = await run_in_threadpool(self.explained, form)
-        box = query_form(form, autofocus=True)
-        content = [el("h1", "Query"), box, shown, view.parts_placeholder(), answer.empty_result()]
+        box = query_form(form, examples=await run_in_threadpool(self._examples), autofocus=True, console=True)
+        verdict, drawn = shown[:1], shown[1:]
+        content = [_HEADING, box, verdict, answer.empty_result(), drawn, view.parts_placeholder()]
         return page("Query", content, at="/query", write=self.gateway.write)
+
+    def _examples(self) -> dict[str, str]:
+        """Returns a query of each of the first collections."""
+        with suppress(TidegateError):  # a lake that cannot be read: the editor says so when a query runs
+            names = [row[0] for row in self.gateway.client().sql("SHOW TABLES").rows()]
+            return {name: f"SELECT * FROM {identifier(name)} LIMIT 100" for name in names[:MAX_EXAMPLES]}
+        return {}
 
     async def explain(self, request: Request) -> Response:
         """Returns which parts a query would read."""
@@ -67,31 +79,39 @@ class QueryPages:
             x, y = form.axes.get(form.collection, (None, None))
             return view.collection_view(maps.collection(form.collection, x, y), query.kind)
         except TidegateError as error:
-            return [view.failed_view(error)]
+            return [view.failed_view(error), *self._unanswered(form, maps)]
+
+    def _unanswered(self, form: QueryForm, maps: Maps) -> list[Child]:
+        """Returns the map without a query: an error shows nothing of the query before it."""
+        with suppress(TidegateError):  # the collection may have been dropped
+            if form.collection is not None:
+                x, y = form.axes.get(form.collection, (None, None))
+                return view.collection_view(maps.collection(form.collection, x, y))[1:]
+        return view.query_view(QueryMap("nothing"), 0, None)[1:]
 
     async def run(self, request: Request) -> Response:
         """Runs a query."""
-        form = QueryForm.of_fields(await form_fields(request))
-        shown = await self.answered(request, form)
+        fields = await form_fields(request)
+        form = QueryForm.of_fields(fields)
+        shown = await self.answered(request, form, analyze=bool(fields.get("analyze")))
         if "x-tidegate" in request.headers:
             return fragments(shown)
-        content = [el("h1", "Query"), query_form(form), shown]  # the browser has scripts disabled
+        content = [_HEADING, query_form(form, console=True), shown]  # the browser has scripts disabled
         return page("Query", content, at="/query", write=self.gateway.write)
 
-    async def answered(self, request: Request, form: QueryForm) -> Html:
-        """Returns the rows of a query, or its error."""
+    async def answered(self, request: Request, form: QueryForm, *, analyze: bool = False) -> Html:
+        """Returns the results of the statements of a text; of one that fails, its error."""
         box = self.boxes.get(form.box)
-        watch, began = box.begin(), time.perf_counter()
-        asking = asyncio.create_task(box.client.ask(form.sql, watch))
+        watch = box.begin()
+        runner = ScriptRunner(box.client, form.sql, watch, form.box, analyze=analyze)
+        running = asyncio.create_task(runner.run())
         try:
-            while not asking.done():
-                await asyncio.wait((asking,), timeout=DISCONNECT_CHECK_SECONDS)
-                if not asking.done() and await request.is_disconnected():
+            while not running.done():
+                await asyncio.wait((running,), timeout=DISCONNECT_CHECK_SECONDS)
+                if not running.done() and await request.is_disconnected():
                     watch.cancel()
-            result: Result = asking.result()
-            return await run_in_threadpool(answer.result_card, result, time.perf_counter() - began)
-        except TidegateError as error:
-            return answer.failed_result(error)
+            await running
+            return runner.shown()
         finally:
             watch.cancel()  # stops readers of rows that are not shown
             box.end(watch)
@@ -134,43 +154,3 @@ class QueryPages:
 
 def _query_map(form: QueryForm, maps: Maps) -> QueryMap:
     return maps.query(form.sql, form.axes, form.only) if form.sql.strip() else QueryMap("nothing")
-
-
-def query_form(
-    form: QueryForm,
-    *,
-    hint: str = "SELECT …",
-    examples: Mapping[str, str] | None = None,
-    autofocus: bool = False,
-) -> Html:
-    """Builds the query box. Its fields elsewhere on the page have `form="ask"`."""
-    chips = [
-        el("button", name, data_fill=sql, title=sql, type="button", class_="chip")
-        for name, sql in (examples or {}).items()
-    ]
-    lines = min(max(form.sql.count("\n") + 1, 3), 12)
-    return el(
-        "form",
-        el("label", "SQL", for_="sql", class_="unseen"),
-        el(
-            "textarea", form.sql, name="sql", id="sql", rows=lines, placeholder=hint, spellcheck="false",
-            autocomplete="off", autocapitalize="off", data_query=True, autofocus=autofocus,
-        ),
-        el("input", type="hidden", name="c", value=form.collection) if form.collection else None,
-        el("input", type="hidden", name="box", value=form.box),
-        el(
-            "div",
-            el("button", "Run", type="submit", class_="main", title="Ctrl-Enter"),
-            [
-                el("button", name, type="submit", formaction=f"/download?format={name.lower()}",
-                title=f"Download all rows as {name}")
-                for name in ("CSV", "JSON", "Parquet")
-            ],
-            el("button", "Cancel", type="button", data_cancel="/cancel", disabled=True, title="Escape"),
-            el("span", class_="elapsed", data_elapsed=True, aria_live="off"),
-            el("div", chips, class_="chips", role="group", aria_label="Examples") if chips else None,
-            el("span", el("kbd", "/"), " to type, ", el("kbd", "Ctrl"), " ", el("kbd", "↵"), " to run", class_="keys"),
-            class_="row",
-        ),
-        id="ask", class_="box", method="post", action="/run", data_ask="/explain",
-    )  # fmt: skip

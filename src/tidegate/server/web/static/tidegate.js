@@ -1,11 +1,10 @@
 // Scripts of the pages. Pages work without them; they only reload pieces of a page.
 //
 //   data-ask="/explain"      a form: its fields are sent there when they change, shortly after the last key
-//   data-cancel="/cancel"    a button: cancels the running query
-//   data-fill="SELECT …"     a button: puts a text into the query box
 //   data-load="/parts"       a <details>: loaded when it is opened
 //
-// A response has elements with ids; each replaces the element of the page with its id.
+// A response has elements with ids; each replaces the element of the page with its id. The query box itself is in console/, which
+// sets form.statement: the text that is explained while one types.
 
 const WAIT = 220;
 const page = document;
@@ -40,12 +39,14 @@ async function post(path, fields, signal) {
 // ---------------------------------------------------------------- the query box
 
 const form = one("form[data-ask]");
-const box = one("[data-query]");
 let asking = null;
 let later = 0;
-let running = null;
 
-const fields = () => new URLSearchParams(new FormData(form));
+function fields() {
+  const given = new URLSearchParams(new FormData(form));
+  if (form.statement) given.set("sql", form.statement());
+  return given;
+}
 
 async function ask() {
   asking?.abort();
@@ -56,6 +57,7 @@ async function ask() {
     if (asking === mine && answer.ok) {
       swap(html);
       form.dataset.asked = String(Number(form.dataset.asked ?? 0) + 1);
+      form.dispatchEvent(new Event("asked"));
       listing();
     } else if (asking === mine) say(failure(answer, html));
   } catch (error) {
@@ -83,74 +85,7 @@ function soon() {
   later = setTimeout(ask, WAIT);
 }
 
-async function run() {
-  running?.abort();
-  const mine = (running = new AbortController());
-  const began = performance.now();
-  const elapsed = one("[data-elapsed]");
-  const button = one("[data-cancel]");
-  const clock = setInterval(() => (elapsed.textContent = `${((performance.now() - began) / 1000).toFixed(1)} s`), 100);
-  button.disabled = false;
-  page.getElementById("result")?.classList.add("busy");
-  try {
-    const answer = await post(form.getAttribute("action"), fields(), mine.signal);
-    const html = await answer.text();
-    if (running === mine) answer.ok ? swap(html) : say(failure(answer, html));
-  } catch (error) {
-    if (error.name !== "AbortError") say("The server does not respond.");
-  } finally {
-    clearInterval(clock);
-    if (running === mine) {
-      running = null;
-      button.disabled = true;
-      elapsed.textContent = "";
-      page.getElementById("result")?.classList.remove("busy");
-    }
-  }
-}
-
-function cancel() {
-  if (running) post(one("[data-cancel]").dataset.cancel, fields()).catch(() => {});
-}
-
-if (form) {
-  const mine = (event) => event.target.form === form || event.target.closest?.("form") === form;
-  page.addEventListener("input", (event) => {
-    if (!mine(event)) return;
-    const field = event.target;
-    if (field.dataset.single !== undefined && field.checked)
-      for (const other of page.querySelectorAll("[data-single]")) other.checked = other === field;
-    if (field === box) for (const other of page.querySelectorAll("[data-single]")) other.checked = false;
-    field === box ? soon() : ask();
-  });
-  form.addEventListener("submit", (event) => {
-    if (event.submitter?.hasAttribute("formaction")) return; // a download, left to the browser
-    event.preventDefault();
-    run();
-  });
-  one("[data-cancel]").addEventListener("click", cancel);
-  for (const chip of page.querySelectorAll("[data-fill]"))
-    chip.addEventListener("click", () => {
-      box.value = chip.dataset.fill;
-      box.focus();
-      ask();
-    });
-  if (box.value.trim()) ask();
-}
-
-page.addEventListener("keydown", (event) => {
-  const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-  if (event.key === "/" && !typing && box && !event.ctrlKey && !event.metaKey) {
-    event.preventDefault();
-    box.focus();
-  } else if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && form) {
-    event.preventDefault();
-    run();
-  } else if (event.key === "Escape") {
-    if (running) cancel();
-    else if (event.target === box) box.blur();
-  }
-});
+export { ask, failure, fields, form, one, post, say, soon, swap };
 
 // ---------------------------------------------------------------- parts as a table
 
