@@ -11,6 +11,7 @@
 | `table`, `attach` | `spark/` |
 | `ingest` | `ingest/runtime/`; splits are read in this process, or by `spark/tasks/` |
 | `compact`, `sweep`, `repair` | `storage/maintain/` |
+| `doctor` | `doctor/` |
 | `metrics` | `metrics.py`; `statements/observe.py` says what is counted |
 
 `Database` (`database.py`) is the session of the database's owner. Threads may share a session.
@@ -39,6 +40,7 @@ from tidegate.storage.maintain import Compacted, Swept, compact_shard, sweep_sha
 if (
     TYPE_CHECKING
 ):  # what ingests and maintains takes as long to import as what reads, and a query must not wait for it
+    from tidegate.doctor import Diagnosis, ReportStep
     from tidegate.ingest.runtime import BatchRunner, Ingestion, IngestionGroup, ReportIngestion
     from tidegate.statements.preview import Maps
     from tidegate.storage.maintain import Learnt, Reclustered, Repaired, TaskRunner
@@ -300,6 +302,20 @@ class Session:
     def status(self) -> Status:
         """The collections, with parts, rows, bytes, `since`, `upper`, leases; from metadata alone."""
         return status(self.context)
+
+    def doctor(
+        self, *, deep: bool = False, read_only: bool = False, progress: ReportStep | None = None
+    ) -> Diagnosis:
+        """Examines the lake and this machine: stores, clocks, files, leases, sizes, sources, versions; what to do.
+
+            print(db.doctor().text())
+
+        With `deep` it reads every part and verifies its checksum. It never changes user data; with `read_only` it does not even
+        write the probes by which it tries the stores. `progress` gets what is checked, how much is done, and how much there is.
+        """
+        from tidegate.doctor import diagnose
+
+        return diagnose(self.context, deep=deep, read_only=read_only, report=_as_callback(progress))
 
     def metrics(self) -> str:
         """What was done since it was opened, in the text format of Prometheus: see `tidegate/metrics.py`."""

@@ -11,7 +11,7 @@ The lake is `--lake`, else TIDEGATE_LAKE, else the folder `lake`.
 | exit code | |
 |---|---|
 | 0 | success |
-| 1 | a statement or command failed; stderr has the error, with `--json` as a JSON object |
+| 1 | a statement or command failed, and stderr has the error, with `--json` as a JSON object; `doctor` found a problem |
 | 2 | the command line is wrong, a file of statements cannot be read, or the extra `cli` is missing |
 | 130 | Ctrl-C |
 """
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     json = "--json" in arguments or "json" in arguments
     try:
-        app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
+        code = app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
     except CycloptsError:
         return 2
     except tidegate.TidegateError as error:
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def _print_error(error: tidegate.TidegateError, *, json: bool) -> None:
@@ -315,6 +315,7 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
 
 for command in (maintenance.compact, maintenance.sweep, maintenance.repair, maintenance.adopt):
     app.command(command)
+app.command("tidegate.cli.doctor:doctor", help="Examine a lake and this machine, and say what to do.")
 app.command(  # imported on use, like the servers
     "tidegate.cli.serve:serve", help="Serve the lake to browsers, Prometheus and psql until Ctrl-C."
 )

@@ -122,15 +122,20 @@ class FileBlob:
     def sweep_temporary(self, older_than_s: float) -> int:
         """Removes temporary files of killed writers that are older than this, and returns how many."""
         removed = 0
+        for path in self.temporary_files(older_than_s):
+            path.unlink(missing_ok=True)
+            removed += 1
+        return removed
+
+    def temporary_files(self, older_than_s: float) -> Iterator[Path]:
+        """The temporary files that are older than this: those of killed writers."""
         for path in self.root.rglob(f"{_TEMPORARY}*"):
             try:
                 old = path.is_file() and time.time() - path.stat().st_mtime >= older_than_s
             except FileNotFoundError:
                 continue  # its writer has finished
             if old:
-                path.unlink(missing_ok=True)
-                removed += 1
-        return removed
+                yield path
 
     def _path(self, name: str) -> Path:
         return self.root / check_name(name)
