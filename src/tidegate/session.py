@@ -23,6 +23,7 @@ import importlib.util
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeAlias, overload
 
@@ -34,7 +35,7 @@ from tidegate.progress import Report
 from tidegate.query import CancelToken, Result
 from tidegate.query.relational import PinnedQuery
 from tidegate.sql.parse import Parameters
-from tidegate.statements import Status, append, execute, status
+from tidegate.statements import Status, append, execute, observed_maintenance, status
 from tidegate.storage.maintain import Compacted, Swept, compact_shard, sweep_shard
 
 if (
@@ -226,6 +227,11 @@ class Session:
 
         In this process; or on Spark, if a session is given, or one is active and there is much to do (`spark_compact_bytes`).
         """
+        return observed_maintenance(
+            self.context, "compact", name, lambda: self._compact(name, full=full, spark=spark, progress=progress)
+        )
+
+    def _compact(self, name: str, *, full: bool, spark: Spark | None, progress: Report | None) -> Compacted:
         context = self.context
         shard, place = context.collection(name), context.root.place
         if spark is None and "pyspark" in sys.modules:
@@ -261,7 +267,8 @@ class Session:
         from tidegate.statements import recluster
 
         crew = None if spark is None else self._crew(spark, f"recluster {name}")
-        return recluster(self.context, name, by, crew, _as_callback(progress))
+        run = partial(recluster, self.context, name, by, crew, _as_callback(progress))
+        return observed_maintenance(self.context, "recluster", name, run)
 
     def backfill_statistics(
         self, name: str, *, spark: Spark | None = None, progress: Report | None = None
@@ -270,7 +277,8 @@ class Session:
         from tidegate.statements import backfill_statistics
 
         crew = None if spark is None else self._crew(spark, f"statistics {name}")
-        return backfill_statistics(self.context, name, crew, _as_callback(progress))
+        run = partial(backfill_statistics, self.context, name, crew, _as_callback(progress))
+        return observed_maintenance(self.context, "backfill_statistics", name, run)
 
     def _crew(self, spark: Spark, what: str) -> TaskRunner:
         from tidegate.spark import maintenance_crew
@@ -279,6 +287,9 @@ class Session:
 
     def sweep(self) -> Swept:
         """Deletes objects that nothing refers to any more; what was deleted."""
+        return observed_maintenance(self.context, "sweep", "", self._sweep)
+
+    def _sweep(self) -> Swept:
         context = self.context
         done = context.catalog.sweep(context.shards.open)
         for name in status(context).collections:
@@ -297,7 +308,8 @@ class Session:
         """
         from tidegate.storage.maintain import repair_shard
 
-        return repair_shard(self.context.collection(name), milliseconds(to, "to"))
+        run = partial(repair_shard, self.context.collection(name), milliseconds(to, "to"))
+        return observed_maintenance(self.context, "repair", name, run)
 
     def status(self) -> Status:
         """The collections, with parts, rows, bytes, `since`, `upper`, leases; from metadata alone."""

@@ -66,5 +66,7 @@ def test_metadata_in_postgres(tmp_path: Path) -> None:
         assert db.context.root.consensus.keys() == keys
         assert any(f.subject == "PostgreSQL" and "agrees" in f.message for f in diagnosis.findings)
     late = tidegate.ManualClock(at=0)
-    found = {f.subject for f in bad(diagnose_location(url, clock=late, read_only=True)) if f.check == "clocks"}
+    found = {
+        f.subject for f in bad(diagnose_location(url, clock=late, read_only=True)) if f.check == "clocks"
+    }
     assert found == {"PostgreSQL"}

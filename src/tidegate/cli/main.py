@@ -33,6 +33,7 @@ from cyclopts import App, CycloptsError, Parameter
 import tidegate
 from tidegate.boundary import internal, trace
 from tidegate.cli import maintenance
+from tidegate.cli.logging import LogFormat, LogLevel, logs_on_stderr
 from tidegate.cli.options import ArgumentError, Json, Lake, enable_garbage_collection, open_lake
 from tidegate.cli.output import Format, print_result
 
@@ -210,6 +211,8 @@ def ingest(
     once: bool = False,
     spark: bool = True,
     json: Json = False,
+    log_format: LogFormat | None = None,
+    log_level: LogLevel = "info",
 ) -> None:
     """Run sources, by name or all of them, until Ctrl-C or with `--once` until they are drained.
 
@@ -217,6 +220,7 @@ def ingest(
     tidegate ingest                         every source
     tidegate ingest orders_30d --once
     tidegate ingest orders_30d --no-spark   in this process: for small sources, or without Java
+    tidegate ingest --log-format json       a record for each batch and commit on stderr
     ```
 
     Parameters
@@ -233,7 +237,7 @@ def ingest(
         sys.stdout.write(now.json() + "\n")
         sys.stdout.flush()
 
-    with open_lake(lake) as db:
+    with logs_on_stderr(log_format, log_level), open_lake(lake) as db:
         running = db.ingest(
             names or None,
             once=once,

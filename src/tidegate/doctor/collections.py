@@ -102,8 +102,12 @@ def size_findings(facts: CollectionFacts) -> list[Finding]:
         )
     behind = facts.entries - facts.rollup
     if behind > LATE_ROLLUP:
-        message = f"{format_count(behind)} entries of the log since the last rollup: opening it reads all of them"
-        action = "look for errors of writers with --log-level debug; rollups need write access to the blob store"
+        message = (
+            f"{format_count(behind)} entries of the log since the last rollup: opening it reads all of them"
+        )
+        action = (
+            "look for errors of writers with --log-level debug; rollups need write access to the blob store"
+        )
         found.append(Finding(Severity.WARNING, "sizes", facts.name, message, action))
     return found
 

@@ -32,7 +32,9 @@ def check_disk(examination: Examination) -> list[Finding]:
     findings = []
     for subject, folder in folders.items():
         usage, inodes = shutil.disk_usage(folder), os.statvfs(folder)
-        findings.append(disk_finding(subject, folder, usage.free, inodes.f_favail if inodes.f_files else None))
+        findings.append(
+            disk_finding(subject, folder, usage.free, inodes.f_favail if inodes.f_files else None)
+        )
     return findings
 
 
@@ -84,10 +86,10 @@ def check_permissions(examination: Examination) -> list[Finding]:
         findings.append(Finding(Severity.PROBLEM, "machine", "permissions", message, action))
     if writable:
         message = f"{plural(len(writable), 'file')} can be changed by every user of this machine, such as {writable[0].relative_to(root)}"
-        findings.append(
-            Finding(Severity.WARNING, "machine", "permissions", message, f"chmod -R o-w {root}")
-        )
-    fine = f"{plural(count, 'file')} can be read" + (" (only so many were looked at)" if count == MAX_FILES else "")
+        findings.append(Finding(Severity.WARNING, "machine", "permissions", message, f"chmod -R o-w {root}"))
+    fine = f"{plural(count, 'file')} can be read" + (
+        " (only so many were looked at)" if count == MAX_FILES else ""
+    )
     return findings or [Finding(Severity.OK, "machine", "permissions", fine)]
 
 

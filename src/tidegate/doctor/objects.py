@@ -36,7 +36,9 @@ def check_objects(examination: Examination) -> list[Finding]:
     before = examination.facts
     listing = _listing(examination)
     if listing.num_rows >= MAX_OBJECTS:
-        message = f"the store has more than {MAX_OBJECTS:,} objects: orphans and missing files were not looked for"
+        message = (
+            f"the store has more than {MAX_OBJECTS:,} objects: orphans and missing files were not looked for"
+        )
         return [Finding(Severity.NOTE, "files", "all collections", message, "tidegate sweep finds orphans")]
     facts = {one.shard: one for one in before if one.error is None}
     suspicious = _shards(_missing(listing, before)) | _shards(_orphans(listing, before))

@@ -35,7 +35,9 @@ def _state(examination: Examination, name: str, item: SourceItem) -> list[Findin
     status = source_status(examination.context, name, item)
     found = []
     now = examination.clock.now()
-    last = "never read" if status.committed is None else f"last batch {time_ago(status.committed, now / 1000)}"
+    last = (
+        "never read" if status.committed is None else f"last batch {time_ago(status.committed, now / 1000)}"
+    )
     if status.state in ("stopped", "failed"):
         action = f"SELECT * FROM {name}_errors LIMIT 10; then ALTER SOURCE {name} REPLAY ERRORS"
         found.append(
@@ -73,7 +75,9 @@ def _lag(context: Context, name: str, item: SourceItem, last: str) -> Finding:
             context.root.consensus.close()  # the connection of this thread
         amounts = [] if lag.records is None else [plural(lag.records, "record")]
         amounts += [] if lag.bytes is None else [format_bytes(lag.bytes)]
-        behind = f"{' and '.join(amounts)} behind" if lag.records or lag.bytes else "nothing is waiting upstream"
+        behind = (
+            f"{' and '.join(amounts)} behind" if lag.records or lag.bytes else "nothing is waiting upstream"
+        )
         severity = Severity.NOTE if lag.records or lag.bytes else Severity.OK
         notes = "".join(f"; {note}" for note in lag.notes)
         action = f"tidegate ingest {name}" if severity is Severity.NOTE else ""

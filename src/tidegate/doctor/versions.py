@@ -106,7 +106,15 @@ def in_range(version: str, ranges: str) -> bool:
         width = max(len(left), len(right))
         left, right = left + (0,) * (width - len(left)), right + (0,) * (width - len(right))
         order = (left > right) - (left < right)
-        allowed = {">=": (0, 1), "~=": (0, 1), "<=": (-1, 0), "==": (0,), "<": (-1,), ">": (1,), "!=": (-1, 1)}
+        allowed = {
+            ">=": (0, 1),
+            "~=": (0, 1),
+            "<=": (-1, 0),
+            "==": (0,),
+            "<": (-1,),
+            ">": (1,),
+            "!=": (-1, 1),
+        }
         if order not in allowed[relation]:
             return False
     return True

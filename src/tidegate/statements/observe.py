@@ -3,6 +3,9 @@
 A result whose rows are still to be read is over when its last row is, when it fails on the way, or when it is closed.
 
     observed(context, sql, "select", lambda: …)       runs it; whatever comes of it is noted, and goes on its way
+    observed_maintenance(context, "compact", "orders", lambda: …)      the same of maintenance, which is only logged
+
+Each has an id, which everything that is logged inside has too, and which an error carries to the client (`error.statement_id`).
 
 | outcome | when |
 |---|---|
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -32,33 +35,64 @@ from tidegate.sql.parse import tokenize
 
 T = TypeVar("T")
 _LOG = logging.getLogger("tidegate.statement")
+_MAINTENANCE = logging.getLogger("tidegate.maintenance")
 
 
 def observed(context: Context, sql: str, kind: str, run: Callable[[], T]) -> T:
     """Runs a statement of a text, or reads the text (`parse`, of which only failures are noted)."""
-    began = time.perf_counter()
+    began, own = time.perf_counter(), _Ids(context.session_id, logs.new_id(), logs.current_ids())
+    note = partial(_over, context.metrics, own, sql, kind, began)
     try:
-        result = run()
+        with logs.ids(session=own.session, statement_id=own.statement):
+            result = run()
     except Exception as error:  # noqa: BLE001  # it is raised below, as it is or as ours
         found = outward(error)
+        if isinstance(found, TidegateError) and found.statement_id is None:
+            found.statement_id = own.statement
         try:
-            _over(context.metrics, sql, kind, began, None, found)
+            note(None, found)
             if found is error:
                 raise
             raise found from error
         finally:
             del found  # else the error's own trace would refer to it
     except BaseException as error:  # Ctrl-C
-        _over(context.metrics, sql, kind, began, None, error)
+        note(None, error)
         raise
     if not isinstance(result, Result):
         return result
     if result.live:  # the result itself is not referred to: who forgets it ends it
-        answer = _Answer(result.path, result.scan, None)
-        result.when_over(partial(_over, context.metrics, sql, kind, began, answer))
+        result.when_over(partial(note, _Answer(result.path, result.scan, None)))
     else:
-        _over(context.metrics, sql, kind, began, _Answer(result.path, result.scan, result.ready), None)
+        note(_Answer(result.path, result.scan, result.ready), None)
     return result
+
+
+def observed_maintenance(context: Context, operation: str, collection: str, run: Callable[[], T]) -> T:
+    """Runs a maintenance operation, and logs what it did."""
+    began, outcome, done = time.perf_counter(), "internal", dict[str, object]()
+    with logs.ids(session=context.session_id, operation_id=logs.new_id()):
+        try:
+            result = run()
+            outcome = "ok"
+            done = {key: value for key, value in vars(result).items() if isinstance(value, int | float)}
+            return result
+        except BaseException as error:
+            outcome = _outcome(error)
+            raise
+        finally:
+            ms = round(1000 * (time.perf_counter() - began), 3)
+            said = {"operation": operation, "collection": collection, "outcome": outcome, "ms": ms, **done}
+            level = logging.INFO if outcome == "ok" else logging.WARNING
+            _MAINTENANCE.log(level, "%s %s", operation, outcome, extra={"tidegate": said})
+
+
+class _Ids(NamedTuple):
+    """The ids of one statement, and those that held where it began."""
+
+    session: str
+    statement: str
+    outer: Mapping[str, str]
 
 
 class _Answer(NamedTuple):
@@ -75,13 +109,19 @@ class _Answer(NamedTuple):
 
 
 def _over(
-    metrics: Metrics, sql: str, kind: str, began: float, answer: _Answer | None, error: BaseException | None
+    metrics: Metrics,
+    own: _Ids,
+    sql: str,
+    kind: str,
+    began: float,
+    answer: _Answer | None,
+    error: BaseException | None,
 ) -> None:
     """Notes what came of a statement."""
     if isinstance(error, AuditError):
         metrics.add("audit_failures")
     outcome = "ok" if error is None else _outcome(error)
-    _note(metrics, sql, kind, outcome, time.perf_counter() - began, answer, error)
+    _note(metrics, own, sql, kind, outcome, time.perf_counter() - began, answer, error)
 
 
 def _outcome(error: BaseException) -> str:
@@ -93,6 +133,7 @@ def _outcome(error: BaseException) -> str:
 
 def _note(
     metrics: Metrics,
+    own: _Ids,
     sql: str,
     kind: str,
     outcome: str,
@@ -110,7 +151,10 @@ def _note(
     metrics.add_all(counts)
     level = logging.ERROR if outcome == "internal" else logging.INFO
     if _LOG.isEnabledFor(level):
-        said = {
+        said: dict[str, object] = {
+            **own.outer,
+            "session": own.session,
+            "statement_id": own.statement,
             "kind": kind,
             "outcome": outcome,
             "statement": _fingerprint(sql),

@@ -53,7 +53,14 @@ def test_a_healthy_lake_is_healthy_and_stays_as_it_is(tmp_path: Path, metadata: 
     diagnosis = diagnose_location(url, deep=True)
     assert bad(diagnosis) == []
     assert diagnosis.left_out == ()
-    assert {f.check for f in diagnosis.findings} >= {"blobs", "metadata", "clocks", "files", "checksums", "leases"}
+    assert {f.check for f in diagnosis.findings} >= {
+        "blobs",
+        "metadata",
+        "clocks",
+        "files",
+        "checksums",
+        "leases",
+    }
     assert {path for path in (tmp_path / "lake").rglob("*") if path.is_file()} == before
 
 
@@ -185,7 +192,9 @@ def test_a_collection_whose_log_is_damaged(tmp_path: Path) -> None:
         db.sql("CREATE TABLE fine (id int8)")
         shard = db.context.catalog.items()["orders"].shard  # type: ignore[union-attr]  # it is a table
     with sqlite3.connect(folder / "metadata.sqlite") as connection:
-        connection.execute("UPDATE consensus SET data = x'00' WHERE key = ? AND number = 2", [f"shard/{shard}"])
+        connection.execute(
+            "UPDATE consensus SET data = x'00' WHERE key = ? AND number = 2", [f"shard/{shard}"]
+        )
     connection.close()
     finding = only(diagnose_location(str(folder)))
     assert (finding.check, finding.subject, finding.severity) == ("readable", "orders", Severity.PROBLEM)
@@ -234,7 +243,9 @@ def test_a_machine_whose_clock_is_wrong(tmp_path: Path, ahead: int, severity: Se
 
 def test_clocks_agree_within_the_time_of_the_question() -> None:
     assert compare_clocks("S3", 5_000, 4_000, 9_000, 600_000).severity is Severity.OK
-    assert compare_clocks("S3", 3_000, 4_500, 4_600, 600_000).severity is Severity.OK  # S3 gives whole seconds
+    assert (
+        compare_clocks("S3", 3_000, 4_500, 4_600, 600_000).severity is Severity.OK
+    )  # S3 gives whole seconds
     assert compare_clocks("S3", 0, 60_000, 60_000, 600_000).message.startswith(
         "the clock of this machine is 60.0 seconds ahead"
     )
@@ -449,4 +460,3 @@ def test_the_command_prints_and_exits_by_what_it_found(
     assert any(line.startswith("problem  files        orders: part/") for line in lines)
     assert "2 problems" in lines[-1]
     assert main(["doctor", "--lake", str(tmp_path / "none")]) == 1
-

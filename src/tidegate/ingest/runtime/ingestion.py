@@ -53,9 +53,11 @@ from tidegate.ingest.runtime.progress import (
     IngestionProgress,
     IngestionState,
     ReportIngestion,
+    log_batch,
     show_progress,
     total_counts,
 )
+from tidegate.logs import ids, new_id
 from tidegate.progress import ProgressBars
 from tidegate.storage.catalog import SourceItem as Item
 from tidegate.storage.maintain import compact_shard, expire_parts
@@ -171,7 +173,11 @@ class Ingestion:
         run_alone: Callable[[IngestTask], TaskResult],
     ) -> None:
         """Commits the results of all tasks of a batch; `run_alone` runs a task that reads all splits."""
-        self._count(source, commit_or_reread(source, planner, results, run_alone))
+        began = time.monotonic()
+        with ids(source=self.name, batch_id=new_id()):
+            committed = commit_or_reread(source, planner, results, run_alone)
+            log_batch(committed, time.monotonic() - began)
+        self._count(source, committed)
         self._maintain([planner.shards(output.shard) for output in source.outputs])
         self._check_errors(source)
 

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidegate.errors import MissingObject, StoreError
-from tidegate.storage.blob.protocol import Blob, missing_object
+from tidegate.storage.blob.protocol import missing_object
+from tidegate.storage.blob.retrying import RetryingBlob
 from tidegate.storage.part.checksum import unseal_view, verify_pieces
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.state import State, unreferenced
@@ -54,7 +55,7 @@ def _part_error(machine: Machine, name: str, size: int, digest: str) -> StoreErr
     return None
 
 
-def _piece(objects: Blob, name: str, start: int, length: int) -> bytes:
+def _piece(objects: RetryingBlob, name: str, start: int, length: int) -> bytes:
     return objects.get_ranges(name, [(start, length)])[0]
 
 
@@ -73,9 +74,7 @@ def _sealed_object(machine: Machine, name: str) -> VerifiedObject:
     try:
         data = machine.objects.find(name)
         if data is None:
-            return VerifiedObject(
-                name, 0, missing_object(name) if is_referenced(machine, name) else None
-            )
+            return VerifiedObject(name, 0, missing_object(name) if is_referenced(machine, name) else None)
         unseal_view(name, data)
     except StoreError as error:
         return VerifiedObject(name, 0, error)

@@ -37,9 +37,12 @@ class PostgresError(Exception):
         hint: str | None = None,
         detail: str | None = None,
         position: int | None = None,
+        statement_id: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code, self.message, self.hint, self.detail, self.position = code, message, hint, detail, position
+        self.statement_id = statement_id
+        """The id of the statement in the server's log."""
 
 
 _CODES: tuple[tuple[type[errors.TidegateError], str], ...] = (
@@ -59,6 +62,9 @@ _CODES: tuple[tuple[type[errors.TidegateError], str], ...] = (
     (errors.StoreError, "58030"),
     (errors.SourceError, "58030"),
 )
+OPERATIONAL = ("53", "57", "58", "XX")
+"""Classes of errors that the server's operator looks into: their detail names the statement in the log. Others have it where psql
+shows it after `\\errverbose`, and drivers as the function of the source."""
 _STATES = {
     errors.ErrorCode.UNDEFINED_COLUMN: "42703",
     errors.ErrorCode.AMBIGUOUS_COLUMN: "42702",
@@ -91,7 +97,10 @@ def to_postgres_error(error: BaseException, text: str = "", shift: int = 0) -> P
     public = internal(error)
     if isinstance(public, errors.InternalError):
         return PostgresError(
-            "XX000", public.message, hint=f"the server's log has the trace, by the id {public.id}"
+            "XX000",
+            public.message,
+            hint=f"the server's log has the trace, by the id {public.id}",
+            statement_id=public.statement_id,
         )
     return _from_tidegate_error(public, text, shift)
 
@@ -102,7 +111,14 @@ def _from_tidegate_error(error: errors.TidegateError, text: str, shift: int) -> 
     at = error.position
     # A position may be in another text: that of a view, or a default.
     position = None if at is None or at.sql != text else min(max(at.start, 0), len(text)) + shift + 1
-    detail = "\n".join(error.details()) or None
+    details = [*error.details()]
+    if error.statement_id is not None and code.startswith(OPERATIONAL):
+        details.append(f"The server's log has it as statement {error.statement_id}.")
     return PostgresError(
-        code, errors.shorten(error.message, errors.MESSAGE), hint=error.hint, detail=detail, position=position
+        code,
+        errors.shorten(error.message, errors.MESSAGE),
+        hint=error.hint,
+        detail="\n".join(details) or None,
+        position=position,
+        statement_id=error.statement_id,
     )
