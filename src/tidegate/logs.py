@@ -1,4 +1,4 @@
-"""Logs as data: one record for each statement, commit, batch, maintenance operation and request, with ids that connect them.
+"""Logs as data: one record for each statement, commit, batch and request, connected by ids.
 
     import logging, tidegate.logs
     tidegate.logs.to_stderr(logging.INFO)          JSON, a line each; or attach any handler to the logger "tidegate"
@@ -10,10 +10,10 @@
 | logger | a record for each | ids |
 |---|---|---|
 | `tidegate.statement` | statement | `session`, `statement_id`, `statement`; of the web pages `request` |
-| `tidegate.commit` | entry of a log that changes rows; at DEBUG also leases, sweeps, rollups | `shard`, `entry`, `token`, `parts`, and those of what made it |
+| `tidegate.commit` | entry of a log that changes rows; at DEBUG any entry | `shard`, `entry`, `token`, `parts`; of what made it |
 | `tidegate.ingest` | batch of a source | `source`, `batch`, `batch_id` |
 | `tidegate.maintenance` | compact, recluster, sweep, repair, back-fill | `session`, `operation_id`, `collection` |
-| `tidegate.request` | request of the web pages; `/health`, `/metrics` and files at DEBUG | `request`, which the header X-Request-Id returns |
+| `tidegate.request` | request of the web pages; `/health`, `/metrics`, files at DEBUG | `request`: the header X-Request-Id |
 | `tidegate.server.postgres` | connection | `session`, `pid` |
 | `tidegate.progress`, `tidegate.internal` | step of long work; fault of Tidegate | `error` |
 
@@ -26,7 +26,8 @@ Code that logs passes its data in one mapping, `extra={"tidegate": {…}}`; `Jso
 nothing is printed: the logger `tidegate` has a handler that drops everything, as is the custom of libraries.
 
 `statement` is a fingerprint of the statement's shape: its words and operators, with `?` for every constant. Statements that differ
-in constants alone have the same, and no constant can be guessed from it. No record holds a row, a constant, a parameter or a secret.
+in constants alone have the same, and no constant can be guessed from it. No record holds a row, a constant, a parameter or a
+secret.
 """
 
 from __future__ import annotations

@@ -228,7 +228,10 @@ class Session:
         In this process; or on Spark, if a session is given, or one is active and there is much to do (`spark_compact_bytes`).
         """
         return observed_maintenance(
-            self.context, "compact", name, lambda: self._compact(name, full=full, spark=spark, progress=progress)
+            self.context,
+            "compact",
+            name,
+            lambda: self._compact(name, full=full, spark=spark, progress=progress),
         )
 
     def _compact(self, name: str, *, full: bool, spark: Spark | None, progress: Report | None) -> Compacted:
@@ -318,7 +321,7 @@ class Session:
     def doctor(
         self, *, deep: bool = False, read_only: bool = False, progress: ReportStep | None = None
     ) -> Diagnosis:
-        """Examines the lake and this machine: stores, clocks, files, leases, sizes, sources, versions; what to do.
+        """Examines the lake and this machine; each finding says what it means and what to do.
 
             print(db.doctor().text())
 

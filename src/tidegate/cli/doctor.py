@@ -9,9 +9,9 @@ from tidegate.cli.options import Json, Lake, enable_garbage_collection
 
 
 def doctor(*, lake: Lake = "lake", deep: bool = False, read_only: bool = False, json: Json = False) -> int:
-    """Examine a lake and this machine: stores, clocks, files, leases, sizes, sources, versions; says what to do.
+    """Examine a lake and this machine, and say what is wrong and what to do.
 
-    The exit code is 1 if anything is a problem. Nothing of the lake is changed.
+    Checks stores, clocks, files, leases, sizes, sources, free room and versions. The exit code is 1 if anything is a problem. Nothing of the lake is changed.
 
     ```
     tidegate doctor

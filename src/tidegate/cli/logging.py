@@ -1,4 +1,4 @@
-"""Logs of commands that run for long: the options `--log-format` and `--log-level`, and the handler that they ask for."""
+"""The options `--log-format` and `--log-level` of commands that run for long."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@
 | `versions` | Python, libraries, format, Java |
 | `run` | runs them all; `examination` is what each is given, `finding` what each returns |
 
-User data is never changed: probes have names of their own and are removed, and with `read_only` nothing is written. The room uses the
-catalog, states and maintenance of `storage`, and the status of sources of `ingest`; `session` and `cli` use it.
+User data is never changed: probes have names of their own and are removed, and with `read_only` nothing is written. The room uses
+the catalog, states and maintenance of `storage`, and the status of sources of `ingest`; `session` and `cli` use it.
 """
 
 from tidegate.doctor.examination import ReportStep

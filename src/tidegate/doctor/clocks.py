@@ -1,7 +1,7 @@
-"""Checks of clocks: this machine against the stores, and against the times that collections have reached.
+"""Checks of clocks: this machine against the stores and the newest times of collections.
 
-Writers take the time of a commit from their own clock. If one is ahead, `upper` of what it writes is ahead too, and others must wait
-or are refused (`max_ahead_ms`). `sweep` compares ages by the clock of the store.
+Writers take the time of a commit from their own clock. If one is ahead, `upper` of what it writes is ahead too, and others must
+wait or are refused (`max_ahead_ms`). `sweep` compares ages by the clock of the store.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def check_permissions(examination: Examination) -> list[Finding]:
         action = f"chown or chmod, as the owner: chmod -R u+rX,g+rX {root}"
         findings.append(Finding(Severity.PROBLEM, "machine", "permissions", message, action))
     if writable:
-        message = f"{plural(len(writable), 'file')} can be changed by every user of this machine, such as {writable[0].relative_to(root)}"
+        message = f"{plural(len(writable), 'file')} can be changed by every user, such as {writable[0].relative_to(root)}"
         findings.append(Finding(Severity.WARNING, "machine", "permissions", message, f"chmod -R o-w {root}"))
     fine = f"{plural(count, 'file')} can be read" + (
         " (only so many were looked at)" if count == MAX_FILES else ""

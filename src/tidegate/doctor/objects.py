@@ -19,7 +19,7 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.doctor.examination import CATALOG_NAME, CollectionFacts, Examination
+from tidegate.doctor.examination import CollectionFacts, Examination
 from tidegate.doctor.finding import Finding, Severity, condense
 from tidegate.storage.blob import FileBlob
 from tidegate.storage.catalog import Catalog
@@ -67,7 +67,10 @@ def _listing(examination: Examination) -> pa.Table:
 
 
 def _objects(facts: list[CollectionFacts]) -> pa.Table:
-    tables = [one.objects.append_column("shard", pa.array([one.shard] * one.objects.num_rows, pa.string())) for one in facts]  # fmt: skip
+    tables = [
+        one.objects.append_column("shard", pa.repeat(pa.scalar(one.shard, pa.string()), one.objects.num_rows))
+        for one in facts
+    ]
     schema = pa.schema([("name", pa.string()), ("size", pa.int64()), ("shard", pa.string())])
     return pa.concat_tables([schema.empty_table(), *tables])
 
@@ -138,8 +141,10 @@ def _orphan_findings(
             message = f"{amount}: no state names them. Writers that were killed left them; they cost room, and nothing else"
             findings.append(Finding(Severity.WARNING, "files", names[shard], message, "tidegate sweep"))
         else:
-            message = f"{amount}: of a collection that the metadata does not know. Either the metadata is older than the files, or they are left over"
-            action = f"if no backup of newer metadata exists, delete the files below part/{shard}, seg/{shard}, roll/{shard}, del/{shard}"
+            message = f"{amount}: of a collection that the metadata does not know, or no longer"
+            action = "if no backup holds newer metadata, delete these files: " + ", ".join(
+                f"{folder}/{shard}" for folder in FOLDERS
+            )
             findings.append(Finding(Severity.WARNING, "files", f"unknown {shard}", message, action))
     return findings
 
@@ -157,7 +162,7 @@ def _waiting(examination: Examination, facts: list[CollectionFacts]) -> list[Fin
     if not waiting:
         return []
     message = f"{plural(waiting, 'replaced file')} can be deleted"
-    return [Finding(Severity.NOTE, "files", CATALOG_NAME if len(facts) == 1 else "all collections", message, "tidegate sweep")]  # fmt: skip
+    return [Finding(Severity.NOTE, "files", "all collections", message, "tidegate sweep")]
 
 
 def _temporary(examination: Examination) -> list[Finding]:

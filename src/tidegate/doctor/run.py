@@ -3,8 +3,8 @@
     diagnose(context)                                what `db.doctor()` does
     diagnose_location("s3://bucket/lake", clock)     what `tidegate doctor` does: a store that does not answer is a finding
 
-A check is a function from an `Examination` to findings; checks of the machine need none. One that fails is a finding itself, and the
-others run.
+A check is a function from an `Examination` to findings; checks of the machine need none. One that fails is a finding itself, and
+the others run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of versions: Python, libraries against the tested ranges, the format of the lake, Spark and Java."""
+"""Checks of versions: Python, libraries, the format of the lake, Java for Spark."""
 
 from __future__ import annotations
 

@@ -175,7 +175,10 @@ class PostgresServer:
         pid = self._next_pid()
         connection = self.connections[pid] = ClientConnection(self, reader, writer, request, pid)
         with ids(session=connection.commands.lake.session_id):
-            log.info("connected", extra={"tidegate": {"pid": pid, "user": request.user, "database": request.database}})
+            log.info(
+                "connected",
+                extra={"tidegate": {"pid": pid, "user": request.user, "database": request.database}},
+            )
             try:
                 await connection.run(request)
             finally:

@@ -1,4 +1,4 @@
-"""Checks every request before any page is called, adds security headers to every response, and logs it.
+"""Checks every request before a page is called, adds security headers, and logs requests.
 
 | check | refused with |
 |---|---|
@@ -178,7 +178,7 @@ async def _read_body(receive: Receive, headers: Headers) -> Receive:
 
 
 def _log_request(scope: Scope, status: int | None, seconds: float) -> None:
-    """Logs a request, without its query string and body: they hold SQL. Polling and files are logged at DEBUG."""
+    """Logs a request without query string and body, which hold SQL; polling and files at DEBUG."""
     path = scope["path"]
     level = logging.DEBUG if path in ("/health", "/metrics") or path.startswith("/static/") else logging.INFO
     fields = {

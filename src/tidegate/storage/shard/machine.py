@@ -37,7 +37,15 @@ from tidegate.storage.blob.retrying import RetryingBlob
 from tidegate.storage.consensus.protocol import Consensus, NumberedEntry, next_number
 from tidegate.storage.part.part_file import PartFiles
 from tidegate.storage.retry import RetryPolicy
-from tidegate.storage.shard.changes import Change, Create, LogEntry, Roll, commit_fields, decode_entry, encode_entry
+from tidegate.storage.shard.changes import (
+    Change,
+    Create,
+    LogEntry,
+    Roll,
+    commit_fields,
+    decode_entry,
+    encode_entry,
+)
 from tidegate.storage.shard.leases.held import HeldLeases
 from tidegate.storage.shard.rollup import load_rollup, write_rollup
 from tidegate.storage.shard.state import Conflict, State, apply_entry, create_state
