@@ -158,16 +158,32 @@ _LAZY = {
 
 
 def open(  # noqa: A001  # tidegate.open is the contract
-    url: str | _os.PathLike[str], *, clock: Clock | None = None, config: Config | None = None
+    url: str | _os.PathLike[str] | None = None,
+    *,
+    clock: Clock | None = None,
+    config: Config | None = None,
+    config_file: str | _os.PathLike[str] | None = None,
 ) -> "Database":
     """Opens the database at a path or URL, and creates it if there is none.
 
     `lake` is a folder with its metadata in SQLite; `s3://bucket/lake` a bucket with its metadata beside; both with
     `?metadata=postgresql://…` have it in PostgreSQL; `memory://` lives as long as the process. See
     `tidegate/storage/location.py`. `config` has the settings to start with, `clock` the time, for tests.
+
+        tidegate.open("lake", config=Config(part_bytes=1_000_000))
+        tidegate.open(config_file="tidegate.toml")        the lake and the settings of a file; see `tidegate init`
+
+    No file is read unless it is given. With one, settings in the environment (TIDEGATE_PART_BYTES) count before it, and `url` and
+    TIDEGATE_LAKE before its lake.
     """
     from tidegate.database import Database
 
+    if config_file is not None:
+        from tidegate.config_file import open_options
+
+        url, config = open_options(url, config, config_file)
+    if url is None:
+        raise TypeMismatch("tidegate.open needs a location", hint='tidegate.open("lake"), or config_file=')
     return Database.open(url, clock=clock, config=config)
 
 

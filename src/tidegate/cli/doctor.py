@@ -5,13 +5,15 @@ from __future__ import annotations
 import json as jsons
 import sys
 
+from tidegate.cli.configuration import active_config
 from tidegate.cli.options import Json, Lake, enable_garbage_collection
 
 
 def doctor(*, lake: Lake = "lake", deep: bool = False, read_only: bool = False, json: Json = False) -> int:
     """Examine a lake and this machine, and say what is wrong and what to do.
 
-    Checks stores, clocks, files, leases, sizes, sources, free room and versions. The exit code is 1 if anything is a problem. Nothing of the lake is changed.
+    Checks stores, clocks, files, leases, sizes, sources, free room and versions.
+    The exit code is 1 if anything is a problem. Nothing of the lake is changed.
 
     ```
     tidegate doctor
@@ -38,7 +40,8 @@ def doctor(*, lake: Lake = "lake", deep: bool = False, read_only: bool = False, 
         bars.draw("doctor", share, f"{what}: {count:,} of {total:,}", done=what == "doctor")
 
     enable_garbage_collection()
-    diagnosis = diagnose_location(lake, deep=deep, read_only=read_only, report=draw)
+    config = active_config().config
+    diagnosis = diagnose_location(lake, config=config, deep=deep, read_only=read_only, report=draw)
     text = jsons.dumps(diagnosis.data(), ensure_ascii=False) if json else diagnosis.text()
     sys.stdout.write(text + "\n")
     return 0 if diagnosis.healthy else 1

@@ -6,7 +6,7 @@
     tidegate ingest orders_30d --once                   runs sources
     tidegate status --json
 
-The lake is `--lake`, else TIDEGATE_LAKE, else the folder `lake`.
+The lake is `--lake`, else TIDEGATE_LAKE, else what the nearest `tidegate.toml` names (`configuration.py`), else the folder `lake`.
 
 | exit code | |
 |---|---|
@@ -33,6 +33,7 @@ from cyclopts import App, CycloptsError, Parameter
 import tidegate
 from tidegate.boundary import internal, trace
 from tidegate.cli import maintenance
+from tidegate.cli.configuration import active_config, configured, file_lake
 from tidegate.cli.logging import LogFormat, LogLevel, logs_on_stderr
 from tidegate.cli.options import ArgumentError, Json, Lake, enable_garbage_collection, open_lake
 from tidegate.cli.output import Format, print_result
@@ -54,7 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     json = "--json" in arguments or "json" in arguments
     try:
-        code = app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
+        with configured(arguments) as rest:
+            code = app(rest, exit_on_error=False, print_error=True, result_action="return_value")
     except CycloptsError:
         return 2
     except tidegate.TidegateError as error:
@@ -282,17 +284,27 @@ def status(*, lake: Lake = "lake", json: Json = False) -> None:
 
 @app.command
 def config(*, lake: Lake = "lake", json: Json = False) -> None:
-    """List every setting with its default and meaning; `SET name = value` changes one in a session."""
+    """List every setting with its value, where it comes from, and its meaning.
+
+    `SET name = value` changes one in a session, `tidegate.toml` for all commands, `--set name=value` for one.
+
+    ```
+    tidegate config
+    tidegate config --set part_bytes=1000000 --json
+    ```
+    """
     from tidegate.config import Config
 
-    defaults, meanings = Config(), Config.meanings()
+    loaded, meanings = active_config(), Config.meanings()
     del lake
     for name, meaning in meanings.items():
-        value = getattr(defaults, name)
+        value, origin = getattr(loaded.config, name), loaded.origins.get(name, "default")
         if json:
-            sys.stdout.write(jsons.dumps({"name": name, "value": value, "meaning": meaning}) + "\n")
+            line = {"name": name, "value": value, "meaning": meaning, "from": origin}
+            sys.stdout.write(jsons.dumps(line) + "\n")
         else:
-            sys.stdout.write(f"{name} = {jsons.dumps(value)}\n    {meaning}\n")
+            source = "" if origin == "default" else f"    # {origin}"
+            sys.stdout.write(f"{name} = {jsons.dumps(value)}{source}\n    {meaning}\n")
 
 
 @app.command
@@ -319,6 +331,8 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
 
 for command in (maintenance.compact, maintenance.sweep, maintenance.repair, maintenance.adopt):
     app.command(command)
+app.config = (file_lake,)
+app.command("tidegate.cli.init:init", help="Write a configuration file, with every setting as a comment.")
 app.command("tidegate.cli.doctor:doctor", help="Examine a lake and this machine, and say what to do.")
 app.command(  # imported on use, like the servers
     "tidegate.cli.serve:serve", help="Serve the lake to browsers, Prometheus and psql until Ctrl-C."
