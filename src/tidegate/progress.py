@@ -90,7 +90,10 @@ class ProgressBars:
     """Bars on stderr, one for each piece of work, if stderr is a terminal and rich is installed."""
 
     def __init__(self, stream: TextIO | None = None, *, transient: bool = False) -> None:
-        """Draws on `stream` whatever it is; without it on stderr if that is a terminal. Transient bars vanish when all are done."""
+        """Draws on `stream` whatever it is; without it on stderr if that is a terminal.
+
+        Transient bars vanish when all are done.
+        """
         self._stream, self._transient = stream, transient
         self._bars: Any = None
         self._tasks: dict[str, Any] = {}
@@ -103,7 +106,10 @@ class ProgressBars:
         self.draw(now.what, now.share, now.line(), done=now.is_done)
 
     def draw(self, what: str, share: float | None, line: str, *, done: bool) -> None:
-        """Draws one bar; `share` is None if the total is unknown. Finished bars stay on the screen unless they are transient."""
+        """Draws one bar; `share` is None if the total is unknown.
+
+        Finished bars stay on the screen unless they are transient.
+        """
         with self._lock:
             if self._bars is None and not self._start():
                 return

@@ -17,7 +17,10 @@ from tidegate.fork import PerThread, undying
 
 
 def _open(**config: str) -> Any:
-    """A new in-memory DuckDB that never draws its progress, as it does in notebooks and interactive interpreters by default."""
+    """A new in-memory DuckDB that never draws its progress.
+
+    In notebooks and interactive interpreters it does by default.
+    """
     import duckdb
 
     connection = duckdb.connect(":memory:", config={**config})

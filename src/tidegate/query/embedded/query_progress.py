@@ -1,4 +1,4 @@
-"""A progress bar for a query that takes long: on stderr if that is a terminal, until its first rows are there.
+"""A progress bar for a query that takes long: on a terminal, until its first rows are there.
 
     progress = QueryProgress(duckdb.query_progress)
     progress.update()            now and then, by the thread that waits for the query
