@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -46,6 +47,19 @@ def test_a_request_and_the_statement_that_it_ran_have_one_id(lines: Lines) -> No
     assert "plugh" not in lines.text
 
 
+def test_a_damaged_file_is_named_with_its_statement(lines: Lines, tmp_path: Path) -> None:
+    with tidegate.open(tmp_path) as db:
+        db.sql("CREATE TABLE t (id int8); INSERT INTO t VALUES (1), (2)")
+        (part,) = (path for path in (tmp_path / "part").rglob("*") if path.is_file())
+        part.write_bytes(part.read_bytes()[:-9] + b"damaged!!")
+        with pg_server.serving(db) as server, psycopg.connect(server.conninfo(), autocommit=True) as client:
+            with pytest.raises(psycopg.errors.DataCorrupted) as failed:
+                client.execute("SELECT id FROM t WHERE id > 1")
+    (line,) = [line for line in lines.of("statement") if line["outcome"] == "CorruptError"]
+    detail = failed.value.diag.message_detail or ""
+    assert f"The server's log has it as statement {line['statement_id']}." in detail
+
+
 def test_an_error_of_psql_names_the_statement_in_the_log(lines: Lines) -> None:
     with tidegate.open("memory://") as db:
         db.sql("CREATE TABLE t (id int8)")
@@ -60,7 +74,8 @@ def test_an_error_of_psql_names_the_statement_in_the_log(lines: Lines) -> None:
     failed = {line["outcome"]: line for line in lines.of("statement") if line["outcome"] != "ok"}
     assert user_error.value.diag.source_function == f"statement {failed['EvaluationError']['statement_id']}"
     assert user_error.value.diag.message_detail is None or "log" not in user_error.value.diag.message_detail
-    assert failed["cancelled"]["statement_id"] in (cancelled.value.diag.message_detail or "")
+    assert cancelled.value.diag.source_function == f"statement {failed['cancelled']['statement_id']}"
+    assert cancelled.value.diag.message_detail is None
     connected, disconnected = lines.of("server.postgres")
     assert connected["user"] == "ann"
     assert connected["session"] == disconnected["session"] == failed["cancelled"]["session"]

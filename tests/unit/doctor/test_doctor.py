@@ -460,3 +460,44 @@ def test_the_command_prints_and_exits_by_what_it_found(
     assert any(line.startswith("problem  files        orders: part/") for line in lines)
     assert "2 problems" in lines[-1]
     assert main(["doctor", "--lake", str(tmp_path / "none")]) == 1
+
+
+# ---------------------------------------------------------------- others work meanwhile
+
+
+def test_parts_that_others_replace_and_sweep_meanwhile_are_not_missing(tmp_path: Path) -> None:
+    with tidegate.open(tmp_path, config=tidegate.Config(sweep_grace_ms=0)) as db:
+        db.sql("CREATE TABLE t (id int8)")
+        for i in range(4):
+            db.append("t", {"id": [i]})
+        before = files(tmp_path)
+        happened = []
+
+        def meddle(what: str, count: int, total: int) -> None:
+            if what == "files" and not happened:  # the states were read, the listing was not
+                happened.append(db.compact("t", full=True))
+                db.sweep()
+
+        diagnosis = db.doctor(progress=meddle)
+        assert happened
+        assert not set(before) & set(files(tmp_path))
+        assert bad(diagnosis) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["roll", "seg", "del"])
+def test_a_damaged_rollup_segment_or_bitmap(tmp_path: Path, kind: str) -> None:
+    with tidegate.open(tmp_path) as db:
+        db.sql("CREATE TABLE t (id int8)")
+        db.append("t", {"id": [i * 7_368_787 % 1_000_003 for i in range(800_000)]})  # in no order
+        for i in range(140):
+            db.append("t", {"id": [i]})
+        db.sql("DELETE FROM t WHERE id < 500000")  # too many bits for the log
+    for damaged in files(tmp_path, kind):
+        data = bytearray(damaged.read_bytes())
+        data[-1] ^= 1
+        damaged.write_bytes(data)
+    assert files(tmp_path, kind), "the table is too small for one"
+    problems = diagnose_location(str(tmp_path), deep=True).of(Severity.PROBLEM)
+    assert {finding.subject for finding in problems} == {"t"}
+    assert any(f"{kind}/" in finding.message for finding in problems)

@@ -62,7 +62,7 @@ _CODES: tuple[tuple[type[errors.TidegateError], str], ...] = (
     (errors.StoreError, "58030"),
     (errors.SourceError, "58030"),
 )
-OPERATIONAL = ("53", "57", "58", "XX")
+OPERATIONAL = ("53", "58", "XX")
 """Classes of errors that the server's operator looks into: their detail names the statement in the log. Others have it where psql
 shows it after `\\errverbose`, and drivers as the function of the source."""
 _STATES = {
