@@ -29,6 +29,8 @@ from tidegate.errors import SettingError
 _ACTIVE: ContextVar[LoadedConfig | None] = ContextVar("tidegate_configuration", default=None)
 WITHOUT_FILE = ("init", "demo")
 """Commands that do not take the lake of a file."""
+HELP = ("--help", "-h", "--version")
+"""What is answered whatever a file says."""
 
 
 @contextmanager
@@ -41,7 +43,7 @@ def configured(arguments: Sequence[str]) -> Iterator[list[str]]:
         if not equals:
             raise SettingError(f"--set {text} has no value", hint="--set part_bytes=1000000")
         given[name.strip()] = value.strip()
-    if any(command in rest[:1] for command in WITHOUT_FILE):
+    if any(command in rest[:1] for command in WITHOUT_FILE) or any(word in rest for word in HELP):
         yield rest
         return
     token = _ACTIVE.set(load_config(_path(options["--config"]), os.environ, given))

@@ -34,6 +34,8 @@ import tidegate
 from tidegate.boundary import internal, trace
 from tidegate.cli import maintenance
 from tidegate.cli.configuration import active_config, configured, file_lake
+from tidegate.cli.doctor import doctor
+from tidegate.cli.init import init
 from tidegate.cli.logging import LogFormat, LogLevel, logs_on_stderr
 from tidegate.cli.options import ArgumentError, Json, Lake, enable_garbage_collection, open_lake
 from tidegate.cli.output import Format, print_result
@@ -329,11 +331,12 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
     show_all(["--rows", str(rows), *(() if lake is None else ("--lake", str(lake)))])
 
 
-for command in (maintenance.compact, maintenance.sweep, maintenance.repair, maintenance.adopt):
+for command in (maintenance.compact, maintenance.sweep, maintenance.repair, maintenance.adopt, init, doctor):
     app.command(command)
 app.config = (file_lake,)
-app.command("tidegate.cli.init:init", help="Write a configuration file, with every setting as a comment.")
-app.command("tidegate.cli.doctor:doctor", help="Examine a lake and this machine, and say what to do.")
+app.help_epilogue = (
+    "Every command takes `--config FILE` (else the nearest tidegate.toml) and `--set SETTING=VALUE`."
+)
 app.command(  # imported on use, like the servers
     "tidegate.cli.serve:serve", help="Serve the lake to browsers, Prometheus and psql until Ctrl-C."
 )

@@ -209,6 +209,7 @@ def test_hints(folder: Path) -> None:
 
 def test_what_is_no_toml(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(folder, "lake = \n")
+    assert main(["status", "--help"]) == 0
     assert main(["status"]) == 1
     shown = capsys.readouterr().err
     assert "is not TOML" in shown
