@@ -52,9 +52,12 @@ def test_a_damaged_file_is_named_with_its_statement(lines: Lines, tmp_path: Path
         db.sql("CREATE TABLE t (id int8); INSERT INTO t VALUES (1), (2)")
         (part,) = (path for path in (tmp_path / "part").rglob("*") if path.is_file())
         part.write_bytes(part.read_bytes()[:-9] + b"damaged!!")
-        with pg_server.serving(db) as server, psycopg.connect(server.conninfo(), autocommit=True) as client:
-            with pytest.raises(psycopg.errors.DataCorrupted) as failed:
-                client.execute("SELECT id FROM t WHERE id > 1")
+        with (
+            pg_server.serving(db) as server,
+            psycopg.connect(server.conninfo(), autocommit=True) as client,
+            pytest.raises(psycopg.errors.DataCorrupted) as failed,
+        ):
+            client.execute("SELECT id FROM t WHERE id > 1")
     (line,) = [line for line in lines.of("statement") if line["outcome"] == "CorruptError"]
     detail = failed.value.diag.message_detail or ""
     assert f"The server's log has it as statement {line['statement_id']}." in detail
