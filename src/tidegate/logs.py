@@ -32,16 +32,21 @@ secret.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import logging
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import Any, TypeVar
+
+C = TypeVar("C", bound=type)
 
 LOG = logging.getLogger("tidegate")
 LOG.addHandler(logging.NullHandler())
@@ -67,6 +72,41 @@ def current_ids() -> Mapping[str, str]:
 def new_id() -> str:
     """A new id: 12 hexadecimal digits."""
     return secrets.token_hex(6)
+
+
+MAINTENANCE = ("compact", "recluster", "backfill_statistics", "sweep", "repair")
+"""The methods of a session that are logged as maintenance."""
+
+
+def log_maintenance(cls: C) -> C:
+    """A class of sessions: each call of a maintenance method is a record, with what was done."""
+    for name in MAINTENANCE:
+        setattr(cls, name, _logged(name, getattr(cls, name)))
+    return cls
+
+
+def _logged(operation: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    logger = logging.getLogger("tidegate.maintenance")
+
+    @functools.wraps(method)
+    def run(session: Any, *arguments: Any, **named: Any) -> Any:
+        collection = next(iter(arguments), named.get("name", ""))
+        fields = {"operation": operation, "collection": collection if isinstance(collection, str) else ""}
+        began, outcome = time.perf_counter(), "ok"
+        with ids(session=session.context.session_id, operation_id=new_id()):
+            try:
+                result = method(session, *arguments, **named)
+                fields |= {key: value for key, value in vars(result).items() if isinstance(value, int)}
+                return result
+            except BaseException as error:
+                outcome = type(error).__name__
+                raise
+            finally:
+                fields |= {"outcome": outcome, "ms": round(1000 * (time.perf_counter() - began), 3)}
+                level = logging.INFO if outcome == "ok" else logging.WARNING
+                logger.log(level, "%s %s", operation, outcome, extra={"tidegate": fields})
+
+    return run
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:

@@ -23,7 +23,6 @@ import importlib.util
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeAlias, overload
 
@@ -31,11 +30,12 @@ from tidegate.access import Reach
 from tidegate.boundary import callback, instance, milliseconds, public, text
 from tidegate.context import Context
 from tidegate.errors import StoreError, UnsupportedError
+from tidegate.logs import log_maintenance
 from tidegate.progress import Report
 from tidegate.query import CancelToken, Result
 from tidegate.query.relational import PinnedQuery
 from tidegate.sql.parse import Parameters
-from tidegate.statements import Status, append, execute, observed_maintenance, status
+from tidegate.statements import Status, append, execute, status
 from tidegate.storage.maintain import Compacted, Swept, compact_shard, sweep_shard
 
 if (
@@ -82,6 +82,7 @@ def _as_callback(report: Callable[P, None] | None) -> Callable[P, None] | None:
     return None if report is None else callback(report)
 
 
+@log_maintenance
 @public
 class Session:
     """One client of an open database, with its own settings. Closing it affects nobody else."""
@@ -227,14 +228,6 @@ class Session:
 
         In this process; or on Spark, if a session is given, or one is active and there is much to do (`spark_compact_bytes`).
         """
-        return observed_maintenance(
-            self.context,
-            "compact",
-            name,
-            lambda: self._compact(name, full=full, spark=spark, progress=progress),
-        )
-
-    def _compact(self, name: str, *, full: bool, spark: Spark | None, progress: Report | None) -> Compacted:
         context = self.context
         shard, place = context.collection(name), context.root.place
         if spark is None and "pyspark" in sys.modules:
@@ -270,8 +263,7 @@ class Session:
         from tidegate.statements import recluster
 
         crew = None if spark is None else self._crew(spark, f"recluster {name}")
-        run = partial(recluster, self.context, name, by, crew, _as_callback(progress))
-        return observed_maintenance(self.context, "recluster", name, run)
+        return recluster(self.context, name, by, crew, _as_callback(progress))
 
     def backfill_statistics(
         self, name: str, *, spark: Spark | None = None, progress: Report | None = None
@@ -280,8 +272,7 @@ class Session:
         from tidegate.statements import backfill_statistics
 
         crew = None if spark is None else self._crew(spark, f"statistics {name}")
-        run = partial(backfill_statistics, self.context, name, crew, _as_callback(progress))
-        return observed_maintenance(self.context, "backfill_statistics", name, run)
+        return backfill_statistics(self.context, name, crew, _as_callback(progress))
 
     def _crew(self, spark: Spark, what: str) -> TaskRunner:
         from tidegate.spark import maintenance_crew
@@ -290,9 +281,6 @@ class Session:
 
     def sweep(self) -> Swept:
         """Deletes objects that nothing refers to any more; what was deleted."""
-        return observed_maintenance(self.context, "sweep", "", self._sweep)
-
-    def _sweep(self) -> Swept:
         context = self.context
         done = context.catalog.sweep(context.shards.open)
         for name in status(context).collections:
@@ -311,12 +299,15 @@ class Session:
         """
         from tidegate.storage.maintain import repair_shard
 
-        run = partial(repair_shard, self.context.collection(name), milliseconds(to, "to"))
-        return observed_maintenance(self.context, "repair", name, run)
+        return repair_shard(self.context.collection(name), milliseconds(to, "to"))
 
     def status(self) -> Status:
         """The collections, with parts, rows, bytes, `since`, `upper`, leases; from metadata alone."""
         return status(self.context)
+
+    def metrics(self) -> str:
+        """What was done since it was opened, in the text format of Prometheus: see `tidegate/metrics.py`."""
+        return self.context.metrics.text()
 
     def doctor(
         self, *, deep: bool = False, read_only: bool = False, progress: ReportStep | None = None
@@ -330,11 +321,8 @@ class Session:
         """
         from tidegate.doctor import diagnose
 
-        return diagnose(self.context, deep=deep, read_only=read_only, report=_as_callback(progress))
-
-    def metrics(self) -> str:
-        """What was done since it was opened, in the text format of Prometheus: see `tidegate/metrics.py`."""
-        return self.context.metrics.text()
+        report = None if progress is None else callback(progress)
+        return diagnose(self.context, deep=deep, read_only=read_only, report=report)
 
     @property
     def maps(self) -> Maps:

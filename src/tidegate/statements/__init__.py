@@ -25,7 +25,6 @@ from tidegate.statements.execute import execute, kind_of
 from tidegate.statements.general import relational_query
 from tidegate.statements.maintain import backfill_statistics, recluster
 from tidegate.statements.modify import plan_modification
-from tidegate.statements.observe import observed_maintenance
 from tidegate.statements.pinned import Pinned, pin, pin_select, pinned
 from tidegate.statements.postgres_settings import duration_text, milliseconds_of
 from tidegate.statements.select import columns_of
@@ -43,7 +42,6 @@ __all__ = [
     "execute",
     "kind_of",
     "milliseconds_of",
-    "observed_maintenance",
     "pin",
     "pin_select",
     "pinned",

@@ -3,7 +3,6 @@
 A result whose rows are still to be read is over when its last row is, when it fails on the way, or when it is closed.
 
     observed(context, sql, "select", lambda: …)       runs it; whatever comes of it is noted, and goes on its way
-    observed_maintenance(context, "compact", "orders", lambda: …)      the same of maintenance, which is only logged
 
 Each has an id, which everything that is logged inside has too, and which an error carries to the client (`error.statement_id`).
 
@@ -35,7 +34,6 @@ from tidegate.sql.parse import tokenize
 
 T = TypeVar("T")
 _LOG = logging.getLogger("tidegate.statement")
-_MAINTENANCE = logging.getLogger("tidegate.maintenance")
 
 
 def observed(context: Context, sql: str, kind: str, run: Callable[[], T]) -> T:
@@ -66,25 +64,6 @@ def observed(context: Context, sql: str, kind: str, run: Callable[[], T]) -> T:
     else:
         note(_Answer(result.path, result.scan, result.ready), None)
     return result
-
-
-def observed_maintenance(context: Context, operation: str, collection: str, run: Callable[[], T]) -> T:
-    """Runs a maintenance operation, and logs what it did."""
-    began, outcome, done = time.perf_counter(), "internal", dict[str, object]()
-    with logs.ids(session=context.session_id, operation_id=logs.new_id()):
-        try:
-            result = run()
-            outcome = "ok"
-            done = {key: value for key, value in vars(result).items() if isinstance(value, int | float)}
-            return result
-        except BaseException as error:
-            outcome = _outcome(error)
-            raise
-        finally:
-            ms = round(1000 * (time.perf_counter() - began), 3)
-            said = {"operation": operation, "collection": collection, "outcome": outcome, "ms": ms, **done}
-            level = logging.INFO if outcome == "ok" else logging.WARNING
-            _MAINTENANCE.log(level, "%s %s", operation, outcome, extra={"tidegate": said})
 
 
 class _Ids(NamedTuple):
