@@ -166,15 +166,15 @@ def open(  # noqa: A001  # tidegate.open is the contract
 ) -> "Database":
     """Opens the database at a path or URL, and creates it if there is none.
 
-    `lake` is a folder with its metadata in SQLite; `s3://bucket/lake` a bucket with its metadata beside; both with
-    `?metadata=postgresql://…` have it in PostgreSQL; `memory://` lives as long as the process. See
-    `tidegate/storage/location.py`. `config` has the settings to start with, `clock` the time, for tests.
-
         tidegate.open("lake", config=Config(part_bytes=1_000_000))
         tidegate.open(config_file="tidegate.toml")        the lake and the settings of a file; see `tidegate init`
 
     No file is read unless it is given. With one, settings in the environment (TIDEGATE_PART_BYTES) count before it, and `url` and
     TIDEGATE_LAKE before its lake.
+
+    `lake` is a folder with its metadata in SQLite; `s3://bucket/lake` a bucket with its metadata beside; both with
+    `?metadata=postgresql://…` have it in PostgreSQL; `memory://` lives as long as the process. See
+    `tidegate/storage/location.py`. `config` has the settings to start with, `clock` the time, for tests.
     """
     from tidegate.database import Database
 

@@ -91,7 +91,8 @@ def _logged(operation: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def run(session: Any, *arguments: Any, **named: Any) -> Any:
         collection = next(iter(arguments), named.get("name", ""))
-        fields = {"operation": operation, "collection": collection if isinstance(collection, str) else ""}
+        name = collection if isinstance(collection, str) else ""
+        fields: dict[str, object] = {"operation": operation, "collection": name}
         began, outcome = time.perf_counter(), "ok"
         with ids(session=session.context.session_id, operation_id=new_id()):
             try:

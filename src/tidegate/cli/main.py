@@ -286,15 +286,7 @@ def status(*, lake: Lake = "lake", json: Json = False) -> None:
 
 @app.command
 def config(*, lake: Lake = "lake", json: Json = False) -> None:
-    """List every setting with its value, where it comes from, and its meaning.
-
-    `SET name = value` changes one in a session, `tidegate.toml` for all commands, `--set name=value` for one.
-
-    ```
-    tidegate config
-    tidegate config --set part_bytes=1000000 --json
-    ```
-    """
+    """List every setting with its default and meaning; `SET name = value` changes one in a session."""
     from tidegate.config import Config
 
     loaded, meanings = active_config(), Config.meanings()

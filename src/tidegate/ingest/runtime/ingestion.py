@@ -41,7 +41,7 @@ from tidegate.errors import (
     StoreError,
     TidegateError,
 )
-from tidegate.ingest.batch.commit import CommittedBatch, commit_or_reread, count_bad_records
+from tidegate.ingest.batch.commit import CommittedBatch, commit_or_reread, count_bad_records, log_batch
 from tidegate.ingest.batch.planning import BatchPlanner
 from tidegate.ingest.batch.position import committed_position, read_positions
 from tidegate.ingest.batch.task import IngestTask, TaskResult, run_task
@@ -53,7 +53,6 @@ from tidegate.ingest.runtime.progress import (
     IngestionProgress,
     IngestionState,
     ReportIngestion,
-    log_batch,
     show_progress,
     total_counts,
 )

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from tidegate.ingest.batch.commit import CommittedBatch
 from tidegate.ingest.envelopes.output import RecordCounts, sum_counts
 from tidegate.ingest.protocol import Lag
 from tidegate.progress import LOG, ProgressBars
@@ -89,7 +88,6 @@ class IngestionProgress:
         return "  ".join(words) + trouble
 
 
-_BATCHES = logging.getLogger("tidegate.ingest")
 ReportIngestion = Callable[[IngestionProgress], None]
 
 
@@ -110,16 +108,6 @@ def log_progress(now: IngestionProgress) -> None:
     """Logs the progress."""
     level = logging.WARNING if now.state in ("retrying", "failed") else logging.INFO
     LOG.log(level, "ingest %s", now.source, extra={"tidegate": now.data()})
-
-
-def log_batch(committed: CommittedBatch, seconds: float) -> None:
-    """Logs a batch that was committed; `seconds` is how long the commit took."""
-    counts = sum_counts(committed.counts.values())
-    fields = {"batch": committed.batch.becomes, "at": committed.at, "parts": committed.parts}
-    _BATCHES.info(
-        "batch",
-        extra={"tidegate": {**fields, **counts._asdict(), "ms": round(1000 * seconds, 3)}},
-    )
 
 
 def show_progress(bars: ProgressBars, now: IngestionProgress) -> None:

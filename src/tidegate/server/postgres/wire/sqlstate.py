@@ -29,6 +29,9 @@ from tidegate.boundary import internal
 class PostgresError(Exception):
     """The contents of an ErrorResponse. `position` counts characters of the client's text from 1."""
 
+    statement_id: str | None = None
+    """The id of the statement in the server's log."""
+
     def __init__(
         self,
         code: str,
@@ -37,12 +40,9 @@ class PostgresError(Exception):
         hint: str | None = None,
         detail: str | None = None,
         position: int | None = None,
-        statement_id: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code, self.message, self.hint, self.detail, self.position = code, message, hint, detail, position
-        self.statement_id = statement_id
-        """The id of the statement in the server's log."""
 
 
 _CODES: tuple[tuple[type[errors.TidegateError], str], ...] = (
@@ -97,12 +97,18 @@ def to_postgres_error(error: BaseException, text: str = "", shift: int = 0) -> P
     public = internal(error)
     if isinstance(public, errors.InternalError):
         return PostgresError(
-            "XX000",
-            public.message,
-            hint=f"the server's log has the trace, by the id {public.id}",
-            statement_id=public.statement_id,
+            "XX000", public.message, hint=f"the server's log has the trace, by the id {public.id}"
         )
-    return _from_tidegate_error(public, text, shift)
+    return _with_statement(_from_tidegate_error(public, text, shift), public.statement_id)
+
+
+def _with_statement(error: PostgresError, statement_id: str | None) -> PostgresError:
+    """Names the statement; in the detail only if the server's operator has to look into it."""
+    error.statement_id = statement_id
+    if statement_id is not None and error.code.startswith(OPERATIONAL):
+        own = f"The server's log has it as statement {statement_id}."
+        error.detail = own if error.detail is None else f"{error.detail}\n{own}"
+    return error
 
 
 def _from_tidegate_error(error: errors.TidegateError, text: str, shift: int) -> PostgresError:
@@ -111,14 +117,7 @@ def _from_tidegate_error(error: errors.TidegateError, text: str, shift: int) -> 
     at = error.position
     # A position may be in another text: that of a view, or a default.
     position = None if at is None or at.sql != text else min(max(at.start, 0), len(text)) + shift + 1
-    details = [*error.details()]
-    if error.statement_id is not None and code.startswith(OPERATIONAL):
-        details.append(f"The server's log has it as statement {error.statement_id}.")
+    detail = "\n".join(error.details()) or None
     return PostgresError(
-        code,
-        errors.shorten(error.message, errors.MESSAGE),
-        hint=error.hint,
-        detail="\n".join(details) or None,
-        position=position,
-        statement_id=error.statement_id,
+        code, errors.shorten(error.message, errors.MESSAGE), hint=error.hint, detail=detail, position=position
     )
