@@ -13,7 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "tour.md"
-ROOMS = ("expr", "plan", "storage", "query", "sql", "ingest", "statements", "spark", "server", "cli")
+ROOMS = (
+    "expr", "plan", "storage", "query", "sql", "config_file", "ingest", "statements", "spark", "doctor", "server", "cli",
+)  # fmt: skip
 TABLE = re.compile(r"(<!-- table: ([\w. \n]+?) -->\n).*?(<!-- /table -->)", re.DOTALL)
 
 

@@ -15,6 +15,7 @@ This module holds every public name; all other modules may change.
 | `Status`, `CollectionStatus`, `SourceStatus` | what `db.status()` returns |
 | `Ingestion`, `IngestionGroup`, `IngestionProgress` | what `db.ingest()` returns, and its progress |
 | `Compacted`, `Reclustered`, `Learnt`, `Swept`, `Repaired`, `Progress` | what maintenance returns and reports |
+| `Diagnosis`, `Finding`, `Severity` | what `db.doctor()` returns |
 | `Maps`, `PartMap`, `QueryMap` | what `db.maps` gives: which parts exist, and which a query would read |
 | `TidegateError` and its subclasses, `ErrorCode`, `Position` | errors, drawn as a tree in `tidegate/errors.py` |
 
@@ -56,6 +57,7 @@ from tidegate.errors import (
 if _t.TYPE_CHECKING:
     from tidegate.access import Reach
     from tidegate.database import Database
+    from tidegate.doctor import Diagnosis, Finding, Severity
     from tidegate.ingest.runtime import Ingestion, IngestionGroup, IngestionProgress, SourceStatus
     from tidegate.progress import Progress
     from tidegate.query import CancelToken as Watch
@@ -78,8 +80,10 @@ __all__ = [
     "ConflictError",
     "CorruptError",
     "Database",
+    "Diagnosis",
     "ErrorCode",
     "EvaluationError",
+    "Finding",
     "IndeterminateError",
     "Ingestion",
     "IngestionGroup",
@@ -106,6 +110,7 @@ __all__ = [
     "ScanMetrics",
     "Session",
     "SettingError",
+    "Severity",
     "SourceError",
     "SourceStatus",
     "SqlError",
@@ -127,6 +132,8 @@ _LAZY = {
     "CollectionStatus": ("tidegate.statements", "CollectionStatus"),
     "Compacted": ("tidegate.storage.maintain", "Compacted"),
     "Database": ("tidegate.database", "Database"),
+    "Diagnosis": ("tidegate.doctor", "Diagnosis"),
+    "Finding": ("tidegate.doctor", "Finding"),
     "Ingestion": ("tidegate.ingest.runtime", "Ingestion"),
     "IngestionGroup": ("tidegate.ingest.runtime", "IngestionGroup"),
     "IngestionProgress": ("tidegate.ingest.runtime", "IngestionProgress"),
@@ -142,6 +149,7 @@ _LAZY = {
     "Result": ("tidegate.query", "Result"),
     "ScanMetrics": ("tidegate.query", "ScanMetrics"),
     "Session": ("tidegate.session", "Session"),
+    "Severity": ("tidegate.doctor", "Severity"),
     "SourceStatus": ("tidegate.ingest.runtime", "SourceStatus"),
     "Status": ("tidegate.statements", "Status"),
     "Swept": ("tidegate.storage.maintain", "Swept"),
@@ -150,9 +158,19 @@ _LAZY = {
 
 
 def open(  # noqa: A001  # tidegate.open is the contract
-    url: str | _os.PathLike[str], *, clock: Clock | None = None, config: Config | None = None
+    url: str | _os.PathLike[str] | None = None,
+    *,
+    clock: Clock | None = None,
+    config: Config | None = None,
+    config_file: str | _os.PathLike[str] | None = None,
 ) -> "Database":
     """Opens the database at a path or URL, and creates it if there is none.
+
+        tidegate.open("lake", config=Config(part_bytes=1_000_000))
+        tidegate.open(config_file="tidegate.toml")        the lake and the settings of a file; see `tidegate init`
+
+    No file is read unless it is given. With one, settings in the environment (TIDEGATE_PART_BYTES) count before it, and `url` and
+    TIDEGATE_LAKE before its lake.
 
     `lake` is a folder with its metadata in SQLite; `s3://bucket/lake` a bucket with its metadata beside; both with
     `?metadata=postgresql://…` have it in PostgreSQL; `memory://` lives as long as the process. See
@@ -160,6 +178,12 @@ def open(  # noqa: A001  # tidegate.open is the contract
     """
     from tidegate.database import Database
 
+    if config_file is not None:
+        from tidegate.config_file import open_options
+
+        url, config = open_options(url, config, config_file)
+    if url is None:
+        raise TypeMismatch("tidegate.open needs a location", hint='tidegate.open("lake"), or config_file=')
     return Database.open(url, clock=clock, config=config)
 
 

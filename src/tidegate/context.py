@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ from tidegate.cache import LruCache
 from tidegate.clock import Clock
 from tidegate.config import Config
 from tidegate.errors import BindError, ErrorCode, Position, TidegateError
+from tidegate.logs import new_id
 from tidegate.metrics import Metrics
 from tidegate.plan import MapFilterProject
 from tidegate.query import CancelToken, PeekSlots, Result
@@ -151,6 +152,8 @@ class Context:
     """The sources that this process ingests or has ingested, by name."""
     catalogs: LruCache[str, Any]
     """The tables of pg_catalog, once they are asked for (`statements/postgres_catalog`)."""
+    session_id: str = field(default_factory=new_id)
+    """The id of the session in logs."""
 
     @property
     def catalog(self) -> Catalog:
@@ -174,7 +177,7 @@ class Context:
     def for_session(self, access: Reach) -> Context:
         """A context for one client, with its own settings and access."""
         settings = self.settings.for_session()
-        return replace(self, settings=settings, config=settings.config, access=access)
+        return replace(self, settings=settings, config=settings.config, access=access, session_id=new_id())
 
     def set(self, name: str, value: object) -> None:
         """Changes a setting of this session, or of the database for everybody; None restores it.

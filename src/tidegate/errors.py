@@ -165,6 +165,8 @@ class TidegateError(Exception):
         """The name of the option, type or construct that the error is about."""
         self.view: str | None = None
         """The innermost view whose query the error is in."""
+        self.statement_id: str | None = None
+        """The id of the statement that failed, by which the logs name it."""
 
     def set_view(self, name: str) -> None:
         """Names the view in the message; of nested views the innermost, where the position is."""

@@ -11,6 +11,7 @@
 | `table`, `attach` | `spark/` |
 | `ingest` | `ingest/runtime/`; splits are read in this process, or by `spark/tasks/` |
 | `compact`, `sweep`, `repair` | `storage/maintain/` |
+| `doctor` | `doctor/` |
 | `metrics` | `metrics.py`; `statements/observe.py` says what is counted |
 
 `Database` (`database.py`) is the session of the database's owner. Threads may share a session.
@@ -29,6 +30,7 @@ from tidegate.access import Reach
 from tidegate.boundary import callback, instance, milliseconds, public, text
 from tidegate.context import Context
 from tidegate.errors import StoreError, UnsupportedError
+from tidegate.logs import log_maintenance
 from tidegate.progress import Report
 from tidegate.query import CancelToken, Result
 from tidegate.query.relational import PinnedQuery
@@ -39,6 +41,7 @@ from tidegate.storage.maintain import Compacted, Swept, compact_shard, sweep_sha
 if (
     TYPE_CHECKING
 ):  # what ingests and maintains takes as long to import as what reads, and a query must not wait for it
+    from tidegate.doctor import Diagnosis, ReportStep
     from tidegate.ingest.runtime import BatchRunner, Ingestion, IngestionGroup, ReportIngestion
     from tidegate.statements.preview import Maps
     from tidegate.storage.maintain import Learnt, Reclustered, Repaired, TaskRunner
@@ -79,6 +82,7 @@ def _as_callback(report: Callable[P, None] | None) -> Callable[P, None] | None:
     return None if report is None else callback(report)
 
 
+@log_maintenance
 @public
 class Session:
     """One client of an open database, with its own settings. Closing it affects nobody else."""
@@ -304,6 +308,21 @@ class Session:
     def metrics(self) -> str:
         """What was done since it was opened, in the text format of Prometheus: see `tidegate/metrics.py`."""
         return self.context.metrics.text()
+
+    def doctor(
+        self, *, deep: bool = False, read_only: bool = False, progress: ReportStep | None = None
+    ) -> Diagnosis:
+        """Examines the lake and this machine; each finding says what it means and what to do.
+
+            print(db.doctor().text())
+
+        With `deep` it reads every part and verifies its checksum. It never changes user data; with `read_only` it does not even
+        write the probes by which it tries the stores. `progress` gets what is checked, how much is done, and how much there is.
+        """
+        from tidegate.doctor import diagnose
+
+        report = None if progress is None else callback(progress)
+        return diagnose(self.context, deep=deep, read_only=read_only, report=report)
 
     @property
     def maps(self) -> Maps:

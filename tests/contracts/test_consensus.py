@@ -74,6 +74,18 @@ def test_truncate_never_removes_the_newest(log: Consensus) -> None:
     assert log.compare_and_set("t", 3, b"\x04")
 
 
+def test_a_log_that_is_removed_is_gone_and_leaves_others(log: Consensus) -> None:
+    for key in ("probe/a", "probe/ab"):
+        assert log.compare_and_set(key, None, b"0")
+        assert log.compare_and_set(key, 0, b"1")
+    log.truncate("probe/a", 1)
+    log.remove_log("probe/a")
+    log.remove_log("probe/never")
+    assert log.head("probe/a") is None
+    assert log.compare_and_set("probe/a", None, b"anew")
+    assert [entry.data for entry in log.scan("probe/ab", 0)] == [b"0", b"1"]
+
+
 def test_binary_and_large_entries(log: Consensus) -> None:
     data = bytes(range(256)) * 4000
     assert log.compare_and_set("t", None, data)

@@ -183,6 +183,10 @@ class FaultyConsensus:
         """As the inner store, or a fault."""
         return self.faults.around(self.inner.keys, READS, [], [])
 
+    def remove_log(self, key: str) -> None:
+        """As the inner store, or a fault."""
+        self.faults.around(lambda: self.inner.remove_log(key), DELETIONS, None, None)
+
     def close(self) -> None:
         """As the inner store."""
         self.inner.close()

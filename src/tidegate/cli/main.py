@@ -6,12 +6,12 @@
     tidegate ingest orders_30d --once                   runs sources
     tidegate status --json
 
-The lake is `--lake`, else TIDEGATE_LAKE, else the folder `lake`.
+The lake is `--lake`, else TIDEGATE_LAKE, else what the nearest `tidegate.toml` names (`configuration.py`), else the folder `lake`.
 
 | exit code | |
 |---|---|
 | 0 | success |
-| 1 | a statement or command failed; stderr has the error, with `--json` as a JSON object |
+| 1 | a statement or command failed, and stderr has the error, with `--json` as a JSON object; `doctor` found a problem |
 | 2 | the command line is wrong, a file of statements cannot be read, or the extra `cli` is missing |
 | 130 | Ctrl-C |
 """
@@ -33,6 +33,10 @@ from cyclopts import App, CycloptsError, Parameter
 import tidegate
 from tidegate.boundary import internal, trace
 from tidegate.cli import maintenance
+from tidegate.cli.configuration import active_config, configured, file_lake
+from tidegate.cli.doctor import doctor
+from tidegate.cli.init import init
+from tidegate.cli.logging import LogFormat, LogLevel, logs_on_stderr
 from tidegate.cli.options import ArgumentError, Json, Lake, enable_garbage_collection, open_lake
 from tidegate.cli.output import Format, print_result
 
@@ -53,7 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     json = "--json" in arguments or "json" in arguments
     try:
-        app(arguments, exit_on_error=False, print_error=True, result_action="return_value")
+        with configured(arguments) as rest:
+            code = app(rest, exit_on_error=False, print_error=True, result_action="return_value")
     except CycloptsError:
         return 2
     except tidegate.TidegateError as error:
@@ -70,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def _print_error(error: tidegate.TidegateError, *, json: bool) -> None:
@@ -210,6 +215,8 @@ def ingest(
     once: bool = False,
     spark: bool = True,
     json: Json = False,
+    log_format: LogFormat | None = None,
+    log_level: LogLevel = "info",
 ) -> None:
     """Run sources, by name or all of them, until Ctrl-C or with `--once` until they are drained.
 
@@ -217,6 +224,7 @@ def ingest(
     tidegate ingest                         every source
     tidegate ingest orders_30d --once
     tidegate ingest orders_30d --no-spark   in this process: for small sources, or without Java
+    tidegate ingest --log-format json       a record for each batch and commit on stderr
     ```
 
     Parameters
@@ -233,7 +241,7 @@ def ingest(
         sys.stdout.write(now.json() + "\n")
         sys.stdout.flush()
 
-    with open_lake(lake) as db:
+    with logs_on_stderr(log_format, log_level), open_lake(lake) as db:
         running = db.ingest(
             names or None,
             once=once,
@@ -281,14 +289,16 @@ def config(*, lake: Lake = "lake", json: Json = False) -> None:
     """List every setting with its default and meaning; `SET name = value` changes one in a session."""
     from tidegate.config import Config
 
-    defaults, meanings = Config(), Config.meanings()
+    loaded, meanings = active_config(), Config.meanings()
     del lake
     for name, meaning in meanings.items():
-        value = getattr(defaults, name)
+        value, origin = getattr(loaded.config, name), loaded.origins.get(name, "default")
         if json:
-            sys.stdout.write(jsons.dumps({"name": name, "value": value, "meaning": meaning}) + "\n")
+            line = {"name": name, "value": value, "meaning": meaning, "from": origin}
+            sys.stdout.write(jsons.dumps(line) + "\n")
         else:
-            sys.stdout.write(f"{name} = {jsons.dumps(value)}\n    {meaning}\n")
+            source = "" if origin == "default" else f"    # {origin}"
+            sys.stdout.write(f"{name} = {jsons.dumps(value)}{source}\n    {meaning}\n")
 
 
 @app.command
@@ -313,8 +323,12 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
     show_all(["--rows", str(rows), *(() if lake is None else ("--lake", str(lake)))])
 
 
-for command in (maintenance.compact, maintenance.sweep, maintenance.repair, maintenance.adopt):
+for command in (maintenance.compact, maintenance.sweep, maintenance.repair, maintenance.adopt, init, doctor):
     app.command(command)
+app.config = (file_lake,)
+app.help_epilogue = (
+    "Every command takes `--config FILE` (else the nearest tidegate.toml) and `--set SETTING=VALUE`."
+)
 app.command(  # imported on use, like the servers
     "tidegate.cli.serve:serve", help="Serve the lake to browsers, Prometheus and psql until Ctrl-C."
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 import tidegate
+from tidegate.cli.configuration import active_config
 
 if TYPE_CHECKING:
     from tidegate.database import Database
@@ -36,7 +37,7 @@ def open_lake(lake: str, *, make: bool = False) -> Database:
             f"there is no lake at {lake}",
             hint=f"--lake or {LAKE_VARIABLE} names it; `tidegate sql` with a CREATE TABLE creates one",
         )
-    db = tidegate.open(lake)
+    db = tidegate.open(lake, config=active_config().config)
     enable_garbage_collection()
     return db
 

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
+from tidegate.cli.logging import LogFormat, LogLevel, logs_on_stderr
 from tidegate.cli.options import Lake, open_lake
 from tidegate.database import Database
 from tidegate.errors import StoreError
 from tidegate.ingest.runtime import log_progress
-from tidegate.logs import LOG, lines_to_stderr, to_stderr
 from tidegate.server import BoundAddress, ServerOptions
 from tidegate.server import serve as run_server
 
@@ -37,7 +37,8 @@ def serve(
     password_file: Path | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
-    log_format: Literal["lines", "json"] = "lines",
+    log_format: LogFormat = "text",
+    log_level: LogLevel = "info",
 ) -> None:
     """Serve the lake to browsers, Prometheus and PostgreSQL clients until Ctrl-C.
 
@@ -46,6 +47,7 @@ def serve(
     tidegate serve --pg 5433                    psql -h 127.0.0.1 -p 5433
     tidegate serve --write --files /data/in     clients may write, and create FILES sources below /data/in
     tidegate serve --host 0.0.0.0 --token-file token --tls-cert cert.pem --tls-key key.pem
+    tidegate serve --log-format json --log-level warning
     ```
 
     Parameters
@@ -76,17 +78,15 @@ def serve(
         A TLS certificate, for https and sslmode=require.
     tls_key
         The key of the certificate.
-    log_format
-        The format of logs on stderr.
     """
     secrets = _read_secret(token_file, "TIDEGATE_TOKEN"), _read_secret(password_file, "TIDEGATE_PASSWORD")
     options = ServerOptions(host, port if web else None, pg, write, files, hosts, *secrets, tls_cert, tls_key)
-    handler = (to_stderr if log_format == "json" else lines_to_stderr)()
-    try:
-        with open_lake(lake) as db, _run_sources(db, spark=spark) if ingest else nullcontext():
-            asyncio.run(run_server(db, options, _print_addresses))
-    finally:
-        LOG.removeHandler(handler)
+    with (
+        logs_on_stderr(log_format, log_level),
+        open_lake(lake) as db,
+        _run_sources(db, spark=spark) if ingest else nullcontext(),
+    ):
+        asyncio.run(run_server(db, options, _print_addresses))
 
 
 @contextmanager

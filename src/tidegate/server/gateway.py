@@ -18,6 +18,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 from tidegate.access import Reach
 from tidegate.database import Database
@@ -90,5 +91,7 @@ class ClientSession:
 
     async def ask(self, text: str, watch: CancelToken | None = None, as_of: int | None = None) -> Result:
         """Runs statements in a thread; for callers on the event loop."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.gateway.threads, lambda: self.sql(text, watch, as_of))
+        loop, here = asyncio.get_running_loop(), copy_context()  # the ids of the request, for the logs
+        return await loop.run_in_executor(
+            self.gateway.threads, lambda: here.run(self.sql, text, watch, as_of)
+        )

@@ -13,13 +13,15 @@ import pyarrow as pa
 from tidegate.boundary import milliseconds, text
 from tidegate.context import Context
 from tidegate.errors import TypeMismatch
+from tidegate.logs import ids
 from tidegate.storage.part import TableLike
 
 
 def append(context: Context, name: str, rows: Any, at: int | None, diff: Any, token: str | None) -> int:
     """Appends rows to a table; the time they were given."""
     token = None if token is None else text(token, "token")
-    return context.table(name).append(_rows(rows), at=milliseconds(at, "at"), diff=diff, token=token).at
+    with ids(session=context.session_id):
+        return context.table(name).append(_rows(rows), at=milliseconds(at, "at"), diff=diff, token=token).at
 
 
 def _rows(given: Any) -> TableLike:

@@ -4,6 +4,8 @@ A result whose rows are still to be read is over when its last row is, when it f
 
     observed(context, sql, "select", lambda: …)       runs it; whatever comes of it is noted, and goes on its way
 
+Each has an id, which everything that is logged inside has too, and which an error carries to the client (`error.statement_id`).
+
 | outcome | when |
 |---|---|
 | `ok` | there is a result |
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -36,29 +38,40 @@ _LOG = logging.getLogger("tidegate.statement")
 
 def observed(context: Context, sql: str, kind: str, run: Callable[[], T]) -> T:
     """Runs a statement of a text, or reads the text (`parse`, of which only failures are noted)."""
-    began = time.perf_counter()
+    began, own = time.perf_counter(), _Ids(context.session_id, logs.new_id(), logs.current_ids())
+    note = partial(_over, context.metrics, own, sql, kind, began)
     try:
-        result = run()
+        with logs.ids(session=own.session, statement_id=own.statement):
+            result = run()
     except Exception as error:  # noqa: BLE001  # it is raised below, as it is or as ours
         found = outward(error)
+        if isinstance(found, TidegateError) and found.statement_id is None:
+            found.statement_id = own.statement
         try:
-            _over(context.metrics, sql, kind, began, None, found)
+            note(None, found)
             if found is error:
                 raise
             raise found from error
         finally:
             del found  # else the error's own trace would refer to it
     except BaseException as error:  # Ctrl-C
-        _over(context.metrics, sql, kind, began, None, error)
+        note(None, error)
         raise
     if not isinstance(result, Result):
         return result
     if result.live:  # the result itself is not referred to: who forgets it ends it
-        answer = _Answer(result.path, result.scan, None)
-        result.when_over(partial(_over, context.metrics, sql, kind, began, answer))
+        result.when_over(partial(note, _Answer(result.path, result.scan, None)))
     else:
-        _over(context.metrics, sql, kind, began, _Answer(result.path, result.scan, result.ready), None)
+        note(_Answer(result.path, result.scan, result.ready), None)
     return result
+
+
+class _Ids(NamedTuple):
+    """The ids of one statement, and those that held where it began."""
+
+    session: str
+    statement: str
+    outer: Mapping[str, str]
 
 
 class _Answer(NamedTuple):
@@ -75,13 +88,19 @@ class _Answer(NamedTuple):
 
 
 def _over(
-    metrics: Metrics, sql: str, kind: str, began: float, answer: _Answer | None, error: BaseException | None
+    metrics: Metrics,
+    own: _Ids,
+    sql: str,
+    kind: str,
+    began: float,
+    answer: _Answer | None,
+    error: BaseException | None,
 ) -> None:
     """Notes what came of a statement."""
     if isinstance(error, AuditError):
         metrics.add("audit_failures")
     outcome = "ok" if error is None else _outcome(error)
-    _note(metrics, sql, kind, outcome, time.perf_counter() - began, answer, error)
+    _note(metrics, own, sql, kind, outcome, time.perf_counter() - began, answer, error)
 
 
 def _outcome(error: BaseException) -> str:
@@ -93,6 +112,7 @@ def _outcome(error: BaseException) -> str:
 
 def _note(
     metrics: Metrics,
+    own: _Ids,
     sql: str,
     kind: str,
     outcome: str,
@@ -110,7 +130,10 @@ def _note(
     metrics.add_all(counts)
     level = logging.ERROR if outcome == "internal" else logging.INFO
     if _LOG.isEnabledFor(level):
-        said = {
+        said: dict[str, object] = {
+            **own.outer,
+            "session": own.session,
+            "statement_id": own.statement,
             "kind": kind,
             "outcome": outcome,
             "statement": _fingerprint(sql),

@@ -25,6 +25,7 @@ now. After `MAX_LOOKUPS` times their retractions are written instead, which othe
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ from tidegate.ingest.definition import SourceDefinition
 from tidegate.ingest.envelopes.output import RecordCounts, sum_counts
 from tidegate.storage.shard import AppendOptions, BuiltParts, Shard, State, commit_built_parts, retractions
 
+_BATCHES = logging.getLogger("tidegate.ingest")
 MAX_LOOKUPS = 3
 """How often the rows that a batch replaces are looked up with their positions."""
 
@@ -153,3 +155,13 @@ def count_bad_records(shard: Shard) -> int:
     """Counts the rows of the shard of bad records, from its metadata alone."""
     tables = shard.machine.fetch().parts.tables(["diffs"])
     return sum(int(np.sum(table.column("diffs").to_numpy())) for table in tables)
+
+
+def log_batch(committed: CommittedBatch, seconds: float) -> None:
+    """Logs a batch that was committed; `seconds` is how long the commit took."""
+    counts = sum_counts(committed.counts.values())
+    fields = {"batch": committed.batch.becomes, "at": committed.at, "parts": committed.parts}
+    _BATCHES.info(
+        "batch",
+        extra={"tidegate": {**fields, **counts._asdict(), "ms": round(1000 * seconds, 3)}},
+    )

@@ -15,7 +15,7 @@
 from tidegate.ingest.runtime.ingestion import BatchRunner, Ingestion, LocalRunner
 from tidegate.ingest.runtime.progress import IngestionProgress, ReportIngestion, log_progress
 from tidegate.ingest.runtime.start import IngestionGroup, ingest
-from tidegate.ingest.runtime.status import SourceStatus, source_status
+from tidegate.ingest.runtime.status import SourceStatus, source_status, upstream_lag
 
 __all__ = [
     "BatchRunner",
@@ -28,4 +28,5 @@ __all__ = [
     "ingest",
     "log_progress",
     "source_status",
+    "upstream_lag",
 ]

@@ -41,7 +41,7 @@ from tidegate.errors import (
     StoreError,
     TidegateError,
 )
-from tidegate.ingest.batch.commit import CommittedBatch, commit_or_reread, count_bad_records
+from tidegate.ingest.batch.commit import CommittedBatch, commit_or_reread, count_bad_records, log_batch
 from tidegate.ingest.batch.planning import BatchPlanner
 from tidegate.ingest.batch.position import committed_position, read_positions
 from tidegate.ingest.batch.task import IngestTask, TaskResult, run_task
@@ -56,6 +56,7 @@ from tidegate.ingest.runtime.progress import (
     show_progress,
     total_counts,
 )
+from tidegate.logs import ids, new_id
 from tidegate.progress import ProgressBars
 from tidegate.storage.catalog import SourceItem as Item
 from tidegate.storage.maintain import compact_shard, expire_parts
@@ -171,7 +172,11 @@ class Ingestion:
         run_alone: Callable[[IngestTask], TaskResult],
     ) -> None:
         """Commits the results of all tasks of a batch; `run_alone` runs a task that reads all splits."""
-        self._count(source, commit_or_reread(source, planner, results, run_alone))
+        began = time.monotonic()
+        with ids(source=self.name, batch_id=new_id()):
+            committed = commit_or_reread(source, planner, results, run_alone)
+            log_batch(committed, time.monotonic() - began)
+        self._count(source, committed)
         self._maintain([planner.shards(output.shard) for output in source.outputs])
         self._check_errors(source)
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from tidegate.context import Context
 from tidegate.ingest.batch.commit import count_bad_records
-from tidegate.ingest.batch.position import SourcePosition
+from tidegate.ingest.batch.position import SourcePosition, committed_position, read_positions
+from tidegate.ingest.define.catalog import load_source_item
 from tidegate.ingest.envelopes.output import RecordCounts
 from tidegate.ingest.protocol import Lag
 from tidegate.ingest.runtime.progress import total_counts
@@ -71,6 +72,15 @@ def source_status(context: Context, name: str, item: SourceItem) -> SourceStatus
         () if lag is None else tuple(lag.notes),
         lag,
     )
+
+
+def upstream_lag(context: Context, item: SourceItem) -> Lag:
+    """Asks the upstream of a source how far the stored position is behind its end; this connects to it."""
+    source = load_source_item(context, item)
+    try:
+        return source.upstream.lag(committed_position(read_positions(source, context.shard)))
+    finally:
+        source.upstream.close()
 
 
 def _state(context: Context, name: str, item: SourceItem, errors: int) -> tuple[str, str | None]:

@@ -27,6 +27,7 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 
+from tidegate.logs import ids
 from tidegate.server.gateway import Gateway
 from tidegate.server.postgres.connection import ClientConnection
 from tidegate.server.postgres.wire import messages, sqlstate
@@ -172,10 +173,16 @@ class PostgresServer:
         self._unauthenticated.pop(task, None)
         pid = self._next_pid()
         connection = self.connections[pid] = ClientConnection(self, reader, writer, request, pid)
-        try:
-            await connection.run(request)
-        finally:
-            del self.connections[pid]
+        with ids(session=connection.commands.lake.session_id):
+            log.info(
+                "connected",
+                extra={"tidegate": {"pid": pid, "user": request.user, "database": request.database}},
+            )
+            try:
+                await connection.run(request)
+            finally:
+                del self.connections[pid]
+                log.info("disconnected", extra={"tidegate": {"pid": pid}})
 
     def _next_pid(self) -> int:
         while True:

@@ -1,4 +1,4 @@
-"""Checks every request before any page is called, and adds security headers to every response.
+"""Checks every request before a page is called, adds security headers, and logs requests.
 
 | check | refused with |
 |---|---|
@@ -9,7 +9,8 @@
 | an exception in a page | 500, and an id by which the log has the trace |
 
 The cookie is not the token but an HMAC of it; scripts cannot read it, and other sites do not send it. Both are compared in constant
-time. `/health`, `/login` and the files of `/static` need no token; without one, `/health` only says that the server is up. Pages
+time. Each request has an id: the header X-Request-Id of its response, and `request` in everything that is logged meanwhile.
+`/health`, `/login` and the files of `/static` need no token; without one, `/health` only says that the server is up. Pages
 load nothing from other hosts, run no inline scripts, and are not cached.
 """
 
@@ -18,6 +19,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -28,9 +31,11 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate.boundary import internal
+from tidegate.logs import ids, new_id
 
 Failed: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
 """Builds the response to a request that failed."""
+_LOG = logging.getLogger("tidegate.request")
 COOKIE = "tidegate"
 BODY_BYTES = 1 << 20
 BODY_SECONDS = 10.0
@@ -76,9 +81,17 @@ class RequestGuard:
         """Handles one request."""
         if scope["type"] != "http":
             return  # there are no web sockets
+        request_id, began = new_id(), time.perf_counter()
+        sending = _ResponseSender(send, fixed=scope["path"].startswith("/static/"), request_id=request_id)
+        with ids(request=request_id):
+            try:
+                await self._answer(scope, receive, sending)
+            finally:
+                _log_request(scope, sending.status, time.perf_counter() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, sending: _ResponseSender) -> None:
         headers = Headers(scope=scope)
         scope["state"] = {**scope.get("state", {}), "known": self.knows(headers)}
-        sending = _ResponseSender(send, fixed=scope["path"].startswith("/static/"))
         refused = self.refused(scope, headers)
         if refused is None and scope["method"] == "POST":
             try:
@@ -169,16 +182,37 @@ async def _read_body(receive: Receive, headers: Headers) -> Receive:
     return again
 
 
+def _log_request(scope: Scope, status: int | None, seconds: float) -> None:
+    """Logs a request without query string and body, which hold SQL; polling and files at DEBUG."""
+    path = scope["path"]
+    level = logging.DEBUG if path in ("/health", "/metrics") or path.startswith("/static/") else logging.INFO
+    fields = {
+        "method": scope["method"],
+        "path": path,
+        "status": status,
+        "client": (scope.get("client") or [None])[0],
+        "ms": round(1000 * seconds, 3),
+    }
+    _LOG.log(level, "request", extra={"tidegate": fields})
+
+
 class _ResponseSender:
     """Sends the response of an application with the security headers."""
 
-    def __init__(self, send: Send, *, fixed: bool) -> None:
-        self.send, self.fixed, self.started = send, fixed, False
+    def __init__(self, send: Send, *, fixed: bool, request_id: str) -> None:
+        self.send, self.fixed, self.request_id = send, fixed, request_id
+        self.status: int | None = None
+
+    @property
+    def started(self) -> bool:
+        """Whether the response has begun."""
+        return self.status is not None
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.started = True
+            self.status = message["status"]
             headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self.request_id
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
             headers["Cache-Control"] = "no-cache" if self.fixed else "no-store"

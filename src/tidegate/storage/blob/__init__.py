@@ -16,6 +16,7 @@
 
 from tidegate.storage.blob.files import FileBlob
 from tidegate.storage.blob.object_store import OBJECT_SCHEMES, ObjectBlob, open_object_store
+from tidegate.storage.blob.probe import check_create
 from tidegate.storage.blob.protocol import Blob, BlobInfo, MemoryBlob
 from tidegate.storage.blob.retrying import RetryingBlob
 
@@ -27,5 +28,6 @@ __all__ = [
     "MemoryBlob",
     "ObjectBlob",
     "RetryingBlob",
+    "check_create",
     "open_object_store",
 ]

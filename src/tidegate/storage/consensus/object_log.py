@@ -95,6 +95,11 @@ class LogConsensus:
         names = (entry.name for entry in self.blob.list(f"{self.folder}/"))
         return sorted({name[len(self.folder) + 1 :].rpartition("/")[0] for name in names})
 
+    def remove_log(self, key: str) -> None:
+        """Removes all entries of a key that nobody else uses."""
+        for folder in (self.folder, _FLOORS):
+            self._delete([entry.name for entry in self.blob.list(f"{folder}/{key}/")])
+
     def close(self) -> None:
         """Does nothing: there is no connection."""
 

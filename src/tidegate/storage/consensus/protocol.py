@@ -10,6 +10,7 @@ True; the others read its entry and decide again. This compare-and-set is all th
 | `scan(key, first, limit)` | entries from number `first` on, in order |
 | `truncate(key, before)` | removes the entries below `before`; the newest is never removed |
 | `keys` | every key that has entries |
+| `remove_log` | removes all entries of a key that nobody else uses |
 
 A time-out of a compare-and-set is *indeterminate*: it may have happened. It raises `IndeterminateError`; the entry itself must
 contain what its writer needs to recognise it later (`storage/shard/machine.py` puts a token into every entry).
@@ -50,6 +51,10 @@ class Consensus(Protocol):
 
     def keys(self) -> list[str]:
         """Every key with entries, sorted."""
+        ...
+
+    def remove_log(self, key: str) -> None:
+        """Removes all entries of a key, which nobody else may use: that of a probe."""
         ...
 
     def close(self) -> None:
@@ -102,6 +107,11 @@ class MemoryConsensus:
         """Every key with entries, sorted."""
         with self._lock:
             return sorted(key for key, log in self._logs.items() if log)
+
+    def remove_log(self, key: str) -> None:
+        """Removes all entries of a key that nobody else uses."""
+        with self._lock:
+            self._logs.pop(key, None)
 
     def close(self) -> None:
         """Does nothing: there is no connection."""

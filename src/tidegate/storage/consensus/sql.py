@@ -115,6 +115,10 @@ class SqliteConsensus:
         """Every key with entries, sorted."""
         return [key for (key,) in self._run("SELECT DISTINCT key FROM consensus ORDER BY key")]
 
+    def remove_log(self, key: str) -> None:
+        """Removes all entries of a key that nobody else uses."""
+        self._change("DELETE FROM consensus WHERE key = ?1", [key])
+
     def close(self) -> None:
         """Closes this thread's connection."""
         connection = self._connections.drop()
@@ -242,6 +246,15 @@ class PostgresConsensus:
         """Every key with entries, sorted."""
         query = "SELECT DISTINCT key FROM tidegate_consensus WHERE starts_with(key, %s) ORDER BY key"
         return [key[len(self.lake) :] for (key,) in self._run(query, [self.lake])[0]]
+
+    def remove_log(self, key: str) -> None:
+        """Removes all entries of a key that nobody else uses."""
+        self._run("DELETE FROM tidegate_consensus WHERE key = %s", [self.lake + key], changes=True)
+
+    def now(self) -> int:
+        """The present by the server's clock, in ms since 1970."""
+        rows, _ = self._run("SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::int8")
+        return int(rows[0][0])
 
     def copy(self, lake: str) -> PostgresConsensus:
         """Copies all logs, as they are at one moment, for another database in the same PostgreSQL."""

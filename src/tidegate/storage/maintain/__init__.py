@@ -19,6 +19,7 @@ None of it changes the rows that a reader sees. Everything can be interrupted at
 | `settle` | turns retractions that are rows into deletions |
 | `merge_parts`, `rewrite` | the updates of parts in order, and how new parts take their place |
 | `expire`, `sweep`, `repair` | the others |
+| `verify` | reads every object, and compares it with its digest |
 """
 
 from tidegate.storage.maintain.compact import Compacted, compact_shard, plan_groups
@@ -35,10 +36,12 @@ from tidegate.storage.maintain.expire import expire_parts
 from tidegate.storage.maintain.outlook import MaintenanceOutlook, maintenance_outlook, orphan_objects
 from tidegate.storage.maintain.repair import Repaired, repair_shard
 from tidegate.storage.maintain.settle import settle_retractions
-from tidegate.storage.maintain.sweep import Swept, sweep_shard
+from tidegate.storage.maintain.sweep import FOLDERS, Swept, sweep_shard
 from tidegate.storage.maintain.tasks import MaintenanceResult, MaintenanceTask, run_task
+from tidegate.storage.maintain.verify import VerifiedObject, verify_objects
 
 __all__ = [
+    "FOLDERS",
     "Compacted",
     "Learnt",
     "LocalTaskRunner",
@@ -49,6 +52,7 @@ __all__ = [
     "Repaired",
     "Swept",
     "TaskRunner",
+    "VerifiedObject",
     "backfill_shard_statistics",
     "compact_distributed",
     "compact_shard",
@@ -61,4 +65,5 @@ __all__ = [
     "run_task",
     "settle_retractions",
     "sweep_shard",
+    "verify_objects",
 ]

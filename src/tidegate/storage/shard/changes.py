@@ -276,3 +276,39 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b85encode(value).decode()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def commit_fields(change: Change) -> dict[str, Any] | None:
+    """What a log record says of a change to rows; None of changes that serve readers and maintenance.
+
+    Names of parts and counts, never options or positions: those hold passwords of connections and what an upstream calls its
+    records.
+    """
+    match change:
+        case Append():
+            return {**_parts_fields(change.parts), "upper": change.upper, "deleted": _deleted_rows(change)}
+        case Replace():
+            return {**_parts_fields(change.added), "removed": len(change.removed), "expired": change.expired}
+        case Repair(to):
+            return {"to": to}
+        case Evolve() | DropShard() | Create():
+            return {}
+        case _:
+            return None
+
+
+LOGGED_PARTS = 8
+"""Parts that a log record names; of more it has the number alone."""
+
+
+def _parts_fields(parts: tuple[Part, ...]) -> dict[str, Any]:
+    return {
+        "parts": [part.name for part in parts[:LOGGED_PARTS]],
+        "parts_added": len(parts),
+        "rows": sum(part.rows for part in parts),
+        "bytes": sum(part.size for part in parts),
+    }
+
+
+def _deleted_rows(change: Append) -> int:
+    return sum(change.deletions.column("rows").to_pylist())

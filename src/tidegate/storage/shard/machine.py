@@ -23,6 +23,7 @@ it. Entries are truncated only below a rollup that was read back.
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,13 +37,22 @@ from tidegate.storage.blob.retrying import RetryingBlob
 from tidegate.storage.consensus.protocol import Consensus, NumberedEntry, next_number
 from tidegate.storage.part.part_file import PartFiles
 from tidegate.storage.retry import RetryPolicy
-from tidegate.storage.shard.changes import Change, Create, LogEntry, Roll, decode_entry, encode_entry
+from tidegate.storage.shard.changes import (
+    Change,
+    Create,
+    LogEntry,
+    Roll,
+    commit_fields,
+    decode_entry,
+    encode_entry,
+)
 from tidegate.storage.shard.leases.held import HeldLeases
 from tidegate.storage.shard.rollup import load_rollup, write_rollup
 from tidegate.storage.shard.state import Conflict, State, apply_entry, create_state
 from tidegate.storage.stats.counters import StatsCounters
 
 T = TypeVar("T")
+_LOG = logging.getLogger("tidegate.commit")
 
 TRUNCATED = ""
 """Stands for the token of an entry that was truncated."""
@@ -122,6 +132,7 @@ class Machine:
                 with self._lock:
                     if self._state is state:
                         self._state = changed
+                _log_commit(changed, entry)
                 self._maybe_roll(changed)
                 return changed
 
@@ -257,3 +268,12 @@ class Machine:
     def attempt(self, work: Callable[[], T]) -> T:
         """Calls a store again when it fails; `work` can be done twice without harm."""
         return self.objects.call(work)
+
+
+def _log_commit(state: State, entry: LogEntry) -> None:
+    """Logs an entry that was made: at INFO if it changes rows."""
+    fields = commit_fields(entry.change)
+    level = logging.DEBUG if fields is None else logging.INFO
+    if _LOG.isEnabledFor(level):
+        ids = {"shard": state.shard, "entry": state.number, "token": entry.token, "change": entry.change.kind}
+        _LOG.log(level, "commit %s", entry.change.kind, extra={"tidegate": {**ids, **(fields or {})}})

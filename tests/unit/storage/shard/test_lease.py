@@ -58,6 +58,9 @@ class Refusing:
     def keys(self) -> list[str]:
         return self.inner.keys()
 
+    def remove_log(self, key: str) -> None:
+        self.inner.remove_log(key)
+
     def close(self) -> None:
         self.inner.close()
 

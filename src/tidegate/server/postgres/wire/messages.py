@@ -267,6 +267,7 @@ def error_response(error: PostgresError, *, severity: str = "ERROR") -> bytes:
         "H": error.hint,
         "W": error.context,
         "P": None if error.position is None else str(error.position),
+        "R": None if error.statement_id is None else f"statement {error.statement_id}",
     }
     body = b"".join(name.encode() + null_terminated(value) for name, value in fields.items() if value)
     return frame(b"E" if severity in ("ERROR", "FATAL") else b"N", body + b"\0")

@@ -29,6 +29,9 @@ from tidegate.boundary import internal
 class PostgresError(Exception):
     """The contents of an ErrorResponse. `position` counts characters of the client's text from 1."""
 
+    statement_id: str | None = None
+    """The id of the statement in the server's log."""
+
     def __init__(
         self,
         code: str,
@@ -62,6 +65,9 @@ _CODES: tuple[tuple[type[errors.TidegateError], str], ...] = (
     (errors.StoreError, "58030"),
     (errors.SourceError, "58030"),
 )
+OPERATIONAL = ("53", "58", "XX")
+"""Classes of errors that the server's operator looks into: their detail names the statement in the log. Others have it where psql
+shows it after `\\errverbose`, and drivers as the function of the source."""
 _STATES = {
     errors.ErrorCode.UNDEFINED_COLUMN: "42703",
     errors.ErrorCode.AMBIGUOUS_COLUMN: "42702",
@@ -96,7 +102,16 @@ def to_postgres_error(error: BaseException, text: str = "", shift: int = 0) -> P
         return PostgresError(
             "XX000", public.message, hint=f"the server's log has the trace, by the id {public.id}"
         )
-    return _from_tidegate_error(public, text, shift)
+    return _with_statement(_from_tidegate_error(public, text, shift), public.statement_id)
+
+
+def _with_statement(error: PostgresError, statement_id: str | None) -> PostgresError:
+    """Names the statement; in the detail only if the server's operator has to look into it."""
+    error.statement_id = statement_id
+    if statement_id is not None and error.code.startswith(OPERATIONAL):
+        own = f"The server's log has it as statement {statement_id}."
+        error.detail = own if error.detail is None else f"{error.detail}\n{own}"
+    return error
 
 
 def _from_tidegate_error(error: errors.TidegateError, text: str, shift: int) -> PostgresError:

@@ -1,0 +1,39 @@
+"""The options `--log-format` and `--log-level` of commands that run for long."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from tidegate.logs import LOG, lines_to_stderr, to_stderr
+
+LogFormat = Annotated[
+    Literal["text", "json", "lines"],
+    Parameter("--log-format", help="Print logs on stderr as JSON, a record a line, or as text for people (`lines` is the same)."),
+]  # fmt: skip
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"],
+    Parameter(
+        "--log-level",
+        help="The least level that is printed; debug also has leases, sweeps and polling.",
+    ),
+]
+
+
+@contextmanager
+def logs_on_stderr(log_format: str | None, level: str) -> Iterator[None]:
+    """Prints the logs meanwhile; without a format nothing is printed."""
+    if log_format is None:
+        yield
+        return
+    before = LOG.level
+    handler = (to_stderr if log_format == "json" else lines_to_stderr)(getattr(logging, level.upper()))
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(before)
