@@ -8,6 +8,7 @@ a health check for slow generation: the machine may be busy, and a slow law is n
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -26,6 +27,12 @@ settings.register_profile(
 settings.register_profile("prove", settings.get_profile("test"), max_examples=5_000, derandomize=False)
 settings.register_profile("brief", settings.get_profile("test"), max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "test"))
+
+
+def pytest_configure() -> None:
+    """Hears of Ctrl-C although a shell that starts a job in the background lets it ignore it: some tests send one."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

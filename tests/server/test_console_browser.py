@@ -40,14 +40,6 @@ def site(db: tidegate.Database) -> Iterator[Site]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
 @pytest.fixture
 def context(browser: Any, site: Site) -> Iterator[Any]:
     found = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")

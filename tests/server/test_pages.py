@@ -1,4 +1,4 @@
-"""The pages beside the query box, in a real Chromium: words explained, live numbers, views, sources, maintenance, settings."""
+"""The pages beside the query box, in a real Chromium: words explained, views, sources, maintenance, settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from tidegate.server.web.part_map import svg as drawing
 from tidegate.server.web.sources import history
 from tidegate.server.web.terms import glossary
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: .ci/chromium installs one"),
     pytest.mark.slow,
@@ -80,20 +79,6 @@ def many(db: tidegate.Database) -> None:
 @pytest.fixture(scope="module")
 def site(db: tidegate.Database) -> Iterator[Site]:
     with serving(db) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    with browsing(browser) as found:
         yield found
 
 
@@ -368,74 +353,3 @@ def test_settings_of_a_tab(browser: Any, site: Site, db: tidegate.Database) -> N
         assert (refused.status, "cannot be more than" in refused.text) == (422, True)
         refused = site.post("/settings", {"box": "b", "name": "lease_ms", "value": "1"})
         assert (refused.status, "setting of the database" in refused.text) == (422, True)
-
-
-# ---------------------------------------------------------------- live
-
-
-def test_numbers_move_without_a_reload(page: Any, site: Site, db: tidegate.Database) -> None:
-    db.sql("CREATE TABLE IF NOT EXISTS moving (id int8)")
-    page.goto(site.url)
-    page.evaluate("window.same = document.querySelector('a.tile[href=\"/c/moving\"]')")
-    page.evaluate("window.same.focus(); window.scrollTo(0, 40)")
-    db.append("moving", {"id": [1, 2, 3]})
-    until(page, "window.same.textContent.includes('3 rows')")
-    assert page.evaluate("window.same.isConnected && document.activeElement === window.same")
-    assert page.evaluate("window.scrollY") == 40
-    db.sql("CREATE TABLE another (id int8)")
-    until(page, "document.querySelector('a.tile[href=\"/c/another\"]') !== null")
-    assert page.evaluate("document.activeElement === window.same")
-    db.sql("DROP TABLE another")
-    db.sql("DROP TABLE moving")
-    until(page, "document.querySelector('a.tile[href=\"/c/moving\"]') === null")
-
-
-def test_live_pauses_and_ends(browser: Any, site: Site) -> None:
-    """By a clock that the test moves: nothing is asked for while the page is hidden, or after the switch was used."""
-    with browsing(browser) as page:
-        requests: list[str] = []
-        page.on("request", lambda request: requests.append(request.headers.get("x-tidegate", "")))
-        page.add_init_script(
-            "Object.defineProperty(document, 'hidden', { get: () => window.away === true, configurable: true })"
-        )
-        page.clock.install()
-        page.goto(site.url)
-        count = "Number(document.documentElement.dataset.refreshed ?? 0)"
-
-        def turn(away: bool) -> None:
-            page.evaluate(
-                f"window.away = {str(away).lower()}; document.dispatchEvent(new Event('visibilitychange'))"
-            )
-
-        page.clock.fast_forward(60_000)
-        until(page, f"{count} >= 1")
-        turn(True)
-        page.clock.fast_forward(60_000)
-        before = requests.count("live")
-        page.clock.fast_forward(600_000)
-        assert requests.count("live") == before
-        turn(False)
-        until(page, f"{count} > {before - 1}")
-        page.click("[data-live-toggle]")
-        assert page.get_attribute("[data-live-toggle]", "aria-pressed") == "false"
-        before = requests.count("live")
-        page.clock.fast_forward(600_000)
-        assert requests.count("live") == before
-        page.reload()
-        assert page.get_attribute("[data-live-toggle]", "aria-pressed") == "false", "what was chosen stays"
-        page.click("[data-live-toggle]")
-        until(page, f"{count} >= 1")
-
-
-def test_a_server_that_fails_is_seen(browser: Any) -> None:
-    """The page of a server whose lake was closed says so, and one whose server is gone says that nothing answers."""
-    with tidegate.open("memory://") as lake:
-        context = browser.new_context(viewport=DESKTOP)
-        page = context.new_page()
-        with serving(lake) as site:
-            page.goto(f"{site.url}/health")
-            assert page.inner_text("#health .state") == "ok"
-            lake.close()
-            until(page, f"{text('#health')}.includes('was closed')")
-        until(page, f"{text('[data-live-toggle]')} === 'No answer'")
-        context.close()

@@ -391,8 +391,7 @@ def test_boxes_are_forgotten() -> None:
     with tidegate.open("memory://") as db:
         gateway = Gateway(db)
         boxes = QueryBoxes(gateway)
-        first = boxes.get("first")
-        watch = first.begin()
+        watch = (first := boxes.get("first")).begin()
         for i in range(MAX_BOXES):
             boxes.get(str(i))
         assert boxes.get("first") is not first

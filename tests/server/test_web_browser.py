@@ -45,14 +45,6 @@ def site(db: tidegate.Database) -> Iterator[Site]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
     """A page of its own; what its console says or its scripts raise fails the test."""

@@ -5,7 +5,7 @@
 | parts | read by |
 |---|---|
 | every row is there once and has happened, columns as in the schema, written with a table of pages | DuckDB |
-| some of whose rows are deleted | DuckDB, without the rows at these positions |
+| some of whose rows are deleted | DuckDB, without the rows whose bit is set in one string of bits for all of them |
 | all others, and all parts if rows must meet retractions, or if DuckDB has no form for a condition | our own scan |
 
 DuckDB decodes a column in half the time that handing it over takes. Keys of other scans (`semi_join.py`) only prune parts here, as
@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
-import pyarrow as pa
 
 from tidegate.expr.duckdb_sql import duckdb_sql, quoted
 from tidegate.expr.model import Expr, Kind, Type
@@ -33,6 +33,10 @@ from tidegate.storage.shard import Snapshot
 
 MIN_SELECTIVITY = 0.002
 """The share of rows that must pass for DuckDB's reader to be the better one: one row of 500 is on every sixteenth page."""
+MAX_DELETED_BITS = 1 << 28
+"""Rows of parts with deletions that DuckDB reads in one scan: a bit for each is in memory. Our own scan reads the others."""
+_VIRTUAL = frozenset(("file_index", "file_row_number"))
+"""Columns that DuckDB makes itself, unless a file has columns with these names."""
 _READABLE = frozenset((
     Kind.BOOL, Kind.INT2, Kind.INT4, Kind.INT8, Kind.FLOAT4, Kind.FLOAT8, Kind.NUMERIC, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP,
     Kind.TIMESTAMPTZ, Kind.MZ_TIMESTAMP,
@@ -51,38 +55,49 @@ class ParquetScan:
     conditions: tuple[str, ...]
     outputs: tuple[str, ...]
 
-    def deleted_rows(self) -> pa.Table | None:
-        """The deleted rows: the place of a file, and a position in it."""
-        deleted = [
-            (i, positions)
-            for i, (part, _) in enumerate(self.files)
-            if (positions := _open(self.scan.snapshot, part).deleted) is not None and len(positions)
-        ]
-        if not deleted:
+    @cached_property
+    def _deleted(self) -> dict[int, np.ndarray]:
+        """The places of the files with deleted rows, and the positions of these."""
+        found = ((i, _open(self.scan.snapshot, part).deleted) for i, (part, _) in enumerate(self.files))
+        return {i: positions for i, positions in found if positions is not None and len(positions)}
+
+    def deleted_bits(self) -> bytes | None:
+        """A bit for each row of the files with deletions, one after the other: 1 if it is deleted."""
+        if not self._deleted:
             return None
-        files = np.concatenate([np.full(len(positions), i, np.int64) for i, positions in deleted])
-        return pa.table({"file": files, "position": np.concatenate([p.astype(np.int64) for _, p in deleted])})
+        starts = self._starts()
+        bits = np.zeros(int(starts[-1]), bool)
+        bits[
+            np.concatenate([at + start for at, start in zip(self._deleted.values(), starts, strict=False)])
+        ] = True
+        return np.packbits(bits).tobytes()
+
+    def _starts(self) -> np.ndarray:
+        """The number of rows before each of the files with deletions, and of all."""
+        return np.cumsum([0, *(self.files[i][0].rows for i in self._deleted)])
 
     def sql(self, deleted: str | None) -> str:
-        """The rows as a SELECT; `deleted` is the name of `deleted_rows`."""
+        """The rows as a SELECT; `deleted` is an expression for `deleted_bits`."""
+        if deleted is None:
+            return self._select([path for _, path in self.files], "")
+        touched = [self.files[i][1] for i in self._deleted]
+        others = [path for i, (_, path) in enumerate(self.files) if i not in self._deleted]
+        start = f"({self._starts()[:-1].tolist()})[file_index::BIGINT + 1]"
+        texts = [self._select(touched, f"get_bit({deleted}, ({start} + file_row_number)::INTEGER) = 0")]
+        return " UNION ALL ".join([*([self._select(others, "")] if others else []), *texts])
+
+    def _select(self, paths: Sequence[str], visible: str) -> str:
+        """The rows of some files for which `visible` holds, if it is given."""
         snapshot = self.scan.snapshot
-        read = sorted(self.scan.planned.own_plan.demand())
         columns = [
             f"{_read(quoted(snapshot.schema.columns[i].name), snapshot.schema.columns[i].type)} AS s{i}"
-            for i in read
+            for i in sorted(self.scan.planned.own_plan.demand())
         ]
-        conditions = list(self.conditions)
-        if deleted is not None:
-            columns += ["file_index AS at_file", "file_row_number AS at_row"]
-            here = "d.file = at_file AND d.position = at_row"
-            conditions.append(f"NOT EXISTS (SELECT 1 FROM {deleted} AS d WHERE {here})")
-        files = sql_list(path for _, path in self.files)
-        source = f"SELECT {', '.join(columns) or '1 AS one'} FROM read_parquet({files})"
-        shown = [f"{text} AS {name}" for text, name in zip(self.outputs, self.scan.names, strict=True)] or [
-            "1 AS one"
-        ]
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {', '.join(shown)} FROM ({source}){where}"
+        source = f"SELECT {', '.join(columns) or '1 AS one'} FROM read_parquet({sql_list(paths)})"
+        source += f" WHERE {visible}" if visible else ""
+        shown = [f"{text} AS {name}" for text, name in zip(self.outputs, self.scan.names, strict=True)]
+        where = f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
+        return f"SELECT {', '.join(shown) or '1 AS one'} FROM ({source}){where}"
 
     def verify(self) -> None:
         """Verifies the checksums of everything that DuckDB will read, and counts it."""
@@ -113,6 +128,9 @@ def plan_parquet_scan(scan: RelationalScan) -> ParquetScan | None:
     if plan.conditions and planned.selectivity < MIN_SELECTIVITY:
         return None
     direct = np.array([_is_direct(snapshot, part) for part in pruned.parts], bool)
+    rows = np.array([part.rows if part.deleted else 0 for part in pruned.parts], np.int64)
+    taken = any(column.name.lower() in _VIRTUAL for column in snapshot.schema.columns)
+    direct &= np.cumsum(rows * direct) <= (0 if taken else MAX_DELETED_BITS)
     if not direct.any():
         return None
     places = np.arange(pruned.left) if pruned.kept is None else pruned.kept

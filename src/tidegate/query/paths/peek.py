@@ -183,14 +183,16 @@ def _ordered(found: PruneResult, wanted: int, *, filtered: bool) -> Iterator[tup
 def _smallest_parts(found: PruneResult, places: np.ndarray, rows: int) -> Iterator[Part]:
     """The parts at these places, a few at a time: there may be a million, and the first be enough.
 
-    Those with fewer rows than `rows` come last.
+    Those with fewer rows than `rows` come last, and of these the largest first: each costs about the same to open.
     """
     for begin in range(0, len(places), LOOKED_AT):
         some = places[begin : begin + LOOKED_AT]
         order = some[_smallest_first(found, some, rows)] if len(some) > AT_ONCE else some
         for first in range(0, len(order), AT_ONCE):
             few = found.snapshot.pick(np.sort(order[first : first + AT_ONCE]))
-            yield from sorted(few, key=lambda part: (part.rows < rows, part.size))
+            yield from sorted(
+                few, key=lambda part: (part.rows < rows, -part.rows if part.rows < rows else part.size)
+            )
 
 
 def _smallest_first(found: PruneResult, places: np.ndarray, least: int) -> np.ndarray:
@@ -198,4 +200,5 @@ def _smallest_first(found: PruneResult, places: np.ndarray, least: int) -> np.nd
     table = found.snapshot.table(["rows", "size"])
     begin, end = int(places[0]), int(places[-1]) + 1
     rows, size = (table.column(name).slice(begin, end - begin).to_numpy() for name in ("rows", "size"))
-    return np.lexsort((size[places - begin], rows[places - begin] < least))
+    rows, size = rows[places - begin], size[places - begin]
+    return np.lexsort((np.where(rows < least, -rows, size), rows < least))

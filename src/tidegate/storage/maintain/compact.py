@@ -36,6 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.storage.maintain.expire import advance, drop_expired, follow
+from tidegate.storage.maintain.fold import can_fold, folded_blocks
 from tidegate.storage.maintain.merge_parts import (
     by_time,
     hold_planned_parts,
@@ -64,6 +65,8 @@ MIN_FOLDED_WHILE_RUNNING = 0.125
 """The same for a source that runs on, which may have written parts of its own in each second."""
 MAX_FOLDED_PARTS = 8
 """Parts of full size up to which parts and those scattered among them are rewritten as one group."""
+MAX_FULLY_FOLDED_PARTS = 256
+"""The same of a full compaction, which rewrites all parts with deleted rows anyway."""
 SCATTERED_FANOUT = 2
 """How many scattered parts of similar size are merged: each costs every look-up."""
 MAX_RECORDS = 256
@@ -103,7 +106,7 @@ def compact_shard(shard: Shard, *, full: bool = False, max_bytes: int | None = N
                 break
             size += sum(part.size for part in group)
             try:
-                added = rewrite(shard, lease, group, group_order(order, lease.state, group))
+                added = rewrite(shard, lease, group, order)
             except (Conflict, PartSwept):
                 done.conflicts += 1
                 continue
@@ -165,9 +168,9 @@ def plan_groups(
         changed, records = state.parts.deletions.record_counts
         alone |= np.isin(ids, changed[records > MAX_RECORDS]) & ~past
     fold, scattered = np.zeros(len(ids), bool), np.zeros(len(ids), bool)
-    if order and state.parts.deletions and not full:
-        free = ~past & (alone | (table.column("size").to_numpy() < shard.config.part_bytes / 2))
-        fold, scattered = _fold(shard, state, table, free, order[0], folded)
+    if order and state.parts.deletions and (state.monotonic or not full):
+        free = ~past & (full | alone | (table.column("size").to_numpy() < shard.config.part_bytes / 2))
+        fold, scattered = _fold(shard, state, table, free, order[0], folded, full=full)
     if fold.any():
         yield PartGroup(
             ids[fold], int(rows[fold].sum()), int(pc.sum(table.column("size").filter(pa.array(fold))).as_py())
@@ -175,7 +178,7 @@ def plan_groups(
     fanout = shard.config.compact_fanout
     for some, whole, most in (
         (past, False, fanout),
-        (scattered & ~fold, False, min(fanout, SCATTERED_FANOUT)),
+        (scattered & ~fold, full, min(fanout, SCATTERED_FANOUT)),
         (~past & ~scattered & ~fold, full, fanout),
     ):
         if some.any():
@@ -185,13 +188,14 @@ def plan_groups(
 
 
 def _fold(
-    shard: Shard, state: State, table: pa.Table, free: np.ndarray, column: int, least: float
+    shard: Shard, state: State, table: pa.Table, free: np.ndarray, column: int, least: float, *, full: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of the parts in a table: those to rewrite as one, and all that are scattered among others.
 
         ids 1-900  1-900  901-1800      a small part of an UPDATE, and two larger ones: the first two are rewritten
 
-    Only parts that are `free` to be rewritten count. Those that few scattered rows lie among are left alone.
+    Only parts that are `free` to be rewritten count. Those that few scattered rows lie among are left alone, unless they are few
+    and the compaction is full.
     """
     ids = table.column("id").to_numpy()
     fold, scattered, at = np.zeros(len(ids), bool), np.zeros(len(ids), bool), np.flatnonzero(free)
@@ -201,7 +205,9 @@ def _fold(
     meeting = among | ranges.meeting(among)
     size = pc.sum(table.column("size").take(pa.array(at[meeting]))).as_py() or 0
     enough = ranges.rows[among].sum() >= least * ranges.rows[meeting & ~among].sum()
-    if among.any() and enough and size <= MAX_FOLDED_PARTS * shard.config.part_bytes:
+    few = size <= MAX_FOLDED_PARTS * shard.config.part_bytes
+    fits = size <= MAX_FULLY_FOLDED_PARTS * shard.config.part_bytes
+    if among.any() and ((enough or few) and fits if full else enough and few):
         fold[at[meeting]] = True
     return fold, scattered
 
@@ -293,12 +299,15 @@ def _runs(mask: np.ndarray) -> list[range]:
 
 def rewrite(shard: Shard, lease: Lease, group: Sequence[Part], order: tuple[int, ...]) -> int | None:
     """Replaces parts by others with the same updates; returns how many, or None if nothing was gained."""
-    state = lease.state
+    state, aging = lease.state, aging_of(shard, lease.state, group)
+    ranges = ranges_of(state, np.array([part.id for part in group]), order[0]) if order else None
+    order = order if ranges is None else group_order(order, state, ranges)
     with shard.writing() as written:
-        blocks = _kept_alive(
-            lease, merged_blocks(shard, aging := aging_of(shard, state, group), group, order)
-        )
-        made = write_parts(shard, aging, blocks, order, level_of(group), written)
+        if order and ranges is not None and state.monotonic and can_fold(group, ranges):
+            blocks = folded_blocks(shard, aging, group, order, ranges)
+        else:
+            blocks = merged_blocks(shard, aging, group, order)
+        made = write_parts(shard, aging, _kept_alive(lease, blocks), order, level_of(group), written)
         return swap(shard, group, made, state)
 
 

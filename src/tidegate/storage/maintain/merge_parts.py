@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -27,6 +28,9 @@ from tidegate.storage.shard.shard import INFLATION, Shard
 from tidegate.storage.shard.state import State
 
 T = TypeVar("T")
+
+MIN_LAST_SHARE = 0.25
+"""The share of a full part that the rows left at the end must have to be a part of their own."""
 
 
 def by_time(state: State) -> pa.Table:
@@ -60,31 +64,39 @@ def merged_blocks(
 
 
 def blocks_of_bytes(updates: Iterator[Block], limit: int) -> Iterator[Block]:
-    """Blocks of at least `limit` bytes, except the last."""
+    """Blocks of at least `limit` bytes; the last may have a share of that, `MIN_LAST_SHARE`.
+
+    Fewer rows at the end belong to the block before: a part of few rows costs each look-up as much as a large one.
+    """
+    full: list[Block] = []
     waiting: list[Block] = []
     size = 0
     for block in updates:
         if len(block):
             waiting.append(block)
             size += written_bytes(block)
+        if full and size >= MIN_LAST_SHARE * limit:
+            yield concat(full)
+            full = []
         if size >= limit:
-            yield concat(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield concat(waiting)
+            full, waiting, size = waiting, [], 0
+    if full or waiting:
+        yield concat([*full, *waiting])
+
+
+def part_updates(shard: Shard, aging: Aging, part: Part, *, ranged: bool) -> Iterator[Block]:
+    """The updates of a part in their order, aged; `ranged`: other parts are read at the same time."""
+    rows, at = shard.config.batch_rows, 0
+    for block in blocks(shard.machine.objects, part, aging.schema, aging.ids, rows, ranged=ranged):
+        yield aging(aging.attach(block, part, at))
+        at += len(block)
 
 
 def _updates(shard: Shard, aging: Aging, group: Sequence[Part], order: tuple[int, ...]) -> Iterator[Block]:
     """The updates of the group in the wanted order, aged, and consolidated if the shard retracts."""
-
-    def stream(part: Part) -> Iterator[Block]:
-        rows, at = shard.config.batch_rows, 0
-        for block in blocks(shard.machine.objects, part, aging.schema, aging.ids, rows, ranged=bool(order)):
-            yield aging(aging.attach(block, part, at))
-            at += len(block)
-
+    stream = partial(part_updates, shard, aging, ranged=bool(order))
     if not order:
-        yield from itertools.chain.from_iterable(stream(part) for part in group)
+        yield from itertools.chain.from_iterable(map(stream, group))
         return
     places = [aging.ids.index(id_) for id_ in order]
     piles = together([(part, part.rows) for part in group], shard.config.batch_rows)

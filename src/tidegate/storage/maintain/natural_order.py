@@ -11,14 +11,13 @@ them for ever:
 
 Only collections in which rows are deleted are sorted like this; others keep the order of arrival.
 
-A part is *scattered* if its values of that column lie among those of a larger one, as the three rows above do: a look-up must open
+A part is *scattered* if its values of that column lie among those of a denser one, as the three rows above do: a look-up must open
 it besides. What was appended after all others, with larger keys, is not.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +36,8 @@ from tidegate.storage.shard.state import State
 
 MIN_PAGES = 4
 """Pages whose bounds must rise, or parts that must lie apart: fewer do so by chance."""
+MAX_MOVED_ROWS = 1 << 22
+"""Rows that go back to their neighbours in one compaction: where each went is in memory, some 32 bytes for each."""
 MIN_APART_SHARE = 0.6
 """The share of rows in parts that lie apart from which a column is the order that rows came in."""
 _KINDS = frozenset(
@@ -58,15 +59,6 @@ def compaction_order(shard: Shard, state: State) -> tuple[int, ...]:
     return _order_of(shard, state, largest) or _order_of_parts(state, ids[left > 0])
 
 
-def group_order(order: tuple[int, ...], state: State, group: Sequence[Part]) -> tuple[int, ...]:
-    """The order for one group: without CLUSTER BY, none if it would not be known where each row went."""
-    if not order or order == sort_order(state, state.schema, retracts=False):
-        return order
-    scattered = ranges_of(state, np.array([part.id for part in group]), order[0]).scattered()
-    moved = sum(part.rows for part, among in zip(group, scattered, strict=True) if among)
-    return order if 2 * moved < MAX_RUNS else ()
-
-
 @dataclass(frozen=True, eq=False)
 class PartRanges:
     """Which values of a column some parts hold, by rank: greater values have a greater one."""
@@ -76,12 +68,18 @@ class PartRanges:
     high: np.ndarray
     known: np.ndarray
     """Whether the bounds of a part are known, and no value is NULL; the range of others is that of all."""
+    least: pa.Array
+    """The least value of each part, or less; NULL if it is not known."""
 
     def scattered(self) -> np.ndarray:
-        """Of each part, whether its range lies among that of a larger one that is not scattered itself."""
+        """Of each part, whether its range meets that of a denser one that is not scattered itself.
+
+        Dense are many rows in a range that has few bounds of other parts: the new rows of an UPDATE may be more than a small part
+        has, but they are spread over all parts.
+        """
         found = np.zeros(len(self.rows), bool)
         lows, highs = list[int](), list[int]()
-        for at in np.argsort(-self.rows, kind="stable").tolist():
+        for at in np.argsort(-self.rows / np.maximum(self.high - self.low, 1), kind="stable").tolist():
             low, high = int(self.low[at]), int(self.high[at])
             place = bisect_right(highs, low)
             if place < len(lows) and lows[place] < high:
@@ -97,6 +95,18 @@ class PartRanges:
         begun = np.searchsorted(lows, self.high, side="right")
         ended = np.searchsorted(highs, self.low, side="left")
         return np.asarray(begun > ended)
+
+
+def group_order(order: tuple[int, ...], state: State, ranges: PartRanges) -> tuple[int, ...]:
+    """The order for a group with these ranges.
+
+    Without CLUSTER BY there is none if it would not be known where each row went.
+    """
+    if order == sort_order(state, state.schema, retracts=False):
+        return order
+    among = ranges.scattered()
+    moved, apart = int(ranges.rows[among].sum()), len(among) - int(np.count_nonzero(among))
+    return order if moved <= MAX_MOVED_ROWS and 2 * moved < MAX_RUNS * apart else ()
 
 
 def ranges_of(state: State, ids: np.ndarray, column: int) -> PartRanges:
@@ -120,7 +130,7 @@ def ranges_of(state: State, ids: np.ndarray, column: int) -> PartRanges:
     at = order[np.searchsorted(every, ids, sorter=order)]
     if not lows:
         nothing = np.zeros(len(ids), np.int64)
-        return PartRanges(counts[at], nothing, nothing, nothing > 0)
+        return PartRanges(counts[at], nothing, nothing, nothing > 0, pa.nulls(len(ids)))
     low, high = (pa.chunked_array(some).take(pa.array(at)) for some in (lows, highs))
     return _ranked(counts[at], low, high, np.concatenate(nulls)[at])
 
@@ -134,6 +144,7 @@ def _ranked(rows: np.ndarray, low: pa.ChunkedArray, high: pa.ChunkedArray, null:
         np.where(known, ranks[: len(rows)], 0),
         np.where(known, ranks[len(rows) :], len(ranks) + 1),
         known,
+        low.combine_chunks(),
     )
 
 

@@ -100,6 +100,26 @@ def test_deleted_and_updated_rows_at_every_time(
     assert check(db, monkeypatch) > 0
 
 
+def test_columns_named_as_those_that_duckdb_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "MAX_TABLE_BYTES", 0)
+    with tidegate.open(tmp_path / "lake", config=tidegate.Config(audit=0.0)) as db:
+        db.sql("CREATE TABLE t (k int8, file_index int8, file_row_number int8)")
+        for first in (0, 100):
+            ks = list(range(first, first + 100))
+            db.append("t", {"k": ks, "file_index": ks, "file_row_number": ks})
+        sql = "SELECT k, count(*) OVER () FROM t OPTIONS (engine = embedded)"
+        assert len(db.sql(sql).rows()) == 200
+        db.sql("DELETE FROM t WHERE k = 150")
+        assert sorted(db.sql(sql).rows()) == [(k, 199) for k in range(200) if k != 150]
+
+
+def test_more_rows_than_there_are_bits_for(db: tidegate.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    db.sql("DELETE FROM t WHERE k % 5 = 1")
+    every = check(db, monkeypatch)
+    monkeypatch.setattr(parquet_scan, "MAX_DELETED_BITS", 700)
+    assert 0 < check(db, monkeypatch) < every
+
+
 def test_pending_retractions_and_repeated_rows(
     db: tidegate.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

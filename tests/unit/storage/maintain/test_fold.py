@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,8 +14,12 @@ import tidegate
 from tests.unit.storage.maintain.test_natural_order import ROWS, filled, parts_of
 from tidegate.config import Config
 from tidegate.storage.maintain import compact as compaction
+from tidegate.storage.maintain import fold
 from tidegate.storage.maintain.compact import compact_shard
+from tidegate.storage.maintain.merge_parts import blocks_of_bytes
 from tidegate.storage.maintain.natural_order import PartRanges, compaction_order, ranges_of
+from tidegate.storage.maintain.rewrite import written_bytes
+from tidegate.storage.part import Block
 
 POINT = "SELECT id, c FROM t WHERE id = 4096"
 
@@ -89,6 +95,57 @@ def test_no_group_is_larger_than_a_few_full_parts(monkeypatch: pytest.MonkeyPatc
         assert [part.name for part in parts_of(db)] == before
 
 
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_full_compaction_folds_however_many_parts(monkeypatch: pytest.MonkeyPatch, fits: bool) -> None:
+    """More parts than another compaction takes at once, also where the scattered rows do not fit into memory."""
+    monkeypatch.setattr(compaction, "MAX_FOLDED_PARTS", 0)
+    if not fits:
+        monkeypatch.setattr(fold, "MAX_SCATTERED_BYTES", 0)
+    with in_parts(np.arange(ROWS), 20) as db:
+        shard, before = db.context.table("t"), db.sql("SELECT * FROM t ORDER BY id").rows()
+        at = shard.machine.fetch().upper - 1
+        for first in range(3):
+            update(db, 16, first)
+        db.sql("DELETE FROM t WHERE id % 100 = 7")
+        there = db.sql("SELECT * FROM t ORDER BY id").rows()
+        assert db.sql(POINT).scan.parts_read > 1
+        compact_shard(shard, full=True)
+        found = parts_of(db)
+        assert (len(found), sum(part.rows for part in found)) == (1, len(there))
+        assert db.sql(POINT).scan.rows_read <= 8192
+        assert db.sql("SELECT * FROM t ORDER BY id").rows() == there
+        assert db.sql("SELECT * FROM t ORDER BY id", as_of=at).rows() == before
+
+
+def test_folded_rows_with_text_and_without_a_value() -> None:
+    """Rows without a key go behind all others, as sorting puts them."""
+    with tidegate.open("memory://", config=Config(audit=0.0, part_bytes=1 << 12)) as db:
+        db.sql("CREATE TABLE t (k text, c int8)")
+        keys = [f"é{i:05d}" for i in range(4_000)]
+        for some in np.array_split(np.arange(4_000), 8):
+            db.append("t", {"k": [keys[i] for i in some], "c": [0] * len(some)})
+        db.sql("UPDATE t SET c = 1 WHERE k LIKE '%7'")
+        db.sql("UPDATE t SET k = NULL WHERE k LIKE '%13'")
+        there = Counter(db.sql("SELECT * FROM t").rows())
+        assert there[(None, 0)] == 40
+        compact_shard(db.context.table("t"), full=True)
+        assert Counter(db.sql("SELECT * FROM t").rows()) == there
+        found = db.sql("SELECT c FROM t WHERE k = 'é02047'")
+        assert (found.rows(), found.scan.parts_read) == ([(1,)], 1)
+
+
+def test_few_rows_at_the_end_are_no_part_of_their_own() -> None:
+    """Of blocks with 10 rows each, 4 are enough for a part."""
+    block = Block([pa.array(range(10)), pa.array([0] * 10), pa.array([0] * 10)], np.zeros(10), np.ones(10))
+    size = written_bytes(block)
+    for blocks, rows in ((4, [40]), (5, [40, 10]), (8, [40, 40]), (3, [30]), (0, [])):
+        found = blocks_of_bytes(iter([block] * blocks), 4 * size)
+        assert [len(one) for one in found] == rows
+    last = block.slice(0, 9)
+    found = blocks_of_bytes(iter([*[block] * 8, last]), 4 * size)
+    assert [len(one) for one in found] == [40, 49], "nine rows are less than a quarter"
+
+
 @pytest.mark.parametrize(
     ("ids", "found"),
     [
@@ -124,16 +181,16 @@ INTERVALS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(INTERVALS)
-def test_scattered_is_what_lies_among_a_larger_part(parts: list[tuple[int, int, int]]) -> None:
+def test_scattered_is_what_lies_among_a_denser_part(parts: list[tuple[int, int, int]]) -> None:
     """By the definition, each part with each; 200 cases meet all kinds of neighbours of three parts."""
     rows, low, wide = (np.array(some) for some in zip(*parts, strict=True))
-    ranges = PartRanges(rows, low, low + wide, np.ones(len(rows), bool))
+    ranges = PartRanges(rows, low, low + wide, np.ones(len(rows), bool), pa.array(low))
     found = ranges.scattered()
-    order = np.argsort(-rows, kind="stable").tolist()
     high = ranges.high
+    order = sorted(range(len(rows)), key=lambda at: -rows[at] / max(1, wide[at]))
     for place, at in enumerate(order):
-        larger = [one for one in order[:place] if not found[one]]
-        assert found[at] == any(low[one] < high[at] and low[at] < high[one] for one in larger)
+        denser = [one for one in order[:place] if not found[one]]
+        assert found[at] == any(low[one] < high[at] and low[at] < high[one] for one in denser)
     met = ranges.meeting(found)
     assert met.tolist() == [
         any(low[one] <= high[at] and low[at] <= high[one] for one in np.flatnonzero(found))
