@@ -120,7 +120,6 @@ class Execution:
         self.progress = QueryProgress(duckdb.query_progress)
         self._views: list[str] = []
         self._tables: list[str] = []
-        self._variables: list[str] = []
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of the result, as DuckDB gives them."""
@@ -196,12 +195,6 @@ class Execution:
             texts.append(f"SELECT * FROM {self._streamed(name, scan, parts, schema)}")
         return f"({' UNION ALL '.join(texts)})"
 
-    def _variable(self, name: str, bits: bytes) -> str:
-        """An expression for a string of bits."""
-        self.duckdb.execute(f"SET VARIABLE {name} = $1::BLOB::BIT", [bits])
-        self._variables.append(name)
-        return f"getvariable('{name}')"
-
     def _streamed(self, name: str, scan: RelationalScan, parts: PruneResult, schema: pa.Schema) -> str:
         """Rows that our own scan reads: as DuckDB asks for them, or before, so that it knows their number.
 
@@ -221,7 +214,7 @@ class Execution:
         direct.verify()
         if not direct.rest.left:
             direct.scan.audit()
-        return direct.sql(None if bits is None else self._variable(f"{name}_deleted", bits))
+        return direct.sql(None if bits is None else self._view(f"{name}_deleted", bits))
 
     def _stream(
         self, scan: RelationalScan, parts: PruneResult, schema: pa.Schema
@@ -251,8 +244,6 @@ class Execution:
         """Removes the views, tables and functions of the query."""
         for table in self._tables:
             self.duckdb.execute(f"DROP TABLE {table}")
-        for variable in self._variables:
-            self.duckdb.execute(f"RESET VARIABLE {variable}")
         for view in self._views:
             self.duckdb.unregister(view)
         self.calls.remove()

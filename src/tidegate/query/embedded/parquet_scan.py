@@ -5,7 +5,7 @@
 | parts | read by |
 |---|---|
 | every row is there once and has happened, columns as in the schema, written with a table of pages | DuckDB |
-| some of whose rows are deleted | DuckDB, without the rows whose bit is set in one string of bits for all of them |
+| some of whose rows are deleted | DuckDB, without the rows whose bit is set in a string of bits for each file |
 | all others, and all parts if rows must meet retractions, or if DuckDB has no form for a condition | our own scan |
 
 DuckDB decodes a column in half the time that handing it over takes. Keys of other scans (`semi_join.py`) only prune parts here, as
@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
 from tidegate.expr.duckdb_sql import duckdb_sql, quoted
 from tidegate.expr.model import Expr, Kind, Type
@@ -33,7 +34,7 @@ from tidegate.storage.shard import Snapshot
 
 MIN_SELECTIVITY = 0.002
 """The share of rows that must pass for DuckDB's reader to be the better one: one row of 500 is on every sixteenth page."""
-MAX_DELETED_BITS = 1 << 28
+MAX_DELETED_BITS = 1 << 30
 """Rows of parts with deletions that DuckDB reads in one scan: a bit for each is in memory. Our own scan reads the others."""
 _VIRTUAL = frozenset(("file_index", "file_row_number"))
 """Columns that DuckDB makes itself, unless a file has columns with these names."""
@@ -61,40 +62,39 @@ class ParquetScan:
         found = ((i, _open(self.scan.snapshot, part).deleted) for i, (part, _) in enumerate(self.files))
         return {i: positions for i, positions in found if positions is not None and len(positions)}
 
-    def deleted_bits(self) -> bytes | None:
-        """A bit for each row of the files with deletions, one after the other: 1 if it is deleted."""
+    def deleted_bits(self) -> pa.Table | None:
+        """For each file with deletions a bit for each of its rows: 1 if it is deleted."""
         if not self._deleted:
             return None
-        starts = self._starts()
-        bits = np.zeros(int(starts[-1]), bool)
-        bits[
-            np.concatenate([at + start for at, start in zip(self._deleted.values(), starts, strict=False)])
-        ] = True
-        return np.packbits(bits).tobytes()
-
-    def _starts(self) -> np.ndarray:
-        """The number of rows before each of the files with deletions, and of all."""
-        return np.cumsum([0, *(self.files[i][0].rows for i in self._deleted)])
+        packed = []
+        for place, positions in self._deleted.items():
+            bits = np.zeros(self.files[place][0].rows, bool)
+            bits[positions] = True
+            packed.append(np.packbits(bits).tobytes())
+        return pa.table(
+            {"file": pa.array(range(len(packed)), pa.uint64()), "bits": pa.array(packed, pa.binary())}
+        )
 
     def sql(self, deleted: str | None) -> str:
-        """The rows as a SELECT; `deleted` is an expression for `deleted_bits`."""
+        """The rows as a SELECT; `deleted` is the name of `deleted_bits`."""
         if deleted is None:
-            return self._select([path for _, path in self.files], "")
+            return self._select([path for _, path in self.files])
         touched = [self.files[i][1] for i in self._deleted]
         others = [path for i, (_, path) in enumerate(self.files) if i not in self._deleted]
-        start = f"({self._starts()[:-1].tolist()})[file_index::BIGINT + 1]"
-        texts = [self._select(touched, f"get_bit({deleted}, ({start} + file_row_number)::INTEGER) = 0")]
-        return " UNION ALL ".join([*([self._select(others, "")] if others else []), *texts])
+        texts = [self._select(others)] if others else []
+        return " UNION ALL ".join([*texts, self._select(touched, deleted)])
 
-    def _select(self, paths: Sequence[str], visible: str) -> str:
-        """The rows of some files for which `visible` holds, if it is given."""
+    def _select(self, paths: Sequence[str], deleted: str | None = None) -> str:
+        """The rows of some files, without those whose bits `deleted` has."""
         snapshot = self.scan.snapshot
         columns = [
             f"{_read(quoted(snapshot.schema.columns[i].name), snapshot.schema.columns[i].type)} AS s{i}"
             for i in sorted(self.scan.planned.own_plan.demand())
         ]
         source = f"SELECT {', '.join(columns) or '1 AS one'} FROM read_parquet({sql_list(paths)})"
-        source += f" WHERE {visible}" if visible else ""
+        if deleted is not None:
+            bits = f"SELECT file, bits::BIT AS bits FROM {deleted}"
+            source += f" JOIN ({bits}) AS d ON d.file = file_index WHERE get_bit(d.bits, file_row_number::INTEGER) = 0"
         shown = [f"{text} AS {name}" for text, name in zip(self.outputs, self.scan.names, strict=True)]
         where = f" WHERE {' AND '.join(self.conditions)}" if self.conditions else ""
         return f"SELECT {', '.join(shown) or '1 AS one'} FROM ({source}){where}"
