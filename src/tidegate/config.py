@@ -66,6 +66,13 @@ class Config:
         int,
         "how long before the last change compaction keeps deleted rows for AS OF, without RETENTION; default: 7 days",
     ] = 604_800_000
+    maintenance: Annotated[
+        bool,
+        "after a commit its writer merges small parts, a few at a time, and deletes files that were replaced long ago",
+    ] = True
+    maintenance_parts: Annotated[
+        int, "small parts that are added to a collection, or replaced files, from which on a writer does so"
+    ] = 128
     compact_fanout: Annotated[
         int, "number of neighbouring parts of similar size that compaction merges into one"
     ] = 8

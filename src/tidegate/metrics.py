@@ -16,6 +16,7 @@
 | `tidegate_appends_total`, `tidegate_appended_parts_total`, `tidegate_appended_bytes_total` | | batches that were committed |
 | `tidegate_ingest_batches_total`, `tidegate_ingest_bytes_total` | | of sources: batches that were committed, bytes that came in |
 | `tidegate_ingest_records_total` | what | of sources, for each collection: `kept` `filtered` `expired` `bad` |
+| `tidegate_maintenance_steps_total` | step | steps that writers took after their commits: `merge`, `delete` |
 | `tidegate_audit_failures_total` | | pruned parts that held something after all |
 | `tidegate_join_reductions_total`, `tidegate_join_reduction_parts_total` | | scans narrowed by keys of another; parts pruned |
 | `tidegate_translation_failures_total`, `tidegate_prune_failures_total` | | on Spark: our failures with a filter |
@@ -57,6 +58,7 @@ HELP = {
     "ingest_batches": "Batches of sources that were committed.",
     "ingest_records": "Records of sources, by what became of them in each collection.",
     "ingest_bytes": "Bytes of these records before they were decoded.",
+    "maintenance_steps": "Steps of maintenance that writers took after their commits, by step.",
     "audit_failures": "Pruned parts that held something after all.",
     "translation_failures": "Filters of Spark that our translation failed on; nothing was pruned by them.",
     "join_reductions": "Scans that were narrowed by the keys of another side of a join.",

@@ -1,4 +1,4 @@
-"""`kill -9` at random moments of append, DELETE, UPDATE, compact, sweep and rollup, on files and SQLite.
+"""`kill -9` at random moments of append, DELETE, UPDATE, maintenance after them, compact, sweep and rollup, on files and SQLite.
 
 Each round starts a worker (`worker.py`) on the folder that the last one left, lets it run for up to half a second, and kills it.
 Afterwards everything it acknowledged is there once, what it was about to append, delete or update is done as a whole or not at all,

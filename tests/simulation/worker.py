@@ -1,4 +1,4 @@
-"""A process that appends, deletes, updates, compacts, sweeps and rolls up for ever, and says what was acknowledged.
+"""A process that appends, deletes, updates, maintains, compacts, sweeps and rolls up for ever, and says what was acknowledged.
 
 It is made to be killed.
 
@@ -22,6 +22,7 @@ from tidegate.config import Config
 from tidegate.expr.model.types import INT8, TEXT
 from tidegate.storage.blob.files import FileBlob
 from tidegate.storage.consensus.sql import SqliteConsensus
+from tidegate.storage.maintain.after_commit import maintain_in_steps
 from tidegate.storage.maintain.compact import compact_shard
 from tidegate.storage.maintain.sweep import sweep_shard
 from tidegate.storage.part.schema import Schema
@@ -34,7 +35,9 @@ from tidegate.storage.shard.state import Conflict
 SCHEMA = Schema.of([("n", INT8, False), ("note", TEXT, True)])
 STEP = 1_000_000_000
 """By how much an update moves a number."""
-CONFIG = Config(part_bytes=20_000, compact_fanout=3, lease_ms=3_000, sweep_grace_ms=2_000)
+CONFIG = Config(
+    part_bytes=20_000, compact_fanout=3, lease_ms=3_000, sweep_grace_ms=2_000, maintenance_parts=3
+)
 
 
 def open_shard(folder: Path, clock: Clock | None = None, config: Config = CONFIG) -> Shard:
@@ -109,6 +112,7 @@ def modify(shard: Shard, numbers: list[int], by: int) -> list[int]:
         run_change(shard, f"UPDATE t SET n = n + {by}, note = 'row ' || (n + {by})::text {where}")
     else:
         run_change(shard, f"DELETE FROM t {where}")
+    maintain_in_steps(shard)
     say("ack", *signed)
     return after
 
@@ -117,6 +121,7 @@ def put(shard: Shard, numbers: list[int], diff: int) -> None:
     signed = [diff * n for n in numbers]
     say("try", *signed)
     shard.append({"n": numbers, "note": [f"row {n}" for n in numbers]}, diff=diff)
+    maintain_in_steps(shard)
     say("ack", *signed)
 
 

@@ -14,6 +14,7 @@ from tidegate.boundary import milliseconds, text
 from tidegate.context import Context
 from tidegate.errors import TypeMismatch
 from tidegate.logs import ids
+from tidegate.storage.maintain import maintain_in_steps
 from tidegate.storage.part import TableLike
 
 
@@ -21,7 +22,10 @@ def append(context: Context, name: str, rows: Any, at: int | None, diff: Any, to
     """Appends rows to a table; the time they were given."""
     token = None if token is None else text(token, "token")
     with ids(session=context.session_id):
-        return context.table(name).append(_rows(rows), at=milliseconds(at, "at"), diff=diff, token=token).at
+        shard = context.table(name)
+        done = shard.append(_rows(rows), at=milliseconds(at, "at"), diff=diff, token=token)
+        maintain_in_steps(shard)
+        return done.at
 
 
 def _rows(given: Any) -> TableLike:

@@ -24,6 +24,7 @@ from tidegate.statements.modify import modify
 from tidegate.statements.observe import observed
 from tidegate.statements.postgres_settings import is_postgres_setting, set_postgres_setting
 from tidegate.statements.show import show
+from tidegate.storage.maintain import maintain_in_steps
 
 T = TypeVar("T")
 
@@ -125,7 +126,10 @@ def _run_statement(
     if as_of is not None and not isinstance(given, statement.SelectStatement | statement.Explain):
         raise BindError("as_of is for queries: a statement that changes something does so now")
     with cancellable((watch or CancelToken(context.config.statement_timeout_ms)).check):
-        return _run(context, given, as_of, watch)
+        result = _run(context, given, as_of, watch)
+    if isinstance(given, statement.Insert | statement.Update | statement.Delete):
+        maintain_in_steps(context.table(given.table.text))
+    return result
 
 
 def _run(

@@ -36,7 +36,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.storage.maintain.expire import advance, drop_expired, follow
-from tidegate.storage.maintain.fold import can_fold, folded_blocks
 from tidegate.storage.maintain.merge_parts import (
     by_time,
     hold_planned_parts,
@@ -44,7 +43,13 @@ from tidegate.storage.maintain.merge_parts import (
     merged_blocks,
     parts_of,
 )
-from tidegate.storage.maintain.natural_order import compaction_order, group_order, ranges_of
+from tidegate.storage.maintain.natural_order import (
+    can_fold,
+    compaction_order,
+    folded_blocks,
+    group_order,
+    ranges_of,
+)
 from tidegate.storage.maintain.rewrite import Aging, swap, write_parts
 from tidegate.storage.maintain.settle import settle_retractions
 from tidegate.storage.part.deletions import NEVER

@@ -11,6 +11,9 @@ them for ever:
 
 Only collections in which rows are deleted are sorted like this; others keep the order of arrival.
 
+Such rows are *folded* into the other parts: they are read once, and divided by the least values of these; then each part is read,
+joined with its share, and sorted. So memory holds the scattered rows and one other part, however many parts there are.
+
 A part is *scattered* if its values of that column lie among those of a denser one, as the three rows above do: a look-up must open
 it besides. What was appended after all others, with larger keys, is not.
 """
@@ -18,6 +21,7 @@ it besides. What was appended after all others, with larger keys, is not.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,13 +29,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.model import Kind, to_bools
-from tidegate.storage.maintain.merge_parts import by_time
-from tidegate.storage.maintain.rewrite import MAX_RUNS
+from tidegate.storage.maintain.merge_parts import blocks_of_bytes, by_time, part_updates
+from tidegate.storage.maintain.rewrite import MAX_RUNS, Aging
 from tidegate.storage.part.deletions import NEVER
+from tidegate.storage.part.merge import Block, concat, sort_block
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.part_file import PartFile
 from tidegate.storage.part.schema import SchemaColumn
-from tidegate.storage.shard.shard import Shard, sort_order
+from tidegate.storage.shard.shard import INFLATION, Shard, sort_order
 from tidegate.storage.shard.state import State
 
 MIN_PAGES = 4
@@ -40,6 +45,8 @@ MAX_MOVED_ROWS = 1 << 22
 """Rows that go back to their neighbours in one compaction: where each went is in memory, some 32 bytes for each."""
 MIN_APART_SHARE = 0.6
 """The share of rows in parts that lie apart from which a column is the order that rows came in."""
+MAX_SCATTERED_BYTES = 128 << 20
+"""Bytes of scattered parts, as they are stored, that are held in memory to be folded."""
 _KINDS = frozenset(
     {Kind.INT2, Kind.INT4, Kind.INT8, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.TEXT, Kind.BYTEA}
 )
@@ -146,6 +153,55 @@ def _ranked(rows: np.ndarray, low: pa.ChunkedArray, high: pa.ChunkedArray, null:
         known,
         low.combine_chunks(),
     )
+
+
+def can_fold(group: Sequence[Part], ranges: PartRanges) -> bool:
+    """Whether some parts of a group are scattered among the others, and fit into memory."""
+    among = ranges.scattered()
+    size = sum(part.size for part, scattered in zip(group, among, strict=True) if scattered)
+    return bool(among.any()) and size <= MAX_SCATTERED_BYTES
+
+
+def folded_blocks(
+    shard: Shard, aging: Aging, group: Sequence[Part], order: Sequence[int], ranges: PartRanges
+) -> Iterator[Block]:
+    """The updates of a group, sorted, as blocks of the size of a part; `ranges` are those of its parts.
+
+    Identical updates are not consolidated: the shard has no retractions that are rows.
+    """
+    return blocks_of_bytes(_sorted(shard, aging, group, order, ranges), INFLATION * shard.config.part_bytes)
+
+
+def _sorted(
+    shard: Shard, aging: Aging, group: Sequence[Part], order: Sequence[int], ranges: PartRanges
+) -> Iterator[Block]:
+    """The updates of each part that is not scattered, with those that belong between them."""
+
+    def updates(at: int) -> list[Block]:
+        return [block for block in part_updates(shard, aging, group[at], ranged=False) if len(block)]
+
+    among, places = ranges.scattered(), [aging.ids.index(id_) for id_ in order]
+    apart = np.flatnonzero(~among)
+    apart = apart[np.argsort(ranges.low[apart], kind="stable")]
+    moved = [block for at in np.flatnonzero(among).tolist() for block in updates(at)]
+    scattered = concat(moved) if moved else None
+    shares = (
+        None
+        if scattered is None
+        else _shares(scattered.columns[places[0]], ranges.least.take(pa.array(apart[1:])))
+    )
+    for i, at in enumerate(apart.tolist()):
+        blocks = updates(at)
+        if scattered is not None and shares is not None and len(share := np.flatnonzero(shares == i)):
+            blocks.append(scattered.take(share))
+        if blocks:
+            yield sort_block(concat(blocks), places)
+
+
+def _shares(values: pa.Array, starts: pa.Array) -> np.ndarray:
+    """Between which of the rising `starts` each value lies: 0 is before the first; NULL is the last."""
+    ranks = pc.rank(pa.concat_arrays([starts.cast(values.type), values]), tiebreaker="dense").to_numpy()
+    return np.asarray(np.searchsorted(ranks[: len(starts)], ranks[len(starts) :], side="right"))
 
 
 def _order_of_parts(state: State, ids: np.ndarray) -> tuple[int, ...]:

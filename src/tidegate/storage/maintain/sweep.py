@@ -63,11 +63,17 @@ def sweep_shard(shard: Shard) -> Swept:
     return done
 
 
-def _sweep_garbage(shard: Shard, state: State) -> int:
+def collect_garbage(shard: Shard, most: int) -> int:
+    """Deletes at most so many objects that left the state long ago; how many. It does not list the store."""
+    release_shared_lease(shard)
+    return _sweep_garbage(shard, release_expired_leases(shard), most)
+
+
+def _sweep_garbage(shard: Shard, state: State, most: int | None = None) -> int:
     """Deletes what left the state, and then removes it from the garbage."""
     oldest = min((lease.number for lease in state.leases.values()), default=state.number)
     over = shard.clock.now() - shard.config.sweep_grace_ms
-    names = [item.name for item in state.garbage if item.number <= oldest and item.at <= over]
+    names = [item.name for item in state.garbage if item.number <= oldest and item.at <= over][:most]
     for start in range(0, len(names), FORGOTTEN_AT_ONCE):
         _delete_garbage(shard, names[start : start + FORGOTTEN_AT_ONCE])
     return len(names)

@@ -84,6 +84,10 @@ class Machine:
         self.objects = RetryingBlob(blob, self.retries)
         self.files = PartFiles(self.objects, StatsCounters())
         self.leases = HeldLeases()
+        self.maintenance = fork.lock()
+        """Held by the thread that maintains the shard after its commit."""
+        self.small_parts_left = 0
+        """Small parts that the last merge by this process left."""
         self._state = state
         self._lock = fork.rlock()
 

@@ -14,7 +14,7 @@ import tidegate
 from tests.unit.storage.maintain.test_natural_order import ROWS, filled, parts_of
 from tidegate.config import Config
 from tidegate.storage.maintain import compact as compaction
-from tidegate.storage.maintain import fold
+from tidegate.storage.maintain import natural_order
 from tidegate.storage.maintain.compact import compact_shard
 from tidegate.storage.maintain.merge_parts import blocks_of_bytes
 from tidegate.storage.maintain.natural_order import PartRanges, compaction_order, ranges_of
@@ -100,7 +100,7 @@ def test_a_full_compaction_folds_however_many_parts(monkeypatch: pytest.MonkeyPa
     """More parts than another compaction takes at once, also where the scattered rows do not fit into memory."""
     monkeypatch.setattr(compaction, "MAX_FOLDED_PARTS", 0)
     if not fits:
-        monkeypatch.setattr(fold, "MAX_SCATTERED_BYTES", 0)
+        monkeypatch.setattr(natural_order, "MAX_SCATTERED_BYTES", 0)
     with in_parts(np.arange(ROWS), 20) as db:
         shard, before = db.context.table("t"), db.sql("SELECT * FROM t ORDER BY id").rows()
         at = shard.machine.fetch().upper - 1
