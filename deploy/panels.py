@@ -256,10 +256,14 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
             ),
             Panel(
                 "Appends",
-                "Batches that were committed, by all writers of this process.",
+                "Batches that were committed, by all writers of this process, and the steps of maintenance that they took.",
                 (
                     ("sum(rate(tidegate_appends_total{@}[$__rate_interval]))", "appends"),
                     ("sum(rate(tidegate_ingest_batches_total{@}[$__rate_interval]))", "batches of sources"),
+                    (
+                        "sum by (step) (rate(tidegate_maintenance_steps_total{@}[$__rate_interval]))",
+                        "{{step}}",
+                    ),
                 ),
                 "short",
             ),

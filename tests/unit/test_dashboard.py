@@ -62,6 +62,8 @@ def work(db: tidegate.Database, folder: Path) -> None:
     shard = db.context.table("t")
     replace(shard, describe=lambda *_: PartStats(b"\x63 nobody", b"")).append({"id": [2], "s": ["x"]})
     db.sql("SELECT s FROM t WHERE id = 2")
+    db.set("maintenance_parts", 2)
+    db.append("t", {"id": [3], "s": ["x"]})
     db.sql(f"CREATE SOURCE src FROM FILES '{folder}/*.json' FORMAT JSON")
     db.ingest("src", once=True, spark=False)
 

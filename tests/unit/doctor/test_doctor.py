@@ -86,7 +86,7 @@ def test_a_lake_in_memory() -> None:
 
 
 def test_deletions_rollups_and_dropped_tables_are_no_trouble(tmp_path: Path) -> None:
-    with tidegate.open(tmp_path) as db:
+    with tidegate.open(tmp_path, config=tidegate.Config(maintenance=False)) as db:
         db.sql("CREATE TABLE t (id int8); CREATE TABLE gone (id int8); INSERT INTO gone VALUES (1)")
         db.sql("DROP TABLE gone")
         for i in range(150):  # past one rollup

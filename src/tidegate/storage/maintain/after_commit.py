@@ -45,9 +45,8 @@ class MaintenanceStep(StrEnum):
 def next_step(state: State, config: Config, now: int, small_parts_left: int) -> MaintenanceStep | None:
     """The step that a writer takes after its commit.
 
-    `small_parts_left` is how many small parts the merge before this one left, since no neighbours were to be merged: so the work
-    is tried again only after as many have come as make it worth its while. Each part is rewritten once a tier of sizes, as by
-    `compact`, whoever merges.
+    `small_parts_left` is how many small parts the merge before this one left, since no neighbours were to be merged: so it is
+    tried again only after as many have come as make it worthwhile. Each part is rewritten once a tier of sizes, as by `compact`.
     """
     if not config.maintenance:
         return None
