@@ -9,7 +9,8 @@
                     CommonRows #8, #9
 
 Whether the rows are then computed once or by each reader is decided in `sql/lower/sharing.py`. What reads the working table of a
-recursion belongs to its step, and is bound in place.
+recursion belongs to its step, and what reads columns of a query around it to each row of that: both are bound in place, for each
+reader.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class CommonQueries:
         known = self._known.get(key)
         if known is None:
             found = bind()
-            if _reads_working_table(found.rel):
+            if _reads_working_table(found.rel) or logical.outer_columns(found.rel):
                 return found
             known = _BoundOnce(len(self._known), name, found, is_view, wanted)
             self._known[key] = known

@@ -80,6 +80,8 @@ class QueryBinder:
     def whole(self, parsed: Query) -> logical.LogicalQuery:
         """The outermost query."""
         found = self.query(parsed, None)
+        if not found.columns:
+            raise self.unsupported("a query without columns, other than in EXISTS,", parsed.at)
         notes = self.world.notes
         tree = replace(found, rel=self.world.shared.around(found.rel), count=self.numbers.count)
         return replace(shared(tree), obstacle=notes.obstacle, refusal=notes.refusal)
@@ -96,7 +98,7 @@ class QueryBinder:
             check_recursion(parsed, self.sql)
         inner = self
         for table in parsed.tables:
-            inner = inner._with(table, recursive=parsed.recursive is not None)
+            inner = inner._with(table, outer, recursive=parsed.recursive is not None)
         if isinstance(parsed.body, Query) and not (parsed.order_by or parsed.limit or parsed.offset):
             return inner.query(parsed.body, outer, within)
         return inner._limited(parsed, outer, within)
@@ -152,10 +154,12 @@ class QueryBinder:
         last = build.literal(min(limit + offset, 2**63 - 1), types.INT8)
         return logical.Filter(ranked, (build.call("<=", rank, last),)), None
 
-    def _with(self, table: CommonTable, *, recursive: bool) -> QueryBinder:
+    def _with(self, table: CommonTable, outer: NestedScope | None, *, recursive: bool) -> QueryBinder:
         common: dict[str, CommonSource] = {**(self.world.common or {})}
         loop = recursive and table.name.text in table_names(table.query)
-        common[table.name.text] = RecursiveTable(table, self) if loop else OrdinaryTable(table, self)
+        common[table.name.text] = (
+            RecursiveTable(table, self, outer) if loop else OrdinaryTable(table, self, outer)
+        )
         return self.among(common)
 
     def among(self, common: Mapping[str, CommonSource]) -> QueryBinder:

@@ -154,7 +154,7 @@ def _value(c: TokenCursor) -> Node:
 def _select(c: TokenCursor, at: Span) -> Select:
     beyond: list[tuple[str, Span]] = []
     distinct, distinct_on = _distinct(c, beyond)
-    items = c.comma_list(lambda: _item(c), trailing=True)
+    items = () if c.sees("from") else c.comma_list(lambda: _item(c), trailing=True)
     source = from_clause(c, query) if c.eat("from") else None
     where = expression(c) if c.eat("where") else None
     group_by = having = None

@@ -1,0 +1,41 @@
+-- Statements that PostgreSQL and Tidegate answer with the same rows and column names, over the tables of relational.py.
+-- They are read together with relational.sql, by its rules.
+
+-- common tables that read a query around them
+SELECT n.id, (WITH e AS (SELECT dst FROM edges WHERE src = n.id) SELECT count(*) FROM e) AS c FROM nodes n;
+SELECT n.id, (WITH e AS (SELECT dst FROM edges WHERE src = n.id) SELECT count(*) FROM e a JOIN e b ON a.dst <= b.dst) AS c FROM nodes n;
+SELECT n.id, (WITH w AS (SELECT n.weight * 2 AS x) SELECT x FROM w) AS x FROM nodes n;
+SELECT n.id, l.a, l.b FROM nodes n, LATERAL (WITH e AS (SELECT dst FROM edges WHERE src = n.id), f AS (SELECT dst + 1 AS x FROM e) SELECT e.dst AS a, f.x AS b FROM e JOIN f ON f.x > e.dst) l;
+SELECT n.id, l.c FROM nodes n LEFT JOIN LATERAL (WITH v AS (SELECT kind FROM events WHERE node = n.id) SELECT max(kind) AS c FROM v HAVING count(*) > 1) l ON true;
+SELECT n.id FROM nodes n WHERE EXISTS (WITH v AS (SELECT * FROM events WHERE node = n.id) SELECT 1 FROM v WHERE v.kind = 'a');
+SELECT n.id FROM nodes n WHERE n.id IN (WITH e AS MATERIALIZED (SELECT dst FROM edges WHERE cost > n.weight) SELECT dst FROM e);
+SELECT n.id, (WITH e AS (SELECT src FROM edges) SELECT count(*) FROM e WHERE e.src > n.id) AS c FROM nodes n;
+SELECT n.id, (WITH n AS (SELECT 5 AS id) SELECT id FROM n) AS c FROM nodes n;
+SELECT n.id, (SELECT count(*) FROM (WITH e AS (SELECT dst FROM edges WHERE src = n.id) SELECT DISTINCT dst FROM e) x) AS c FROM nodes n;
+SELECT n.id, (WITH RECURSIVE r (k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM r WHERE k < n.id) SELECT sum(k) FROM r) AS s FROM nodes n;
+SELECT n.id, (WITH RECURSIVE up AS (SELECT n.parent AS p UNION ALL SELECT m.parent FROM nodes m JOIN up ON m.id = up.p) SELECT count(p) FROM up) AS depth FROM nodes n;
+SELECT n.id, r.k FROM nodes n, LATERAL (WITH RECURSIVE r (k) AS (SELECT n.id UNION ALL SELECT k / 2 FROM r WHERE k > 1) SELECT k FROM r) r;
+
+-- a select list that is empty
+SELECT id FROM nodes n WHERE EXISTS (SELECT FROM edges e WHERE e.src = n.id);
+SELECT EXISTS (SELECT FROM nodes WHERE id > 1000) AS a, NOT EXISTS (SELECT FROM nodes) AS b;
+SELECT count(*) FROM (SELECT FROM nodes) x;
+
+-- the least integers
+SELECT pg_typeof(-2147483648) AS a, pg_typeof(-9223372036854775808) AS b, pg_typeof(2147483648) AS c, pg_typeof(9223372036854775808) AS d;
+SELECT pg_typeof(-2147483648::int8) AS a, -9223372036854775808 AS b, -2147483648 + 1 AS c, -9223372036854775807 - 1 AS d;
+SELECT id FROM nodes WHERE parent > -2147483648 AND id IN (-2147483648, 2, 3);
+
+-- names of columns of functions
+SELECT substr('foobar', 2, 3), substring('foobar' FROM 2), substring('foobar', 'o.b'), substr('foobar', 0);
+SELECT to_char(timestamp '2024-01-31 13:04:05', 'TMMonth|TMDay|TMMon|Month|TMDD') AS t;
+
+-- ordered
+SELECT id FROM nodes ORDER BY label USING >, id USING <;
+SELECT id, row_number() OVER (ORDER BY label USING > NULLS LAST, id) FROM nodes ORDER BY id USING >;
+
+-- refused
+SELECT -2147483648 - 1;
+SELECT abs(-2147483648);
+SELECT -9223372036854775808 - 1;
+SELECT * FROM nodes n, (WITH w AS (SELECT n.id) SELECT * FROM w) x;
