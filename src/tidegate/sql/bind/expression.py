@@ -197,7 +197,7 @@ class Binder:
         raise BindError(f"aggregates are not allowed in {self._clause}", hint=_PLACES.get(self._clause))
 
     def _apply(self, node: Apply, args: tuple[Expr, ...]) -> Expr:
-        name = node.name
+        name = "substring" if node.name == "substr" else node.name
         if name == "mz_now" and not args:
             return Now()
         written = f"{name}()" if node.is_function else name
