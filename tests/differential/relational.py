@@ -1,7 +1,7 @@
 """Tables and statements of relational constructs, for our database and for a PostgreSQL to answer alike.
 
 `relational.sql` and `statements.sql` have statements: table functions, recursion, LATERAL, whole rows. `random_query` makes more,
-of joins, subqueries, windows, groups and table functions. Rows are compared as multisets or in order, and so are the names of columns.
+of joins, subqueries, windows, groups and table functions. Rows are compared as multisets or in order; names of columns, too.
 """
 
 from __future__ import annotations

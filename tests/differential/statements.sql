@@ -30,6 +30,19 @@ SELECT id FROM nodes WHERE parent > -2147483648 AND id IN (-2147483648, 2, 3);
 SELECT substr('foobar', 2, 3), substring('foobar' FROM 2), substring('foobar', 'o.b'), substr('foobar', 0);
 SELECT to_char(timestamp '2024-01-31 13:04:05', 'TMMonth|TMDay|TMMon|Month|TMDD') AS t;
 
+-- jsonpath: what lies below, and division
+SELECT d, jsonb_path_query(d, '$.**') AS v FROM (SELECT x::jsonb AS d FROM (VALUES ('{"a":[{"b":1},{"b":[2,3]}],"b":null}'), ('[1,[2,[3,{"b":4}]]]'), ('5'), ('{"a":[],"b":{}}')) t (x)) u;
+SELECT d, jsonb_path_query(d, '$.**.b') AS v FROM (SELECT x::jsonb AS d FROM (VALUES ('{"a":[{"b":1},{"b":[2,3]}],"b":null}'), ('[1,[2,[3,{"b":4}]]]'), ('5'), ('{"a":[],"b":{}}')) t (x)) u;
+SELECT d, jsonb_path_query(d, 'strict $.**.b') AS v FROM (SELECT x::jsonb AS d FROM (VALUES ('{"a":[{"b":1},{"b":[2,3]}],"b":null}'), ('[1,[2,[3,{"b":4}]]]'), ('5'), ('{"a":[],"b":{}}')) t (x)) u;
+SELECT d, jsonb_path_query(d, '$.**{2}') AS v FROM (SELECT x::jsonb AS d FROM (VALUES ('{"a":[{"b":1},{"b":[2,3]}],"b":null}'), ('[1,[2,[3,{"b":4}]]]'), ('5'), ('{"a":[],"b":{}}')) t (x)) u;
+SELECT d, jsonb_path_query(d, '$.**{1 to 2}') AS v FROM (SELECT x::jsonb AS d FROM (VALUES ('{"a":[{"b":1},{"b":[2,3]}],"b":null}'), ('[1,[2,[3,{"b":4}]]]'), ('5'), ('{"a":[],"b":{}}')) t (x)) u;
+SELECT d, jsonb_path_query(d, '$.**{last}') AS v FROM (SELECT x::jsonb AS d FROM (VALUES ('{"a":[{"b":1},{"b":[2,3]}],"b":null}'), ('[1,[2,[3,{"b":4}]]]'), ('5'), ('{"a":[],"b":{}}')) t (x)) u;
+SELECT d, jsonb_path_query(d, '$.**{last to 2}') AS v FROM (SELECT x::jsonb AS d FROM (VALUES ('{"a":[{"b":1},{"b":[2,3]}],"b":null}'), ('[1,[2,[3,{"b":4}]]]'), ('5'), ('{"a":[],"b":{}}')) t (x)) u;
+SELECT d, jsonb_path_query(d, 'strict $.**[0]') AS v FROM (SELECT x::jsonb AS d FROM (VALUES ('{"a":[{"b":1},{"b":[2,3]}],"b":null}'), ('[1,[2,[3,{"b":4}]]]'), ('5'), ('{"a":[],"b":{}}')) t (x)) u;
+SELECT d, jsonb_path_query(d, '$.**{0 to 1}.*') AS v FROM (SELECT x::jsonb AS d FROM (VALUES ('{"a":[{"b":1},{"b":[2,3]}],"b":null}'), ('[1,[2,[3,{"b":4}]]]'), ('5'), ('{"a":[],"b":{}}')) t (x)) u;
+SELECT d, jsonb_path_query(d, '$.**.b ? (@ / 3 > 0.3)') AS v FROM (SELECT x::jsonb AS d FROM (VALUES ('{"a":[{"b":1},{"b":[2,3]}],"b":null}'), ('[1,[2,[3,{"b":4}]]]'), ('5'), ('{"a":[],"b":{}}')) t (x)) u;
+SELECT a, b, jsonb_path_query_array('{}', '$a / $b', jsonb_build_object('a', a, 'b', b)) AS q FROM (VALUES (1, 3), (10000, 3), (1, 7000), (-22, 7.5), (0.001, 3), (123456789012345, 7), (1e30, 3), (1, 1e25)) t (a, b);
+
 -- ordered
 SELECT id FROM nodes ORDER BY label USING >, id USING <;
 SELECT id, row_number() OVER (ORDER BY label USING > NULLS LAST, id) FROM nodes ORDER BY id USING >;
@@ -39,3 +52,6 @@ SELECT -2147483648 - 1;
 SELECT abs(-2147483648);
 SELECT -9223372036854775808 - 1;
 SELECT * FROM nodes n, (WITH w AS (SELECT n.id) SELECT * FROM w) x;
+SELECT jsonb_path_query('{"n": 1}', '$.n / 0');
+SELECT jsonb_path_query('{"n": 1}', '$.**{x}');
+SELECT jsonb_path_query('{"n": "x"}', '$.n / 2');
