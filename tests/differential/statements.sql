@@ -46,6 +46,23 @@ SELECT a, b, jsonb_path_query_array('{}', '$a / $b', jsonb_build_object('a', a, 
 -- ordered
 SELECT id FROM nodes ORDER BY label USING >, id USING <;
 SELECT id, row_number() OVER (ORDER BY label USING > NULLS LAST, id) FROM nodes ORDER BY id USING >;
+(SELECT id FROM nodes ORDER BY id DESC) LIMIT 2;
+((SELECT id FROM nodes ORDER BY id DESC) LIMIT 3) OFFSET 1;
+(SELECT id FROM nodes LIMIT 3) ORDER BY id DESC;
+(VALUES (2), (3), (1) ORDER BY 1 DESC) LIMIT 1;
+((SELECT id FROM nodes ORDER BY id DESC) LIMIT 2) UNION ALL SELECT 0 ORDER BY 1;
+WITH z AS (SELECT 3 AS n) (SELECT id FROM nodes WHERE id > (SELECT n FROM z) ORDER BY id DESC) LIMIT 2;
+SELECT * FROM (SELECT id FROM nodes ORDER BY label, id DESC) x LIMIT 5;
+SELECT id FROM (SELECT * FROM (SELECT id, label FROM nodes ORDER BY label DESC, id) y) x WHERE id > 2;
+WITH x AS (SELECT id FROM nodes ORDER BY label, id DESC) SELECT id + 1 AS n FROM x;
+SELECT * FROM (SELECT id FROM nodes UNION SELECT dst FROM edges ORDER BY 1 DESC) x LIMIT 4;
+SELECT array_agg(id), string_agg(label, '') FROM (SELECT id, label FROM nodes ORDER BY label DESC, id) x;
+SELECT array_agg(id) FILTER (WHERE id > 3), jsonb_agg(id), count(*) FROM (SELECT id FROM nodes ORDER BY id DESC) x;
+SELECT label, array_agg(id) FROM (SELECT label, id FROM nodes ORDER BY id DESC) x GROUP BY label ORDER BY label;
+WITH x AS (SELECT id FROM nodes ORDER BY label, id DESC) SELECT array_agg(id) FROM x;
+SELECT array_agg(id ORDER BY id) FROM (SELECT id FROM nodes ORDER BY id DESC) x;
+SELECT row_number() OVER () AS n, lag(id) OVER () AS l, first_value(id) OVER () AS f, sum(id) OVER (ROWS 1 PRECEDING) AS s, rank() OVER () AS r, id FROM (SELECT id FROM nodes ORDER BY id DESC) x;
+SELECT id, ARRAY(SELECT kind FROM (SELECT kind, id FROM events WHERE node = n.id ORDER BY id DESC) x) FROM nodes n ORDER BY id;
 
 -- refused
 SELECT -2147483648 - 1;

@@ -116,7 +116,7 @@ class QueryBinder:
             rel, limit = self._ties(bound, limit, offset, parsed.ties)
         if limit is not None or offset or (bound.order and within is None):
             rel = logical.Sort(rel, bound.order, limit, offset)
-        return logical.LogicalQuery(rel, bound.names, bound.columns)
+        return logical.LogicalQuery(rel, bound.names, bound.columns, order=bound.order)
 
     def _note_nested(self, parsed: Query, rel: logical.Rel, within: str, *, limited: bool) -> None:
         """Notes what a query inside of another one cannot be in a plan over one collection."""
@@ -178,7 +178,7 @@ class QueryBinder:
                 return SelectBinder(self, body, outer).bound(parsed.order_by)
             case Query() | Values() | SetOperation():
                 found = self.operand(body, outer)
-                return replace(found, order=self._order(parsed.order_by, found))
+                return replace(found, order=self._order(parsed.order_by, found) or found.order)
             case _:
                 assert_never(body)
 
@@ -189,7 +189,7 @@ class QueryBinder:
                 return SelectBinder(self, body, outer).bound(())
             case Query():
                 found = self.query(body, outer, "a subquery")
-                return BoundSelect(found.rel, found.names, found.columns)
+                return BoundSelect(found.rel, found.names, found.columns, found.order)
             case Values():
                 return bound_values(self, body, outer)
             case SetOperation():
@@ -301,13 +301,8 @@ class QueryBinder:
         match source:
             case None:
                 return logical.SingleRow(), []
-            case TableRef():
-                found = self._named(source)
-                return self._called(found, source.alias, source.name[-1].text)
-            case Derived():
-                around = surrounding(outer) if source.lateral else _beyond(outer)
-                found = self.query(source.query, around, "a subquery")
-                return self._called(found, source.alias, None)
+            case TableRef() | Derived():
+                return self.ordered_source(source, outer)[:2]
             case TableFunction():
                 self.note("a table function in FROM", source.at)
                 return table_function(self, source, outer)
@@ -316,6 +311,21 @@ class QueryBinder:
                 return joined(self, source, outer)
             case _:
                 assert_never(source)
+
+    def ordered_source(
+        self, source: From | None, outer: NestedScope | None
+    ) -> tuple[logical.Rel, list[ScopeColumn], tuple[logical.SortKey, ...]]:
+        """What stands in FROM, and the order of a query that stands there alone."""
+        match source:
+            case TableRef():
+                found = self._named(source)
+                return *self._called(found, source.alias, source.name[-1].text), found.order
+            case Derived():
+                around = surrounding(outer) if source.lateral else _beyond(outer)
+                found = self.query(source.query, around, "a subquery")
+                return *self._called(found, source.alias, None), found.order
+            case _:
+                return *self.source(source, outer), ()
 
     def _called(
         self, found: logical.LogicalQuery, alias: Alias | None, table: str | None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tidegate.errors import BindError, Position
 from tidegate.expr.model import Column, Expr, build, support, types
 from tidegate.plan import logical
+from tidegate.plan.window_frame import UNFRAMED, FrameEnd, FrameSpec
 from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.queries.grouping import GroupBinder, first_grouping, groups_of
 from tidegate.sql.bind.queries.names import NestedScope, PendingColumns, RowBinder, has_interval
@@ -45,7 +46,8 @@ class SelectBinder:
         self.queries, self.select = queries, select
         for construct, at in select.beyond:
             queries.note(construct, at)
-        self.rel, entries = queries.source(select.source, outer)
+        self.rel, entries, order = queries.ordered_source(select.source, outer)
+        self.inherited = () if queries.world.lasting else order
         self.rows = queries.binder(NestedScope.over(entries, outer))
         self.rows.around.windows = {name.text: over for name, over in select.windows}
 
@@ -72,14 +74,18 @@ class SelectBinder:
         apart = self._apart(binder, names, leaving)
         if groups is not None:
             self._below(rows.gathered)
-            self.rel = groups.group(self.rel)
+            self.rel = groups.group(self.rel, self.inherited)
+            self.inherited = ()
         if having is not None:
             first = PendingColumns(binder.gathered.looks[:asked])
             self._filter(having, first)
             del binder.gathered.looks[:asked]
+        several = bool(binder.gathered.tables)
         self._below(binder.gathered)
         columns = self._mapped(leaving)
         order = tuple(replace(one, value=columns.get(one.value, one.value)) for one in order)
+        if select.distinct is None and not several:
+            order = order or self.inherited
         apart = [columns[value] for value in apart]
         return self._distinct(names, tuple(columns[expr] for expr in leaving[: len(names)]), order, apart)
 
@@ -126,7 +132,10 @@ class SelectBinder:
         for stage in _stages(first):
             self.rel = logical.SubqueryApply(self.rel, stage)
         if gathered.windows:
-            self.rel = logical.Window(self.rel, tuple(gathered.windows))
+            computed = tuple(
+                (c, one, _over_inherited(one, w, self.inherited)) for c, one, w in gathered.windows
+            )
+            self.rel = logical.Window(self.rel, computed)
             if rows & logical.columns_read(self.rel):
                 raise BindError("a window function cannot be given a table function", hint="put it into FROM")
         for level in levels(gathered.tables):
@@ -183,12 +192,30 @@ class SelectBinder:
                 (
                     place,
                     logical.AggregateExpr("row_number", types.INT8),
-                    logical.WindowSpec(tuple(apart), order),
+                    logical.WindowSpec(tuple(apart), (*order, *self.inherited)),
                 ),
             ),
         )
         first = logical.Filter(window, (build.call("=", place, build.literal(1, types.INT8)),))
         return BoundSelect(first, names, columns, order)
+
+
+_WHOLE = FrameSpec("rows", FrameEnd("preceding"), FrameEnd("following"))
+_BY_PLACE = frozenset(("row_number", "ntile", "lag", "lead"))
+"""Window functions that ask for the places of rows even where no order is written, and see no frame."""
+
+
+def _over_inherited(
+    call: logical.AggregateExpr, over: logical.WindowSpec, order: tuple[logical.SortKey, ...]
+) -> logical.WindowSpec:
+    """A window without an order over rows that come in one: its functions see them in that order."""
+    if over.order or not order:
+        return over
+    if call.kind in _BY_PLACE:
+        return replace(over, order=order)
+    if call.kind in UNFRAMED or (over.frame is not None and over.frame.unit != "rows"):
+        return over
+    return replace(over, order=order, frame=over.frame or _WHOLE)
 
 
 def _look_columns(look: logical.Subquery) -> frozenset[int]:
