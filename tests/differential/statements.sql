@@ -16,6 +16,14 @@ SELECT n.id, (WITH RECURSIVE r (k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM r WH
 SELECT n.id, (WITH RECURSIVE up AS (SELECT n.parent AS p UNION ALL SELECT m.parent FROM nodes m JOIN up ON m.id = up.p) SELECT count(p) FROM up) AS depth FROM nodes n;
 SELECT n.id, r.k FROM nodes n, LATERAL (WITH RECURSIVE r (k) AS (SELECT n.id UNION ALL SELECT k / 2 FROM r WHERE k > 1) SELECT k FROM r) r;
 
+-- subqueries in ON of outer joins
+SELECT n.id, e.dst FROM nodes n LEFT JOIN edges e ON e.src = n.id AND e.cost > (SELECT avg(cost) FROM edges);
+SELECT n.id, e.dst FROM nodes n LEFT JOIN edges e ON e.dst = (SELECT max(dst) FROM edges x WHERE x.src = n.id);
+SELECT n.id, e.dst FROM nodes n LEFT JOIN edges e ON e.src = n.id AND e.dst NOT IN (SELECT node FROM events WHERE node IS NOT NULL AND kind = 'a');
+SELECT n.id, e.dst FROM nodes n RIGHT JOIN edges e ON e.src = n.id AND n.id >= ANY (SELECT node FROM events);
+SELECT n.id, e.dst FROM nodes n FULL JOIN edges e ON e.src = n.id AND n.weight < (SELECT max(weight) FROM nodes) AND EXISTS (SELECT 1 FROM events v WHERE v.node = e.dst);
+SELECT n.id FROM nodes n LEFT JOIN edges e ON e.src = n.id AND NOT EXISTS (SELECT 1 FROM events v WHERE v.node = e.dst) WHERE e.src IS NULL;
+
 -- a select list that is empty
 SELECT id FROM nodes n WHERE EXISTS (SELECT FROM edges e WHERE e.src = n.id);
 SELECT EXISTS (SELECT FROM nodes WHERE id > 1000) AS a, NOT EXISTS (SELECT FROM nodes) AS b;
@@ -63,6 +71,15 @@ WITH x AS (SELECT id FROM nodes ORDER BY label, id DESC) SELECT array_agg(id) FR
 SELECT array_agg(id ORDER BY id) FROM (SELECT id FROM nodes ORDER BY id DESC) x;
 SELECT row_number() OVER () AS n, lag(id) OVER () AS l, first_value(id) OVER () AS f, sum(id) OVER (ROWS 1 PRECEDING) AS s, rank() OVER () AS r, id FROM (SELECT id FROM nodes ORDER BY id DESC) x;
 SELECT id, ARRAY(SELECT kind FROM (SELECT kind, id FROM events WHERE node = n.id ORDER BY id DESC) x) FROM nodes n ORDER BY id;
+SELECT id, tags FROM nodes JOIN (SELECT DISTINCT src FROM edges) e ON e.src = id ORDER BY tags, id;
+SELECT id FROM nodes LEFT JOIN edges e ON e.src = id AND e.cost > 6 ORDER BY tags DESC NULLS LAST, label, id, cost;
+SELECT id FROM nodes ORDER BY ROW(label, tags), id;
+SELECT id, rank() OVER (ORDER BY tags) AS r, sum(id) OVER (ORDER BY tags DESC) AS s FROM nodes ORDER BY id;
+SELECT array_agg(id ORDER BY tags, id DESC) FROM nodes;
+SELECT tags, count(*) FROM nodes JOIN edges e ON e.src = id GROUP BY tags ORDER BY tags;
+WITH RECURSIVE r AS (SELECT id, ARRAY[id] AS path FROM nodes WHERE parent IS NULL UNION ALL SELECT n.id, path || n.id FROM nodes n JOIN r ON r.id = n.parent) SELECT path FROM r ORDER BY path;
+SELECT id, row_number() OVER (PARTITION BY make_interval(days => id % 2 * 30, months => 1 - id % 2) ORDER BY id) AS n FROM nodes ORDER BY id;
+SELECT id, count(*) OVER (PARTITION BY ARRAY[make_interval(hours => id % 2 * 24, days => 1 - id % 2)]) AS n FROM nodes ORDER BY id;
 
 -- refused
 SELECT -2147483648 - 1;

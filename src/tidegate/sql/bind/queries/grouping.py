@@ -323,9 +323,6 @@ def checked(summary: logical.AggregateExpr) -> logical.AggregateExpr:
 
 def objection(summary: logical.AggregateExpr) -> str | None:
     """What engines would do in another way than we do; None if nothing."""
-    for key in summary.order:
-        if key.value.type.is_nested:
-            return f"ORDER BY of {key.value.type} is not supported here"
     if not summary.args:
         return None
     type_ = summary.args[0].type

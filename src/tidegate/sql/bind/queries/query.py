@@ -207,13 +207,7 @@ class QueryBinder:
         for ordering in order_by:
             key = order_key(ordering, binder, bound.names, leaving)
             order.append(logical.SortKey(leaving[key.column], key.descending, key.nulls_first))
-            self.check_order(order[-1], ordering.value.at)
         return tuple(order)
-
-    def check_order(self, order: logical.SortKey, at: Place) -> None:
-        """Refuses an order that engines have otherwise."""
-        if order.value.type.is_nested:
-            self.refuse(f"ORDER BY of {order.value.type} is not supported", at)
 
     def binder(self, names: NestedScope) -> RowBinder:
         """Binds expressions over names."""

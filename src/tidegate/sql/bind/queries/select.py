@@ -12,12 +12,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import BindError, Position
-from tidegate.expr.model import Column, Expr, build, support, types
+from tidegate.expr.model import Column, Expr, build, types
 from tidegate.plan import logical
 from tidegate.plan.window_frame import UNFRAMED, FrameEnd, FrameSpec
 from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.queries.grouping import GroupBinder, first_grouping, groups_of
-from tidegate.sql.bind.queries.names import NestedScope, PendingColumns, RowBinder, has_interval
+from tidegate.sql.bind.queries.names import (
+    NestedScope,
+    PendingColumns,
+    RowBinder,
+    has_interval,
+    look_columns,
+)
 from tidegate.sql.bind.queries.tables import levels
 from tidegate.sql.bind.select_list import order_key, outputs
 from tidegate.sql.parse.syntax import Ordering, Select
@@ -101,7 +107,6 @@ class SelectBinder:
                     position=binder.position(ordering.value.at),
                 )
             order.append(logical.SortKey(leaving[key.column], key.descending, key.nulls_first))
-            self.queries.check_order(order[-1], ordering.value.at)
         return tuple(order)
 
     def _apart(
@@ -127,7 +132,7 @@ class SelectBinder:
         A subquery over what a table function gives comes last.
         """
         rows = {column.index for column, _ in gathered.tables}
-        later = [look for look in gathered.looks if rows & _look_columns(look[1])]
+        later = [look for look in gathered.looks if rows & look_columns(look[1])]
         first = [look for look in gathered.looks if look not in later]
         for stage in _stages(first):
             self.rel = logical.SubqueryApply(self.rel, stage)
@@ -218,11 +223,6 @@ def _over_inherited(
     return replace(over, order=order, frame=over.frame or _WHOLE)
 
 
-def _look_columns(look: logical.Subquery) -> frozenset[int]:
-    """The columns outside that a subquery reads."""
-    return support(*look.left, *look.tests) | logical.outer_columns(look.query)
-
-
 def _stages(
     looks: Sequence[tuple[Column, logical.Subquery]],
 ) -> list[tuple[tuple[Column, logical.Subquery], ...]]:
@@ -230,7 +230,7 @@ def _stages(
     stages: list[list[tuple[Column, logical.Subquery]]] = []
     stage: dict[int, int] = {}
     for column, look in looks:
-        place = 1 + max((stage[i] for i in _look_columns(look) if i in stage), default=-1)
+        place = 1 + max((stage[i] for i in look_columns(look) if i in stage), default=-1)
         stage[column.index] = place
         stages += [[]] if place == len(stages) else []
         stages[place].append((column, look))
