@@ -251,9 +251,12 @@ def test_a_plan_runs() -> None:
     assert query.types[1] == INT8
 
 
-def test_hidden_sort_columns_are_not_in_a_subquery() -> None:
+def test_a_query_keeps_the_order_of_the_subquery_that_it_reads() -> None:
     query = bound("SELECT * FROM (SELECT id FROM t ORDER BY price) x")
-    assert (query.names, len(query.mfp.projection), query.order_by) == (("id",), 1, ())
+    assert (query.names, len(query.mfp.projection), len(query.order_by)) == (("id",), 2, 1)
+    assert bound("SELECT * FROM (SELECT id FROM t ORDER BY price) x ORDER BY id").order_by[0].column == 0
+    counted = bound("SELECT count(*) FROM (SELECT id FROM t ORDER BY price) x")
+    assert (counted.order_by, counted.mfp.projection) == ((), ())
 
 
 def test_limits() -> None:
