@@ -106,7 +106,7 @@ JSON:
 - jsonb compares and sorts as in PostgreSQL: null < strings < numbers < booleans < arrays < objects, numbers by value, strings by
   code point, arrays and objects by size first; an empty array that is the whole value is less than all else. `min` and `max` of
   jsonb, which PostgreSQL does not have, follow the same order.
-- A jsonpath is a text, which is read where it is used. `.**`, `/`, `.datetime()`, `.keyvalue()` and the flags q and x of
+- A jsonpath is a text, which is read where it is used. `.datetime()`, `.keyvalue()` and the flags q and x of
   `like_regex` are refused by name.
 - Only text can be cast to jsonb: use `to_jsonb` for other types. An odd number of arguments of `jsonb_build_object` is an error of
   the row.

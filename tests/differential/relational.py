@@ -1,7 +1,7 @@
 """Tables and statements of relational constructs, for our database and for a PostgreSQL to answer alike.
 
-`relational.sql` has the statements: table functions, recursion, LATERAL, whole rows and the like. `random_query` makes more, of
-joins, subqueries, windows, groups and table functions. Rows are compared as multisets or in order, and so are the names of columns.
+`relational.sql` and `statements.sql` have statements: table functions, recursion, LATERAL, whole rows. `random_query` makes more,
+of joins, subqueries, windows, groups and table functions. Rows are compared as multisets or in order; names of columns, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ NODES, EVENTS = 14, 60
 
 def _read() -> dict[str, list[str]]:
     """The statements by what is compared: rows in any order, in order, as ties, or that both refuse."""
-    text = (Path(__file__).parent / "relational.sql").read_text()
+    folder = Path(__file__).parent
+    text = "-- \n".join((folder / name).read_text() for name in ("relational.sql", "statements.sql"))
     sections: dict[str, list[str]] = {"plain": [], "ordered": [], "ties": [], "refused": []}
     section = "plain"
     for line in re.split(r"(?m)(?<=;)\n|^(-- .*)\n", text):

@@ -243,6 +243,8 @@ class LogicalQuery:
     obstacle: Obstacle | None = None
     refusal: Refusal | None = None
     """What may keep it from being a plan over one collection, and what keeps engines from running it."""
+    order: tuple[SortKey, ...] = ()
+    """The order that was written, which a query around it with none of its own keeps, as in PostgreSQL."""
 
     @property
     def types(self) -> tuple[Type, ...]:

@@ -80,6 +80,7 @@ SUBJECTS = (  # overloads of one name are tried in this order, which decides bet
     "nested.array",
     "nested.elements",
     "nested.array_text",
+    "nested.order",
     "nested.record",
     "nested.series",
     "nested.unnest",

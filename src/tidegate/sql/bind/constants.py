@@ -22,12 +22,13 @@ from tidegate.errors import BindError, ErrorCode, Position, TidegateError, TypeM
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import REGISTRY, Call, Column, Expr, Kind, Literal, Type, build, types
 from tidegate.sql.parse.lexer import Token
-from tidegate.sql.parse.syntax import Node
+from tidegate.sql.parse.syntax import Constant, Node
 
 if TYPE_CHECKING:
     from tidegate.sql.bind.expression import Binder
 
 LEAST = {Kind.INT2: -(2**15), Kind.INT4: -(2**31), Kind.INT8: -(2**63)}
+_LEAST_WRITTEN = {"2147483648": types.INT4, "9223372036854775808": types.INT8}
 _EXACT = Context(prec=types.MAX_PRECISION + 1, traps=[Inexact])
 
 
@@ -92,8 +93,13 @@ def plain_numeric(text: str) -> Literal | None:
     return build.literal(value.copy_negate() if match[1] == "-" else value, type_)
 
 
-def negated(constant: Literal) -> Literal | None:
-    """-constant; None for what is no number, or the least integer of its type."""
+def negated(constant: Literal, node: Node | None = None) -> Literal | None:
+    """-constant; None for what is no number, or the least integer of its type.
+
+    Of a number as it is written the least integers are integers: -2147483648 is an int4, and -9223372036854775808 an int8.
+    """
+    if isinstance(node, Constant) and node.kind == "number" and node.text in _LEAST_WRITTEN:
+        return build.literal(-int(node.text), _LEAST_WRITTEN[node.text])
     if constant.is_null or not constant.type.is_number:
         return None
     value = constant.value.as_py()

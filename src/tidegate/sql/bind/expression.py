@@ -197,7 +197,7 @@ class Binder:
         raise BindError(f"aggregates are not allowed in {self._clause}", hint=_PLACES.get(self._clause))
 
     def _apply(self, node: Apply, args: tuple[Expr, ...]) -> Expr:
-        name = node.name
+        name = "substring" if node.name == "substr" else node.name
         if name == "mz_now" and not args:
             return Now()
         written = f"{name}()" if node.is_function else name
@@ -207,7 +207,7 @@ class Binder:
             self._check_kept(written, "it is that of whoever asks")
             return session_constant(name)
         if name == "-" and len(args) == 1 and isinstance(args[0], Literal):
-            return literal.negated(args[0]) or build.call(name, *args)
+            return literal.negated(args[0], node.args[0]) or build.call(name, *args)
         if name == "is unknown":
             return build.call("is null", build.coerce(args[0], types.BOOL))
         if node.is_function and not args and (function := _volatile(name)) is not None:

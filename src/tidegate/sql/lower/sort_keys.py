@@ -2,7 +2,8 @@
 
     ORDER BY payload -> 'n'            ORDER BY sort key(payload -> 'n')
 
-The text of jsonb is in no order of its own (`expr/model/sort_keys.py`); other values are their own sort keys.
+The text of jsonb is in no order of its own (`expr/model/sort_keys.py`), and engines order arrays and records by rules of their own:
+`ordered bytes` (`expr/functions/nested/order.py`) sorts as these do. Other values are their own sort keys.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tidegate.expr.model import build
+from tidegate.expr.model import Expr, build
 from tidegate.plan import logical
 
 
@@ -37,4 +38,10 @@ def _ordered(one: logical.AggregateExpr) -> logical.AggregateExpr:
 
 
 def _keys(order: Sequence[logical.SortKey]) -> tuple[logical.SortKey, ...]:
-    return tuple(replace(key, value=build.sort_key(key.value)) for key in order)
+    return tuple(replace(key, value=_sort_key(key.value)) for key in order)
+
+
+def _sort_key(value: Expr) -> Expr:
+    if value.type.is_nested:
+        return build.call("ordered bytes", value, hidden=True)
+    return build.sort_key(value)

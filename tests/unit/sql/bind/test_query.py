@@ -81,7 +81,9 @@ def run(sql: str, **columns: pa.Array) -> list[object]:
     [
         ("42", INT4, 42),
         ("2147483648", INT8, 2147483648),
-        ("-2147483648", INT8, -2147483648),
+        ("-2147483648", INT4, -2147483648),
+        ("-2147483649", INT8, -2147483649),
+        ("-9223372036854775808", INT8, -(2**63)),
         ("9223372036854775808", numeric(19, 0), Decimal(9223372036854775808)),
         ("1.50", numeric(3, 2), Decimal("1.50")),
         (".5", numeric(1, 1), Decimal("0.5")),
@@ -249,9 +251,12 @@ def test_a_plan_runs() -> None:
     assert query.types[1] == INT8
 
 
-def test_hidden_sort_columns_are_not_in_a_subquery() -> None:
+def test_a_query_keeps_the_order_of_the_subquery_that_it_reads() -> None:
     query = bound("SELECT * FROM (SELECT id FROM t ORDER BY price) x")
-    assert (query.names, len(query.mfp.projection), query.order_by) == (("id",), 1, ())
+    assert (query.names, len(query.mfp.projection), len(query.order_by)) == (("id",), 2, 1)
+    assert bound("SELECT * FROM (SELECT id FROM t ORDER BY price) x ORDER BY id").order_by[0].column == 0
+    counted = bound("SELECT count(*) FROM (SELECT id FROM t ORDER BY price) x")
+    assert (counted.order_by, counted.mfp.projection) == ((), ())
 
 
 def test_limits() -> None:

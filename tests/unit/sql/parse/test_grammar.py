@@ -338,7 +338,7 @@ def test_source_clauses_in_any_order() -> None:
         ("SELCT 1", 1, "SELECT, INSERT"),
         ("CREATE FOO", 8, "TABLE, VIEW"),
         ("SELECT a FROM", 14, "a table's name"),
-        ("SELECT FROM t", 8, "an expression"),
+        ("SELECT , a FROM t", 8, "an expression"),
         ("SELECT 1 2", 10, "; or the end"),
         ("SELECT * FROM t WHERE", 22, "an expression"),
         ("SELECT * FROM t LIMIT", 22, "an expression"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -71,7 +71,12 @@ class JsonPathRun:
 
     def _step(
         self,
-        path: syntax.Key | syntax.Elements | syntax.Subscripts | syntax.Method | syntax.PathFilter,
+        path: syntax.Key
+        | syntax.Elements
+        | syntax.Descendants
+        | syntax.Subscripts
+        | syntax.Method
+        | syntax.PathFilter,
         item: Json,
         current: Json,
         last: int | None,
@@ -79,14 +84,18 @@ class JsonPathRun:
         """What an accessor makes of one item."""
         match path:
             case syntax.Elements():
-                yield from self._array(
-                    item, "jsonpath wildcard array accessor can only be applied to an array"
-                )
+                if isinstance(item, list) or self.lax or not _below_descendants(path.base):
+                    yield from self._array(
+                        item, "jsonpath wildcard array accessor can only be applied to an array"
+                    )
+            case syntax.Descendants():
+                yield from _descendants(item, path.first, path.final)
             case syntax.Subscripts():
-                yield from self._subscripts(path, item, current)
+                if isinstance(item, list) or self.lax or not _below_descendants(path.base):
+                    yield from self._subscripts(path, item, current)
             case syntax.Key():
                 for one in self._unwrapped(item):
-                    yield from self._member(one, path.name)
+                    yield from self._member(one, path)
             case syntax.PathFilter():
                 for one in self._unwrapped(item):
                     if self._test(path.condition, one, last) is True:
@@ -108,15 +117,16 @@ class JsonPathRun:
             raise PathFailure(message)
         return [item]
 
-    def _member(self, item: Json, name: str | None) -> list[Any]:
+    def _member(self, item: Json, path: syntax.Key) -> list[Any]:
+        name, lax = path.name, self.lax or _below_descendants(path.base)
         if not isinstance(item, dict):
-            if self.lax:
+            if lax:
                 return []
             kind = "wildcard member" if name is None else "member"
             raise PathFailure(f"jsonpath {kind} accessor can only be applied to an object")
         if name is None:
             return list(item.values())
-        if name not in item and not self.lax:
+        if name not in item and not lax:
             raise PathFailure(f'JSON object does not contain key "{name}"')
         return [item[name]] if name in item else []
 
@@ -126,7 +136,8 @@ class JsonPathRun:
         for low, high in path.ranges:
             first = self._position(low, current, size - 1)
             final = first if high is None else self._position(high, current, size - 1)
-            if not self.lax and (first < 0 or first > final or final >= size):
+            lax = self.lax or _below_descendants(path.base)
+            if not lax and (first < 0 or first > final or final >= size):
                 raise PathFailure("jsonpath array subscript is out of bounds")
             yield from elements[max(first, 0) : final + 1 if final >= 0 else 0]
 
@@ -191,8 +202,11 @@ class JsonPathRun:
                 message = f"{side} operand of jsonpath operator {path.operator} is not a single numeric value"
                 raise PathFailure(message)
         a, b = left[0], right[0]
-        if path.operator == "%" and not b:
+        if path.operator in ("/", "%") and not b:
             raise PathFailure("division by zero")
+        if path.operator == "/":
+            yield _quotient(a, b)
+            return
         compute = {"+": _EXACT.add, "-": _EXACT.subtract, "*": _EXACT.multiply, "%": _EXACT.remainder}
         yield compute[path.operator](a, b)
 
@@ -251,6 +265,52 @@ class JsonPathRun:
 
 
 _NOTHING = object()
+
+
+def _below_descendants(path: Path) -> bool:
+    """Whether `.**` is before a step: what does not fit the step is then left out in strict mode, too."""
+    while isinstance(path, syntax.Key | syntax.Elements | syntax.Subscripts | syntax.PathFilter):
+        path = path.base
+    return isinstance(path, syntax.Descendants)
+
+
+def _descendants(item: Json, first: int | None, final: int | None) -> Iterator[Json]:
+    """What lies between two levels below an item, the outer before the inner; None: any level, from where the leaves are."""
+    stack = [] if first is None and final is not None else [(item, 0)]
+    while stack:
+        one, level = stack.pop()
+        inner = list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else None
+        if (
+            (inner is None and level > 0)
+            if first is None
+            else level >= first and (final is None or level <= final)
+        ):
+            yield one
+        if inner is not None and (first is None or final is None or level < final):
+            stack += [(each, level + 1) for each in reversed(inner)]
+
+
+def _quotient(a: Decimal, b: Decimal) -> Decimal:
+    """A quotient with as many digits as PostgreSQL gives it: 16 significant ones at least, in groups of four.
+
+    1 / 3 = 0.33333333333333333333, and 10000 / 3 = 3333.3333333333333333.
+    """
+    (weight, lead), (below, other) = _leading_group(a), _leading_group(b)
+    groups = weight - below - (lead <= other)
+    scale = min(max(16 - 4 * groups, _scale(a), _scale(b), 0), 1000)
+    return _EXACT.divide(a, b).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _EXACT)
+
+
+def _leading_group(number: Decimal) -> tuple[int, int]:
+    """The place and the value of the first group of four digits, which are counted from the point."""
+    if not number:
+        return 0, 0
+    weight = number.adjusted() // 4
+    return weight, int(number.copy_abs().scaleb(-4 * weight, _EXACT))
+
+
+def _scale(number: Decimal) -> int:
+    return max(0, -int(number.as_tuple().exponent))
 
 
 def _pair(condition: syntax.Comparison | syntax.LikeRegex, a: Json, b: Json) -> bool | None:

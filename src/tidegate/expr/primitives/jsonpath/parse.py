@@ -187,8 +187,6 @@ class _Parser:
     def _product(self) -> syntax.Path:
         left = self._signed()
         while self.sees("*") or self.sees("/") or self.sees("%"):
-            if self.sees("/"):
-                raise RowFailure("division in a jsonpath is not supported")
             self.i += 1
             left = syntax.Arithmetic(self.tokens[self.i - 1].text, left, self._signed())
         return left
@@ -261,7 +259,7 @@ class _Parser:
         if (kind, text) == ("op", "*"):
             return syntax.Key(base, None)
         if (kind, text) == ("op", "**"):
-            raise RowFailure(".** in a jsonpath is not supported")
+            return self._descendants(base)
         if kind == "string":
             return syntax.Key(base, _unquoted(text))
         if kind != "word":
@@ -274,6 +272,23 @@ class _Parser:
         self.i += 1
         self.expect(")")
         return syntax.Method(base, text)
+
+    def _descendants(self, base: syntax.Path) -> syntax.Path:
+        if not self.eat("{"):
+            return syntax.Descendants(base, 0, None)
+        first = self._level()
+        final = self._level() if self.eat("to") else first
+        self.expect("}")
+        return syntax.Descendants(base, first, final)
+
+    def _level(self) -> int | None:
+        if self.eat("last"):
+            return None
+        kind, text = self.token
+        if kind != "number" or not text.isdigit() or int(text) >= 2**31:
+            raise self.fail()
+        self.i += 1
+        return int(text)
 
     def _subscripts(self, base: syntax.Path) -> syntax.Path:
         if self.eat("*"):

@@ -56,6 +56,15 @@ class Elements:
 
 
 @dataclass(frozen=True)
+class Descendants:
+    """`.**` and `.**{2 to last}`: what lies so many levels below, itself at level 0; None: `last`, where leaves are."""
+
+    base: Path
+    first: int | None
+    final: int | None
+
+
+@dataclass(frozen=True)
 class Subscripts:
     """`[1, 3 to last]`: positions, and ranges of them."""
 
@@ -130,6 +139,7 @@ Path: TypeAlias = (
     | PathConstant
     | Key
     | Elements
+    | Descendants
     | Subscripts
     | Method
     | PathFilter

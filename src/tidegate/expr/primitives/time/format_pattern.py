@@ -76,8 +76,9 @@ def _parse(pattern: str) -> tuple[PatternPiece, ...]:
         if literal:
             pieces.append(PatternPiece(literal="".join(literal)))
             literal = []
-        bare = "fm" in match["mode"].lower()
-        pieces.append(PatternPiece(_SPELLINGS[match["token"]], bare=bare, ordinal=match["th"] or ""))
+        token, mode = _SPELLINGS[match["token"]], match["mode"].lower()
+        bare = "fm" in mode or ("tm" in mode and token in NAMES)
+        pieces.append(PatternPiece(token, bare=bare, ordinal=match["th"] or ""))
     return (*pieces, PatternPiece(literal="".join(literal))) if literal else tuple(pieces)
 
 

@@ -9,7 +9,8 @@
                     CommonRows #8, #9
 
 Whether the rows are then computed once or by each reader is decided in `sql/lower/sharing.py`. What reads the working table of a
-recursion belongs to its step, and is bound in place.
+recursion belongs to its step, and what reads columns of a query around it to each row of that: both are bound in place, for each
+reader.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 
+from tidegate.expr.model import Column
 from tidegate.plan import logical
 from tidegate.sql.bind.queries.notes import ColumnIds
 
@@ -54,14 +56,17 @@ class CommonQueries:
         known = self._known.get(key)
         if known is None:
             found = bind()
-            if _reads_working_table(found.rel):
+            if _reads_working_table(found.rel) or logical.outer_columns(found.rel):
                 return found
             known = _BoundOnce(len(self._known), name, found, is_view, wanted)
             self._known[key] = known
-        own = {c: numbers.new(c.type, c.name) for c in known.query.columns}
+        own = {c: numbers.new(c.type, c.name) for c in _columns(known.query)}
         rows = logical.CommonRows(known.number, tuple((column, c) for c, column in own.items()))
         columns = tuple(replace(own[c], name=c.name) for c in known.query.columns)
-        return replace(known.query, rel=rows, columns=columns)
+        order = tuple(
+            replace(key, value=own[key.value]) for key in known.query.order if isinstance(key.value, Column)
+        )
+        return replace(known.query, rel=rows, columns=columns, order=order)
 
     def nodes(self, rel: logical.Rel) -> Iterator[logical.Rel]:
         """All nodes of a tree, and of what it reads from here."""
@@ -74,11 +79,17 @@ class CommonQueries:
     def around(self, rel: logical.Rel) -> logical.Rel:
         """The tree within the definitions of what it reads."""
         for known in reversed(self._known.values()):
-            columns = tuple(dict.fromkeys(known.query.columns))
+            columns = _columns(known.query)
             rel = logical.Common(
                 known.number, known.name, columns, known.query.rel, rel, known.is_view, known.wanted
             )
         return rel
+
+
+def _columns(query: logical.LogicalQuery) -> tuple[Column, ...]:
+    """What a reader may use: the columns, and those of the order."""
+    ordered = [key.value for key in query.order if isinstance(key.value, Column)]
+    return tuple(dict.fromkeys((*query.columns, *ordered)))
 
 
 def _reads_working_table(rel: logical.Rel) -> bool:

@@ -22,6 +22,7 @@ set of GROUPING SETS.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tidegate.errors import BindError, UnsupportedError
 from tidegate.expr.model import Call, Column, Expr, Literal, Now, Type, support, tree, types, walk
@@ -114,6 +115,13 @@ def _aggregates(roots: Sequence[Node]) -> Iterator[Node]:
                 yield from _aggregates(inner)
 
 
+def _listed(call: logical.AggregateExpr, order: tuple[logical.SortKey, ...]) -> logical.AggregateExpr:
+    """A list of values with the order that the rows have, unless it has one of its own."""
+    if call.kind not in ("array_agg", "string_agg") or call.order or call.distinct:
+        return call
+    return replace(call, order=order)
+
+
 class GroupBinder(Binder):
     """Binds expressions over groups; gathers the aggregates that stand in them."""
 
@@ -152,10 +160,11 @@ class GroupBinder(Binder):
         """A column that `*` stands for, which must be a key."""
         return self._over_groups(self.scope.column(place), Star((), at))
 
-    def group(self, below: logical.Rel) -> logical.Group:
-        """The node: call it when everything is bound."""
+    def group(self, below: logical.Rel, order: tuple[logical.SortKey, ...] = ()) -> logical.Group:
+        """The node: call it when everything is bound. `order` is that of the rows, which lists of values keep."""
         keys = tuple((column, value) for value, column in self.keys.items())
-        return logical.Group(below, keys, tuple((c, one) for one, c in self.summaries.items()), self._sets)
+        computed = tuple((c, _listed(one, order)) for one, c in self.summaries.items())
+        return logical.Group(below, keys, computed, self._sets)
 
     def _new(self, type_: Type, name: str) -> Column:
         return self.around.numbers.new(type_, name)
@@ -245,8 +254,20 @@ class GroupBinder(Binder):
 
         return computed(node, given_of(node, self.rows), column)
 
+    def _read_outside(self, columns: frozenset[int]) -> frozenset[int]:
+        """Columns, and for those of subqueries what these read of the queries around them."""
+        found: frozenset[int] = frozenset()
+        looks = {column.index: look for column, look in self.rows.gathered.looks}
+        for column in columns:
+            look = looks.get(column)
+            if look is None:
+                found |= {column}
+            else:
+                found |= self._read_outside(support(*look.left)) | logical.outer_columns(look.query)
+        return found
+
     def _summary(self, summary: logical.AggregateExpr, name: str) -> Column:
-        reads = support(*logical.aggregate_inputs(summary))
+        reads = self._read_outside(support(*logical.aggregate_inputs(summary)))
         if reads and reads <= self.names.outer_numbers():
             raise UnsupportedError(
                 f"{name} of columns of an outer query alone is an aggregate of that query, and is not supported here",
@@ -302,9 +323,6 @@ def checked(summary: logical.AggregateExpr) -> logical.AggregateExpr:
 
 def objection(summary: logical.AggregateExpr) -> str | None:
     """What engines would do in another way than we do; None if nothing."""
-    for key in summary.order:
-        if key.value.type.is_nested:
-            return f"ORDER BY of {key.value.type} is not supported here"
     if not summary.args:
         return None
     type_ = summary.args[0].type

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal
 from tidegate.errors import BindError, Position, TidegateError, UnsupportedError
 from tidegate.expr.model import Column, Expr, build, tree
 from tidegate.plan import logical
-from tidegate.sql.bind.queries.names import NestedScope, ScopeColumn
+from tidegate.sql.bind.queries.names import NestedScope, ScopeColumn, look_columns
 from tidegate.sql.bind.queries.tables import over_left
 from tidegate.sql.parse.from_clause import JoinClause
-from tidegate.sql.parse.syntax import Ident
+from tidegate.sql.parse.syntax import Ident, Node
 
 if TYPE_CHECKING:
     from tidegate.sql.bind.queries.query import QueryBinder
@@ -45,16 +45,38 @@ def joined(
         binder = queries.binder(NestedScope.over([*a, *b], outer))
         on = tuple(build.conjuncts(binder.condition(written.on, "ON")))
         if binder.gathered.looks:
-            if kind != "inner":
-                raise UnsupportedError(
-                    "a subquery in ON of an outer join is not supported",
-                    position=Position(queries.sql, *written.on.at),
-                )
-            pairs = logical.Join("inner", left, right, (), lateral)
-            return logical.Filter(logical.SubqueryApply(pairs, tuple(binder.gathered.looks)), on), [*a, *b]
+            if kind == "inner":
+                pairs = logical.Join("inner", left, right, (), lateral)
+                return logical.Filter(logical.SubqueryApply(pairs, tuple(binder.gathered.looks)), on), [
+                    *a,
+                    *b,
+                ]
+            for look in binder.gathered.looks:
+                left, right = _beside(queries, written.on, look, left, right)
     on = tuple(condition for condition in on if condition != tree.TRUE)
     functions = over_left(kind, left, right, on) if lateral else None
     return functions or logical.Join(kind, left, right, on, lateral), [*a, *b]
+
+
+def _beside(
+    queries: QueryBinder,
+    on: Node,
+    look: tuple[Column, logical.Subquery],
+    left: logical.Rel,
+    right: logical.Rel,
+) -> tuple[logical.Rel, logical.Rel]:
+    """A subquery in ON of an outer join, computed for each row of the side that it reads before rows are paired."""
+    reads = look_columns(look[1])
+    sides = [reads & {column.index for column in logical.output_columns(side)} for side in (left, right)]
+    if all(sides):
+        raise UnsupportedError(
+            "a subquery in ON of an outer join that reads both sides is not supported",
+            hint="join LATERAL (SELECT … WHERE condition) ON true",
+            position=Position(queries.sql, *on.at),
+        )
+    if sides[0]:
+        return logical.SubqueryApply(left, (look,)), right
+    return left, logical.SubqueryApply(right, (look,))
 
 
 def _check_tables(

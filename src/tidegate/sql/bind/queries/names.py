@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tidegate.errors import BindError, ErrorCode, UnsupportedError
-from tidegate.expr.model import Column, Expr, Kind, Type, build, types
+from tidegate.expr.model import Column, Expr, Kind, Type, build, support, types
 from tidegate.plan import logical
 from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.queries.notes import ColumnIds, WholeRow
@@ -302,6 +302,11 @@ def _subquery_column(
     column = around.numbers.new(type_)
     gathered.looks.append((column, look))
     return column
+
+
+def look_columns(look: logical.Subquery) -> frozenset[int]:
+    """The columns outside that a subquery reads."""
+    return support(*look.left, *look.tests) | logical.outer_columns(look.query)
 
 
 def has_interval(type_: Type) -> bool:

@@ -80,6 +80,8 @@ class QueryBinder:
     def whole(self, parsed: Query) -> logical.LogicalQuery:
         """The outermost query."""
         found = self.query(parsed, None)
+        if not found.columns:
+            raise self.unsupported("a query without columns, other than in EXISTS,", parsed.at)
         notes = self.world.notes
         tree = replace(found, rel=self.world.shared.around(found.rel), count=self.numbers.count)
         return replace(shared(tree), obstacle=notes.obstacle, refusal=notes.refusal)
@@ -96,7 +98,7 @@ class QueryBinder:
             check_recursion(parsed, self.sql)
         inner = self
         for table in parsed.tables:
-            inner = inner._with(table, recursive=parsed.recursive is not None)
+            inner = inner._with(table, outer, recursive=parsed.recursive is not None)
         if isinstance(parsed.body, Query) and not (parsed.order_by or parsed.limit or parsed.offset):
             return inner.query(parsed.body, outer, within)
         return inner._limited(parsed, outer, within)
@@ -114,7 +116,7 @@ class QueryBinder:
             rel, limit = self._ties(bound, limit, offset, parsed.ties)
         if limit is not None or offset or (bound.order and within is None):
             rel = logical.Sort(rel, bound.order, limit, offset)
-        return logical.LogicalQuery(rel, bound.names, bound.columns)
+        return logical.LogicalQuery(rel, bound.names, bound.columns, order=bound.order)
 
     def _note_nested(self, parsed: Query, rel: logical.Rel, within: str, *, limited: bool) -> None:
         """Notes what a query inside of another one cannot be in a plan over one collection."""
@@ -152,10 +154,12 @@ class QueryBinder:
         last = build.literal(min(limit + offset, 2**63 - 1), types.INT8)
         return logical.Filter(ranked, (build.call("<=", rank, last),)), None
 
-    def _with(self, table: CommonTable, *, recursive: bool) -> QueryBinder:
+    def _with(self, table: CommonTable, outer: NestedScope | None, *, recursive: bool) -> QueryBinder:
         common: dict[str, CommonSource] = {**(self.world.common or {})}
         loop = recursive and table.name.text in table_names(table.query)
-        common[table.name.text] = RecursiveTable(table, self) if loop else OrdinaryTable(table, self)
+        common[table.name.text] = (
+            RecursiveTable(table, self, outer) if loop else OrdinaryTable(table, self, outer)
+        )
         return self.among(common)
 
     def among(self, common: Mapping[str, CommonSource]) -> QueryBinder:
@@ -174,7 +178,7 @@ class QueryBinder:
                 return SelectBinder(self, body, outer).bound(parsed.order_by)
             case Query() | Values() | SetOperation():
                 found = self.operand(body, outer)
-                return replace(found, order=self._order(parsed.order_by, found))
+                return replace(found, order=self._order(parsed.order_by, found) or found.order)
             case _:
                 assert_never(body)
 
@@ -185,7 +189,7 @@ class QueryBinder:
                 return SelectBinder(self, body, outer).bound(())
             case Query():
                 found = self.query(body, outer, "a subquery")
-                return BoundSelect(found.rel, found.names, found.columns)
+                return BoundSelect(found.rel, found.names, found.columns, found.order)
             case Values():
                 return bound_values(self, body, outer)
             case SetOperation():
@@ -203,13 +207,7 @@ class QueryBinder:
         for ordering in order_by:
             key = order_key(ordering, binder, bound.names, leaving)
             order.append(logical.SortKey(leaving[key.column], key.descending, key.nulls_first))
-            self.check_order(order[-1], ordering.value.at)
         return tuple(order)
-
-    def check_order(self, order: logical.SortKey, at: Place) -> None:
-        """Refuses an order that engines have otherwise."""
-        if order.value.type.is_nested:
-            self.refuse(f"ORDER BY of {order.value.type} is not supported", at)
 
     def binder(self, names: NestedScope) -> RowBinder:
         """Binds expressions over names."""
@@ -297,13 +295,8 @@ class QueryBinder:
         match source:
             case None:
                 return logical.SingleRow(), []
-            case TableRef():
-                found = self._named(source)
-                return self._called(found, source.alias, source.name[-1].text)
-            case Derived():
-                around = surrounding(outer) if source.lateral else _beyond(outer)
-                found = self.query(source.query, around, "a subquery")
-                return self._called(found, source.alias, None)
+            case TableRef() | Derived():
+                return self.ordered_source(source, outer)[:2]
             case TableFunction():
                 self.note("a table function in FROM", source.at)
                 return table_function(self, source, outer)
@@ -312,6 +305,21 @@ class QueryBinder:
                 return joined(self, source, outer)
             case _:
                 assert_never(source)
+
+    def ordered_source(
+        self, source: From | None, outer: NestedScope | None
+    ) -> tuple[logical.Rel, list[ScopeColumn], tuple[logical.SortKey, ...]]:
+        """What stands in FROM, and the order of a query that stands there alone."""
+        match source:
+            case TableRef():
+                found = self._named(source)
+                return *self._called(found, source.alias, source.name[-1].text), found.order
+            case Derived():
+                around = surrounding(outer) if source.lateral else _beyond(outer)
+                found = self.query(source.query, around, "a subquery")
+                return *self._called(found, source.alias, None), found.order
+            case _:
+                return *self.source(source, outer), ()
 
     def _called(
         self, found: logical.LogicalQuery, alias: Alias | None, table: str | None

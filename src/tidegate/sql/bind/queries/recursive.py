@@ -16,13 +16,13 @@ side.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidegate.errors import BindError, PlanError, Position, TidegateError, TypeMismatch, UnsupportedError
 from tidegate.expr.model import Column, Kind, build, types
 from tidegate.plan import logical
-from tidegate.sql.bind.queries.names import has_interval
+from tidegate.sql.bind.queries.names import NestedScope, has_interval
 from tidegate.sql.bind.queries.select import BoundSelect
 from tidegate.sql.parse.from_clause import TableRef
 from tidegate.sql.parse.syntax import CommonTable, Query, SetOperation, Span
@@ -40,6 +40,8 @@ class OrdinaryTable:
 
     table: CommonTable
     queries: QueryBinder
+    outer: NestedScope | None = None
+    """The names of the queries around the one that defines it."""
 
     def __post_init__(self) -> None:
         self.first: logical.LogicalQuery | None = None
@@ -75,7 +77,7 @@ class OrdinaryTable:
 
     def _bind(self) -> logical.LogicalQuery:
         queries, table = self.queries, self.table
-        found = queries.query(table.query, None, f'the common table "{table.name.text}"')
+        found = queries.query(table.query, self.outer, f'the common table "{table.name.text}"')
         return replace(found, names=queries.renamed(found.names, table.name, table.columns))
 
 
@@ -110,6 +112,7 @@ class RecursiveTable:
 
     table: CommonTable
     queries: QueryBinder
+    outer: NestedScope | None = field(default=None, compare=False)
 
     def bound(self, at: Span) -> logical.LogicalQuery:
         """The table, with column numbers of its own each time."""
@@ -121,7 +124,7 @@ class RecursiveTable:
         query, queries = self._parts()
         body = query.body
         assert isinstance(body, SetOperation)
-        first = self._widened(queries.operand(body.left, None))
+        first = self._widened(queries.operand(body.left, self.outer))
         names = tuple(column.text for column in self.table.columns)
         names += first.names[len(names) :]
         number = queries.numbers.new(build.null().type).index
@@ -130,7 +133,7 @@ class RecursiveTable:
             raise queries.unsupported("UNION of intervals, which must compare them,", body.at)
         working = WorkingRows(self.table.name.text, number, names, first.columns, [], queries)
         inside = queries.among({**queries.common, working.name: working})
-        step = inside.operand(body.right, None)
+        step = inside.operand(body.right, self.outer)
         self._check_step(step, number, body)
         right, right_columns = self._matched(first, step, body)
         columns = tuple(queries.numbers.new(c.type, n) for c, n in zip(first.columns, names, strict=True))
@@ -141,7 +144,7 @@ class RecursiveTable:
         """The query, and what binds its sides."""
         query, queries = self.table.query, self.queries
         for table in query.tables:
-            queries = queries._with(table, recursive=query.recursive is not None)
+            queries = queries._with(table, self.outer, recursive=query.recursive is not None)
         return query, queries
 
     def _widened(self, first: BoundSelect) -> BoundSelect:
@@ -258,7 +261,7 @@ def table_names(parsed: Query) -> set[str]:
         if isinstance(node, TableRef) and len(node.name) == 1:
             names.add(node.name[0].text)
         if is_dataclass(node):
-            stack += [getattr(node, field.name) for field in fields(node)]
+            stack += [getattr(node, part.name) for part in fields(node)]
         elif isinstance(node, tuple):
             stack += node
     return names

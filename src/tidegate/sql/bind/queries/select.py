@@ -12,11 +12,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import BindError, Position
-from tidegate.expr.model import Column, Expr, build, support, types
+from tidegate.expr.model import Column, Expr, build, types
 from tidegate.plan import logical
+from tidegate.plan.window_frame import UNFRAMED, FrameEnd, FrameSpec
 from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.queries.grouping import GroupBinder, first_grouping, groups_of
-from tidegate.sql.bind.queries.names import NestedScope, PendingColumns, RowBinder, has_interval
+from tidegate.sql.bind.queries.names import (
+    NestedScope,
+    PendingColumns,
+    RowBinder,
+    has_interval,
+    look_columns,
+)
 from tidegate.sql.bind.queries.tables import levels
 from tidegate.sql.bind.select_list import order_key, outputs
 from tidegate.sql.parse.syntax import Ordering, Select
@@ -45,7 +52,8 @@ class SelectBinder:
         self.queries, self.select = queries, select
         for construct, at in select.beyond:
             queries.note(construct, at)
-        self.rel, entries = queries.source(select.source, outer)
+        self.rel, entries, order = queries.ordered_source(select.source, outer)
+        self.inherited = () if queries.world.lasting else order
         self.rows = queries.binder(NestedScope.over(entries, outer))
         self.rows.around.windows = {name.text: over for name, over in select.windows}
 
@@ -72,14 +80,18 @@ class SelectBinder:
         apart = self._apart(binder, names, leaving)
         if groups is not None:
             self._below(rows.gathered)
-            self.rel = groups.group(self.rel)
+            self.rel = groups.group(self.rel, self.inherited)
+            self.inherited = ()
         if having is not None:
             first = PendingColumns(binder.gathered.looks[:asked])
             self._filter(having, first)
             del binder.gathered.looks[:asked]
+        several = bool(binder.gathered.tables)
         self._below(binder.gathered)
         columns = self._mapped(leaving)
         order = tuple(replace(one, value=columns.get(one.value, one.value)) for one in order)
+        if select.distinct is None and not several:
+            order = order or self.inherited
         apart = [columns[value] for value in apart]
         return self._distinct(names, tuple(columns[expr] for expr in leaving[: len(names)]), order, apart)
 
@@ -95,7 +107,6 @@ class SelectBinder:
                     position=binder.position(ordering.value.at),
                 )
             order.append(logical.SortKey(leaving[key.column], key.descending, key.nulls_first))
-            self.queries.check_order(order[-1], ordering.value.at)
         return tuple(order)
 
     def _apart(
@@ -121,12 +132,15 @@ class SelectBinder:
         A subquery over what a table function gives comes last.
         """
         rows = {column.index for column, _ in gathered.tables}
-        later = [look for look in gathered.looks if rows & _look_columns(look[1])]
+        later = [look for look in gathered.looks if rows & look_columns(look[1])]
         first = [look for look in gathered.looks if look not in later]
         for stage in _stages(first):
             self.rel = logical.SubqueryApply(self.rel, stage)
         if gathered.windows:
-            self.rel = logical.Window(self.rel, tuple(gathered.windows))
+            computed = tuple(
+                (c, one, _over_inherited(one, w, self.inherited)) for c, one, w in gathered.windows
+            )
+            self.rel = logical.Window(self.rel, computed)
             if rows & logical.columns_read(self.rel):
                 raise BindError("a window function cannot be given a table function", hint="put it into FROM")
         for level in levels(gathered.tables):
@@ -183,7 +197,7 @@ class SelectBinder:
                 (
                     place,
                     logical.AggregateExpr("row_number", types.INT8),
-                    logical.WindowSpec(tuple(apart), order),
+                    logical.WindowSpec(tuple(apart), (*order, *self.inherited)),
                 ),
             ),
         )
@@ -191,9 +205,22 @@ class SelectBinder:
         return BoundSelect(first, names, columns, order)
 
 
-def _look_columns(look: logical.Subquery) -> frozenset[int]:
-    """The columns outside that a subquery reads."""
-    return support(*look.left, *look.tests) | logical.outer_columns(look.query)
+_WHOLE = FrameSpec("rows", FrameEnd("preceding"), FrameEnd("following"))
+_BY_PLACE = frozenset(("row_number", "ntile", "lag", "lead"))
+"""Window functions that ask for the places of rows even where no order is written, and see no frame."""
+
+
+def _over_inherited(
+    call: logical.AggregateExpr, over: logical.WindowSpec, order: tuple[logical.SortKey, ...]
+) -> logical.WindowSpec:
+    """A window without an order over rows that come in one: its functions see them in that order."""
+    if over.order or not order:
+        return over
+    if call.kind in _BY_PLACE:
+        return replace(over, order=order)
+    if call.kind in UNFRAMED or (over.frame is not None and over.frame.unit != "rows"):
+        return over
+    return replace(over, order=order, frame=over.frame or _WHOLE)
 
 
 def _stages(
@@ -203,7 +230,7 @@ def _stages(
     stages: list[list[tuple[Column, logical.Subquery]]] = []
     stage: dict[int, int] = {}
     for column, look in looks:
-        place = 1 + max((stage[i] for i in _look_columns(look) if i in stage), default=-1)
+        place = 1 + max((stage[i] for i in look_columns(look) if i in stage), default=-1)
         stage[column.index] = place
         stages += [[]] if place == len(stages) else []
         stages[place].append((column, look))

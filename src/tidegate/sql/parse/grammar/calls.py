@@ -92,8 +92,11 @@ def call(c: TokenCursor, name: tuple[Ident, ...], expression: Parse) -> Node:
 def ordering(c: TokenCursor, expression: Parse) -> tuple[Node, bool, bool]:
     """An entry of ORDER BY: the value, whether descending, whether nulls come first."""
     value = expression(c)
-    descending = c.eat("desc")
-    if not descending:
+    using = c.eat("using")
+    if using and c.token.text not in ("<", ">"):
+        raise c.fail("< or >")
+    descending = c.next().text == ">" if using else c.eat("desc")
+    if not descending and not using:
         c.eat("asc")
     nulls_first = descending  # NULL counts as greatest
     if c.eat("nulls"):
@@ -238,7 +241,8 @@ def _substring(c: TokenCursor, expression: Parse) -> Node | None:
     """SUBSTRING(s FROM 2 FOR 3), SUBSTRING(s FOR 3), SUBSTRING(s FROM 'pattern'), substring(s, 2, 3)."""
     if not c.sees("(", skip=1):
         return None
-    at = c.expect(c.token.text)
+    name = c.token.text
+    at = c.expect(name)
     c.expect("(")
     args = [expression(c)]
     if c.eat("from"):
@@ -250,7 +254,7 @@ def _substring(c: TokenCursor, expression: Parse) -> Node | None:
     while c.eat(","):
         args.append(expression(c))
     c.expect(")", of="FROM, FOR, a comma")
-    return Apply("substring", tuple(args), at)
+    return Apply(name, tuple(args), at)
 
 
 def _position(c: TokenCursor, expression: Parse) -> Node | None:

@@ -8,6 +8,7 @@ for `logical.py`. A comma behind the last entry of a select list is accepted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tidegate.sql.parse.from_clause import TableRef
 from tidegate.sql.parse.grammar.calls import ordering, over
@@ -53,7 +54,19 @@ def query(c: TokenCursor) -> Query:
         order_by = c.comma_list(lambda: Ordering(*ordering(c, expression)))
     limit, offset, ties = _limits(c)
     c.leave()
-    return Query(c.sql, c.since(start), tables, recursive, body, order_by, limit, offset, ties)
+    found = Query(c.sql, c.since(start), tables, recursive, body, order_by, limit, offset, ties)
+    return _with_clauses(found, body) if isinstance(body, Query) else found
+
+
+def _with_clauses(outer: Query, inner: Query) -> Query:
+    """`(SELECT … ORDER BY a) LIMIT 2` is one query, as in PostgreSQL, unless both have the same clause."""
+    clauses = ("order_by", "limit", "offset")
+    if any(getattr(outer, clause) and getattr(inner, clause) for clause in clauses):
+        return outer
+    merged = {clause: getattr(outer, clause) or getattr(inner, clause) for clause in (*clauses, "ties")}
+    within = replace(inner, **merged)
+    body = within if not isinstance(inner.body, Query) else _with_clauses(within, inner.body)
+    return replace(outer, body=body, order_by=(), limit=None, offset=None, ties=None)
 
 
 def _common_table(c: TokenCursor) -> CommonTable:
@@ -154,7 +167,7 @@ def _value(c: TokenCursor) -> Node:
 def _select(c: TokenCursor, at: Span) -> Select:
     beyond: list[tuple[str, Span]] = []
     distinct, distinct_on = _distinct(c, beyond)
-    items = c.comma_list(lambda: _item(c), trailing=True)
+    items = () if c.sees("from") else c.comma_list(lambda: _item(c), trailing=True)
     source = from_clause(c, query) if c.eat("from") else None
     where = expression(c) if c.eat("where") else None
     group_by = having = None

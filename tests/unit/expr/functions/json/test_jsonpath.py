@@ -59,9 +59,8 @@ def test_functions(sql: str, expected: object) -> None:
 @pytest.mark.parametrize(
     ("path", "reason"),
     [
-        ("$.**", ".** in a jsonpath is not supported"),
         ("$.s.datetime()", "the method .datetime() of a jsonpath is not supported"),
-        ("$.n / 2", "division in a jsonpath is not supported"),
+        ("$.o.keyvalue()", "the method .keyvalue() of a jsonpath is not supported"),
         ('$.s like_regex "a" flag "q"', 'the flags "q" of like_regex are not supported'),
         ("(" * 200 + "$" + ")" * 200, "a jsonpath is nested too deeply"),
     ],
