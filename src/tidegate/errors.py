@@ -191,6 +191,16 @@ class TidegateError(Exception):
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
+    def __init_subclass__(cls, **given: object) -> None:
+        """Tracebacks name an error as users import it: `tidegate.ParseError`."""
+        super().__init_subclass__(**given)
+        if cls.__module__ == __name__:
+            cls.__module__ = "tidegate"
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows in place of a traceback."""
+        return f"{type(self).__name__}: {self}".split("\n")
+
     def _lines(self) -> Iterator[str]:
         yield shorten(self.message, MESSAGE)
         if self.position is not None:
@@ -200,6 +210,9 @@ class TidegateError(Exception):
         yield from self.details()
         if self.hint:
             yield f"hint: {shorten(self.hint, MESSAGE)}"
+
+
+TidegateError.__module__ = "tidegate"
 
 
 class SqlError(TidegateError):

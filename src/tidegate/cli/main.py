@@ -279,9 +279,9 @@ def status(*, lake: Lake = "lake", json: Json = False) -> None:
     if json:
         sys.stdout.write(jsons.dumps(dataclasses.asdict(current), default=str) + "\n")
         return
-    from tidegate.cli.screen import print_status
+    from tidegate.query.display import terminal_width
 
-    print_status(current)
+    sys.stdout.write(current.text(terminal_width()) + "\n")
 
 
 @app.command

@@ -30,6 +30,13 @@ def python_rows(columns: Sequence[pa.Array], types: Sequence[Type]) -> list[tupl
     return list(zip(*found, strict=True))
 
 
+def intervals_as_structs(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Intervals as structs of months, days and microseconds, for libraries that have no such type."""
+    struct = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())])
+    values = [None if v is None else (v.months, v.days, v.nanoseconds // 1000) for v in column.to_pylist()]
+    return pa.chunked_array([pa.array(values, struct)])
+
+
 def _converter(type_: Type) -> Callable[[Any], Any] | None:
     """How a value that Arrow gives becomes the one that we promise; None: it is."""
     match type_.kind:
