@@ -9,7 +9,7 @@
 | `main.py` | the commands, errors and exit codes; `options.py` has what they share |
 | `maintenance.py` | compact, sweep, repair, adopt |
 | `serve.py` | from command-line options to `tidegate.server` |
-| `repl.py` | the prompt of `tidegate sql` |
+| `prompt/` | the prompt of `tidegate sql` |
 | `output.py` | results as tables, CSV and JSON |
 | `demo/` | `tidegate demo` |
 

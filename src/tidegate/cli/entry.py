@@ -20,6 +20,11 @@ def run() -> NoReturn:
         )
         sys.exit(2)
     gc.disable()  # searching the freshly imported modules for garbage would be a tenth of a cold start
-    from tidegate.cli.main import main
+    try:
+        from tidegate.cli.main import main
 
-    sys.exit(main())
+        code = main()
+    except KeyboardInterrupt:  # while modules are imported, or as a database is closed
+        sys.stderr.write("interrupted\n")
+        code = 130
+    sys.exit(code)

@@ -34,8 +34,16 @@ def print_result(
     *,
     began: float | None = None,
     expanded: Expanded = "off",
+    width: int | None = None,
 ) -> None:
-    """Prints a result; with `began`, also the time since then."""
+    """Prints a result; with `began`, also the time since then.
+
+    Tables have at most `width` columns: those of the terminal if that is where they go; 0: any number.
+    """
+    if width is None:
+        from tidegate.query.display import terminal_width
+
+        width = terminal_width() if out is None or out is sys.stdout else 0
     out = out or sys.stdout
     if result.is_text:
         message = result.text()
@@ -46,15 +54,14 @@ def print_result(
         for data in json_lines(result) if form == "json" else csv_lines(result):
             out.write(data.decode())
     else:
-        _print_table(result, out, expanded)
+        _print_table(result, out, expanded, width)
     if began is not None and form == "table":
         out.write(f"Time: {format_duration(time.perf_counter() - began)}\n")
 
 
-def _print_table(result: Result, out: TextIO, expanded: Expanded) -> None:
-    from tidegate.query.display import Cells, footer, record_text, table_text, table_width, terminal_width
+def _print_table(result: Result, out: TextIO, expanded: Expanded, width: int) -> None:
+    from tidegate.query.display import Cells, footer, record_text, table_text, table_width
 
-    width = terminal_width() if out is sys.stdout else 0
     first, total = first_rows(result, MAX_TABLE_ROWS)
     cells = Cells.of(result.names, result.types, first)
     wide = bool(width) and table_width(cells) > width

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 
@@ -21,6 +22,8 @@ BETWEEN, CROSS, LINE = " │ ", "─┼─", "─"
 MORE = "…"
 NARROWEST = 16
 """Columns are cut to so many cells before others are left out."""
+NAMED_LINES = 8
+"""Lines with the names of columns that are left out."""
 LONGEST = 120
 """Cells of a value in a table of any width."""
 
@@ -50,7 +53,7 @@ def table_text(cells: Cells, width: int = 0) -> list[str]:
     left_out = [cells.names[i] for i in range(len(widths)) if i not in set(shown)]
     if left_out:
         named = f"{plural(len(left_out), 'column')} not shown: {', '.join(left_out)}"
-        lines.append(_cut(named, width))
+        lines += [_cut(line, width) for line in textwrap.wrap(named, max(width, NARROWEST))[:NAMED_LINES]]
     return lines
 
 
