@@ -24,7 +24,10 @@ LOG = logging.getLogger("tidegate.progress")
 
 @dataclass(frozen=True)
 class Progress:
-    """How much of a piece of work is done."""
+    """How much of a piece of work is done.
+
+    db.compact("orders", spark=spark, progress=lambda now: print(now.what, now.share, now.line()))
+    """
 
     what: str
     groups: int = 0

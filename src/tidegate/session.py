@@ -86,7 +86,12 @@ def _as_callback(report: Callable[P, None] | None) -> Callable[P, None] | None:
 @log_maintenance
 @public
 class Session:
-    """One client of an open database, with its own settings. Closing it affects nobody else."""
+    """One client of an open database, with its own settings. Closing it affects nobody else.
+
+    with db.session() as session:
+        session.set("statement_timeout_ms", 500)
+        session.sql("SELECT count(*) FROM t").rows()
+    """
 
     def __init__(self, context: Context, database: Session | None = None) -> None:
         """Use `Database.session`; `database` stays open as long as a session refers to it."""

@@ -13,7 +13,7 @@ from tidegate.expr.model import Kind, Type
 
 
 class Interval(NamedTuple):
-    """A span of time: months and days have no fixed length, so the three parts stay apart."""
+    """A span of time, `Interval(months=1, days=2, microseconds=0)`: its parts have no common length."""
 
     months: int
     days: int
