@@ -1,4 +1,4 @@
-"""Methods of Tidegate's dataclasses are compiled when they are first called: a cold command needs few of them.
+"""Methods of Tidegate's dataclasses are compiled at their first call: a command needs few.
 
     defer_methods()        before the modules of Tidegate are imported
 
