@@ -204,3 +204,9 @@ def test_completion_knows_where_it_is(
     found = [one.text for one in SqlCompleter(prompt.db).get_completions(Document(text), None)]
     assert found[: len(first)] == first
     assert absent not in found
+
+
+def test_the_page_has_every_command() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "prompt.md").read_text("utf-8").replace("\\|", "|")
+    for command in COMMANDS.values():
+        assert f"| `{command.usage}` | {command.meaning} |" in page
