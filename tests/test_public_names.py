@@ -1,5 +1,7 @@
 """The public names, pinned: adding or removing one is a decision, and shows up here."""
 
+import inspect
+import re
 import subprocess
 import sys
 from types import ModuleType
@@ -115,3 +117,10 @@ def test_nothing_else_leaks() -> None:
 def test_import_is_cheap(heavy: str) -> None:
     code = f"import sys, tidegate; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0, f"imports {heavy}"
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if not name.startswith("_")])
+def test_every_public_name_has_an_example(name: str) -> None:
+    said = inspect.cleandoc(getattr(tidegate, name).__doc__ or "")
+    code = r"(?m)^ *[a-z_]\w*( = |\.\w+[(.]).*[()]|^ *with |^ {4}\S|`[^`]*[(.=][^`]*`"
+    assert re.search(code, said), f"{name}: {said}"

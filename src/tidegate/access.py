@@ -48,7 +48,7 @@ _OF_BUCKETS = frozenset(
 
 @dataclass(frozen=True)
 class Reach:
-    """Where files may be. None: anywhere, and references to secrets are followed."""
+    """Which files and hosts statements may use: `db.session(Reach(files=("/data/in",)))`; None: any."""
 
     files: tuple[str, ...] | None = None
     hosts: tuple[str, ...] | None = None

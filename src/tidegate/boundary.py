@@ -24,6 +24,7 @@ import functools
 import inspect
 import logging
 import operator
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -36,6 +37,9 @@ C = TypeVar("C", bound=type)
 P = ParamSpec("P")
 FRAMES = 60
 """Of a trace: the outermost and the innermost half, if there are more."""
+_FULL = os.environ.get("TIDEGATE_TRACEBACK") == "full"
+"""Whether errors keep the frames inside of Tidegate, for those who develop it."""
+_FILE = "<tidegate>"
 _LOG = logging.getLogger("tidegate.internal")
 _CALLERS = "_tidegate_raised_by_a_callback"
 
@@ -128,12 +132,32 @@ def guarded(function: Callable[P, T]) -> Callable[P, T]:
         except Exception as error:
             # With one frame alone, that of `call`, the arguments do not fit the function's.
             unfit = error.__traceback__ is not None and error.__traceback__.tb_next is None
+            if isinstance(error, TidegateError):
+                raise without_frames(error)  # noqa: B904  # a message says what it has of its cause
             if unfit or passes(error):
                 raise
             raise internal(error) from error
         return _iterated(result) if inspect.isgenerator(result) else result  # type: ignore[return-value]  # an iterator all the same
 
+    # In a traceback it is called like the method, in a file that nobody looks for.
+    call.__code__ = call.__code__.replace(  # type: ignore[attr-defined]  # functools.wraps hides that it is a function
+        co_filename=_FILE, co_name=function.__name__, co_qualname=function.__qualname__
+    )
     return call
+
+
+def without_frames(error: TidegateError) -> TidegateError:
+    """An error without the frames of Tidegate: its message says what is wrong, where, and what to do.
+
+    Not so an `InternalError`, nor with TIDEGATE_TRACEBACK=full in the environment.
+    """
+    if _FULL or isinstance(error, InternalError):
+        return error
+    if error.__cause__ is None:
+        error.__suppress_context__ = True
+    else:
+        error.__cause__.__traceback__ = None
+    return error.with_traceback(None)
 
 
 def _iterated(found: Iterator[T]) -> Iterator[T]:
@@ -145,10 +169,14 @@ def _iterated(found: Iterator[T]) -> Iterator[T]:
         raise internal(error) from error
 
 
+_SPECIAL = ("__enter__", "__exit__", "__len__", "__repr__", "__iter__", "__arrow_c_stream__", "_repr_html_")
+"""Methods of the API that Python, notebooks and other libraries call."""
+
+
 def public(cls: C) -> C:
     """A class of the API: each of its public methods and properties is `guarded`."""
     for name, found in list(vars(cls).items()):
-        if name.startswith("_") and name not in ("__enter__", "__exit__", "__len__", "__repr__", "__iter__"):
+        if name.startswith("_") and name not in _SPECIAL:
             continue
         if isinstance(found, staticmethod):
             setattr(cls, name, staticmethod(guarded(found.__func__)))

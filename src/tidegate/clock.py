@@ -18,7 +18,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the present."""
+    """Tells the present: `clock.now()` in ms since 1970."""
 
     def now(self) -> int:
         """The present, in milliseconds since 1970-01-01 UTC."""
@@ -26,7 +26,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's wall clock."""
+    """The machine's wall clock: `SystemClock().now()`."""
 
     def now(self) -> int:
         """The present, in milliseconds since 1970-01-01 UTC, rounded down."""
@@ -34,7 +34,11 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when it is set, in either direction."""
+    """A clock that moves only when it is set, in either direction.
+
+    clock = ManualClock(1_767_225_600_000)
+    db = tidegate.open("memory://", clock=clock)
+    """
 
     def __init__(self, at: int = 0) -> None:
         self._at = at

@@ -41,7 +41,11 @@ class SettingScope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The settings. The meaning of each is in its annotation, so that SHOW and the docs can print it."""
+    """The settings. The meaning of each is in its annotation, so that SHOW and the docs can print it.
+
+    tidegate.open("lake", config=Config(part_bytes=64_000_000, audit=0.0))
+    Config.meanings()["part_bytes"]          what SHOW ALL says of it
+    """
 
     part_bytes: Annotated[
         int, "target size of a part in bytes; compaction merges parts of less than half of it"

@@ -26,7 +26,12 @@ from tidegate.storage.catalog import open_root
 
 @public
 class Database(Session):
-    """An open database: the session of its owner, whose settings count for everybody."""
+    """An open database: the session of its owner, whose settings count for everybody.
+
+    with tidegate.open("lake") as db:
+        db.sql("CREATE TABLE t (id int8)")
+        db.append("t", {"id": [1, 2]})
+    """
 
     def __init__(self, context: Context) -> None:
         """Use `tidegate.open`."""

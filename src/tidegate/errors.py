@@ -55,7 +55,7 @@ ROW = 20  # columns of a row
 
 
 class ErrorCode(StrEnum):
-    """The situations that callers tell apart by more than the class of the error."""
+    """Situations that callers tell apart: `error.code is ErrorCode.UNDEFINED_COLUMN`."""
 
     NOT_ROW_BY_ROW = "not_row_by_row"
     """A query is more than map, filter and project; `subject` is the construct."""
@@ -144,7 +144,7 @@ def row_error_code(message: str) -> ErrorCode | None:
 
 
 class TidegateError(Exception):
-    """The root: a message, and where they apply a hint, a position in a SQL text, a code and a subject."""
+    """The root; `error.message`, and where they apply `.hint`, `.position`, `.code` and `.subject`."""
 
     def __init__(
         self,
@@ -191,6 +191,16 @@ class TidegateError(Exception):
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
+    def __init_subclass__(cls, **given: object) -> None:
+        """Tracebacks name an error as users import it: `tidegate.ParseError`."""
+        super().__init_subclass__(**given)
+        if cls.__module__ == __name__:
+            cls.__module__ = "tidegate"
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows in place of a traceback."""
+        return f"{type(self).__name__}: {self}".split("\n")
+
     def _lines(self) -> Iterator[str]:
         yield shorten(self.message, MESSAGE)
         if self.position is not None:
@@ -202,24 +212,27 @@ class TidegateError(Exception):
             yield f"hint: {shorten(self.hint, MESSAGE)}"
 
 
+TidegateError.__module__ = "tidegate"
+
+
 class SqlError(TidegateError):
-    """The text of a statement is wrong."""
+    """The text of a statement is wrong: `error.line` and `error.column` say where."""
 
 
 class ParseError(SqlError):
-    """A statement does not follow the grammar."""
+    """A statement does not follow the grammar: `db.sql("SELEC 1")`."""
 
 
 class BindError(SqlError):
-    """A statement names what is not there, or what could be several things."""
+    """A name is not there, or could be several things: `db.sql("SELECT nope FROM t")`."""
 
 
 class TypeMismatch(BindError):  # noqa: N818  # reads as what it is: "a type mismatch", beside BindError
-    """No function, operator or cast fits the types it is given."""
+    """No function, operator or cast fits the types: `db.sql("SELECT 1 + TRUE")`."""
 
 
 class SettingError(BindError):
-    """A setting that cannot be changed here: it concerns everybody, or exceeds the database's limit."""
+    """A setting cannot be changed here: `session.set("lease_ms", 5)` concerns everybody."""
 
 
 class PlanError(TidegateError):
@@ -248,47 +261,47 @@ class PlanError(TidegateError):
 
 
 class UnsupportedError(TidegateError):
-    """Good SQL, or a good request, that Tidegate does not do."""
+    """A good request that Tidegate does not do: `result.df()` without pandas."""
 
 
 class LimitError(TidegateError):
-    """Too deep, too large or too many: refused before it can exhaust the process."""
+    """Refused before it exhausts the process: `db.sql("SELECT * FROM huge").arrow()`."""
 
 
 class CancelledError(TidegateError):
-    """The query was stopped before it was done. It changed nothing."""
+    """The query was stopped before it was done: `watch.cancel()`. It changed nothing."""
 
 
 class ConflictError(TidegateError):
-    """Concurrent changes made every attempt of a statement fail. It changed nothing; try again."""
+    """Concurrent changes made every attempt of `db.sql("UPDATE …")` fail. It changed nothing; try again."""
 
 
 class StoreError(TidegateError):
-    """Bytes could not be stored or fetched. A failed write left nothing behind."""
+    """`tidegate.open("/not/writable")`: bytes were not stored or fetched; nothing is left behind."""
 
 
 class IndeterminateError(StoreError):
-    """A change was sent and the answer lost: it may have been made."""
+    """A change was sent and the answer lost; `db.append(…, token=…)` can be sent again."""
 
 
 class ReadOnlyError(StoreError):
-    """The store is read-only for this process."""
+    """The store is read-only for this process: `db.append("t", rows)` on a mounted snapshot."""
 
 
 class CorruptError(StoreError):
-    """An object does not hold what was written into it; the message names it."""
+    """An object does not hold what was written to it; `db.doctor(deep=True)` finds all of them."""
 
 
 class MissingObject(StoreError):  # noqa: N818  # reads as what it is, beside CorruptError
-    """An object that should exist does not."""
+    """An object that should exist does not; `db.doctor()` names what is affected."""
 
 
 class LeaseLost(StoreError):  # noqa: N818  # reads as what it is
-    """A reader did not renew its lease in time: what it reads may be deleted."""
+    """A reader did not renew its lease (`lease_ms=900000`): what it reads may be deleted."""
 
 
 class AuditError(CorruptError):
-    """The statistics of a part exclude rows that the part holds; `part` is its name."""
+    """The statistics of a part, `error.part`, exclude rows that the part holds."""
 
     def __init__(self, message: str, *, part: str = "", hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -296,7 +309,7 @@ class AuditError(CorruptError):
 
 
 class SourceError(TidegateError):
-    """An upstream cannot be read: it does not answer, or what was asked for is not there any more."""
+    """An upstream cannot be read; with `error.again == True` a later attempt may succeed."""
 
     def __init__(
         self,
@@ -313,7 +326,7 @@ class SourceError(TidegateError):
 
 
 class InternalError(TidegateError):
-    """A fault of Tidegate itself; its log has the trace under `id`. A change may have been made."""
+    """A fault of Tidegate itself; its log has the trace under `error.id`. A change may have been made."""
 
     def __init__(self, exception: str, id_: str) -> None:
         super().__init__(
@@ -329,7 +342,7 @@ class InternalError(TidegateError):
 
 
 class TimeError(TidegateError):
-    """A time that can no longer, or not yet, be read or written; the message names it and the bound."""
+    """A time that can no longer, or not yet, be read or written: `db.sql(sql, as_of=0)`."""
 
 
 class EvaluationError(TidegateError):

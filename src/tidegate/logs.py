@@ -46,6 +46,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from tidegate.boundary import guarded
+
 C = TypeVar("C", bound=type)
 
 LOG = logging.getLogger("tidegate")
@@ -88,6 +90,7 @@ def log_maintenance(cls: C) -> C:
 def _logged(operation: str, method: Callable[..., Any]) -> Callable[..., Any]:
     logger = logging.getLogger("tidegate.maintenance")
 
+    @guarded
     @functools.wraps(method)
     def run(session: Any, *arguments: Any, **named: Any) -> Any:
         collection = next(iter(arguments), named.get("name", ""))

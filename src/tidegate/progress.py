@@ -1,4 +1,4 @@
-"""Progress of long work: a value for the caller, a bar on a terminal, a log record.
+"""Progress of long work: a value for the caller, a bar on a terminal or in a notebook, a log record.
 
 db.compact("orders", spark=spark, progress=print)        each Progress as it comes
 db.compact("orders", spark=spark)                        a bar if stderr is a terminal, and log records
@@ -24,7 +24,10 @@ LOG = logging.getLogger("tidegate.progress")
 
 @dataclass(frozen=True)
 class Progress:
-    """How much of a piece of work is done."""
+    """How much of a piece of work is done.
+
+    db.compact("orders", spark=spark, progress=lambda now: print(now.what, now.share, now.line()))
+    """
 
     what: str
     groups: int = 0
@@ -86,8 +89,14 @@ class Meter:
         self._report(self.now)
 
 
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook, where rich draws bars as output of the cell."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ in ("ZMQInteractiveShell", "Shell")  # Jupyter, Colab
+
+
 class ProgressBars:
-    """Bars on stderr, one for each piece of work, if stderr is a terminal and rich is installed."""
+    """Bars, one for each piece of work, on stderr if it is a terminal, or in a notebook; rich draws them."""
 
     def __init__(self, stream: TextIO | None = None, *, transient: bool = False) -> None:
         """Draws on `stream` whatever it is; without it on stderr if that is a terminal.
@@ -124,8 +133,8 @@ class ProgressBars:
                 self._bars, self._tasks = None, {}
 
     def _start(self) -> bool:
-        stream = self._stream or sys.stderr
-        if stream is None or (self._stream is None and not stream.isatty()):
+        stream, notebook = self._stream or sys.stderr, self._stream is None and in_notebook()
+        if stream is None or (self._stream is None and not notebook and not stream.isatty()):
             return False
         try:
             from rich.console import Console
@@ -136,7 +145,7 @@ class ProgressBars:
         self._bars = RichProgress(
             TextColumn("{task.description}"), BarColumn(20), TaskProgressColumn("{task.percentage:.0f} %"),
             TextColumn("{task.fields[line]}"), TimeElapsedColumn(),
-            console=Console(file=stream), auto_refresh=False, transient=self._transient,
+            console=Console() if notebook else Console(file=stream), auto_refresh=False, transient=self._transient,
         )  # fmt: skip
         self._bars.start()
         weakref.finalize(self, self._bars.stop)  # an error must not leave the cursor hidden

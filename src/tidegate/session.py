@@ -23,19 +23,20 @@ import importlib.util
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeAlias, overload
 
 from tidegate.access import Reach
 from tidegate.boundary import callback, instance, milliseconds, public, text
 from tidegate.context import Context
-from tidegate.errors import StoreError, UnsupportedError
+from tidegate.errors import StoreError, TidegateError, UnsupportedError
 from tidegate.logs import log_maintenance
 from tidegate.progress import Report
 from tidegate.query import CancelToken, Result
 from tidegate.query.relational import PinnedQuery
 from tidegate.sql.parse import Parameters
-from tidegate.statements import Status, append, execute, status
+from tidegate.statements import Status, append, contents, execute, explain_last, status
 from tidegate.storage.maintain import Compacted, Swept, compact_shard, sweep_shard
 
 if (
@@ -85,7 +86,12 @@ def _as_callback(report: Callable[P, None] | None) -> Callable[P, None] | None:
 @log_maintenance
 @public
 class Session:
-    """One client of an open database, with its own settings. Closing it affects nobody else."""
+    """One client of an open database, with its own settings. Closing it affects nobody else.
+
+    with db.session() as session:
+        session.set("statement_timeout_ms", 500)
+        session.sql("SELECT count(*) FROM t").rows()
+    """
 
     def __init__(self, context: Context, database: Session | None = None) -> None:
         """Use `Database.session`; `database` stays open as long as a session refers to it."""
@@ -119,6 +125,9 @@ class Session:
     ) -> Result:
         """Runs statements; the result of the last.
 
+            db.sql("SELECT id FROM orders WHERE price > $1 AND buyer = $2", [5, "ann"]).df()
+            db.sql("SELECT count(*) FROM orders WHERE price > :least", {"least": 5}, as_of=1767225600000)
+
         `values` are those of parameters: a list for `$1`, `$2` …, a dict for `:name`. They are never made part of the text.
         `as_of` is the time to read at, in ms, as AS OF is in SQL. With a `watch` another thread can end the queries:
         `watch.cancel()`, or `Watch(timeout_ms=500)` beforehand. Of a large result the rest is read as it is asked for, and
@@ -129,6 +138,7 @@ class Session:
         result = execute(self.context, text(sql, "SQL"), milliseconds(as_of, "as_of"), watch, parameters)
         if result.live:
             self._results.add(result)
+        result.explained_by(partial(explain_last, self.sql, sql, values, as_of))
         for attached in self._attached:
             attached.follow()
         return result
@@ -137,6 +147,9 @@ class Session:
         self, name: str, rows: Any, at: int | None = None, diff: Any = 1, *, token: str | None = None
     ) -> int:
         """Appends rows to a table as one atomic batch; the time they were given.
+
+            db.append("orders", {"id": [1, 2], "price": [9.5, 12.0]})
+            db.append("orders", pyarrow.Table.from_pylist([{"id": 3, "price": 1.0}]))
 
         `rows` is an Arrow table, or a mapping of names to arrays or lists. `at` is their time in ms, at or above the
         collection's `upper`; without it, now. `diff` is how often each row is added: -1 retracts it; an array gives each row
@@ -363,5 +376,20 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        closed = " (closed)" if self._context is None else ""
-        return f"<tidegate.{type(self).__name__} {self._shown}{closed}>"
+        return f"<tidegate.{type(self).__name__} {self._shown}{self._contents()}>"
+
+    def _contents(self) -> str:
+        """How many collections, views and sources there are, from the catalog alone."""
+        if self._context is None:
+            return " (closed)"
+        try:
+            found = contents(self.context)
+        except (
+            TidegateError
+        ):  # it is closed, or its store does not answer: what asks for a name is not told so
+            return ""
+        return f": {found}" if found else ": empty"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the tables of `status()`."""
+        return status(self.context)._repr_html_()

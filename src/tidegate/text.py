@@ -6,6 +6,7 @@
     format_bytes(1_234_567)   1.2 MB
     plural(2, "part")         2 parts
     time_ago(milliseconds)    3 minutes ago
+    format_duration(0.0045)   4.5 ms
     first_line(error)         the first line of the message of a foreign error
     literal("it's")           'it''s'
     literal([True, 5])        (TRUE, 5)
@@ -101,6 +102,21 @@ class SqlText(str):
 def plural(count: int, noun: str) -> str:
     """Formats a count with its noun: `1 part`, `2 parts`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def format_duration(seconds: float) -> str:
+    """A length of time for people: `820 µs`, `4.5 ms`, `1.24 s`, `2 min 5 s`, `3 h 12 min`."""
+    if seconds < 0.000_999_5:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 0.999_5:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 59.95:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{plural(hours // 24, 'day')} {hours % 24} h"
 
 
 _DATES = (10**11, 10**14)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import servers
+from tests.docs.notebook import run_cells, shown
 from tests.ingest.broker import Missing, broker
 from tests.ingest.postgres_lab import database
 from tests.spark.conftest import JAVA
@@ -33,6 +35,25 @@ def test_each_example_has_a_test() -> None:
     assert untested == []
     index = (ROOT / "examples" / "README.md").read_text("utf-8")
     assert [one.name for one in (ROOT / "examples").glob("*.py") if f"({one.name})" not in index] == []
+
+
+VOLATILE = re.compile(r"as of \d+|[0-9a-f]{16,}|[\d.]+ (?:kB|B|%)")
+"""Times, names of parts and sizes, which differ from run to run."""
+
+
+def test_the_notebook_shows_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    notebook = json.loads((ROOT / "examples" / "tour.ipynb").read_text("utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) > 10
+    for cell, found in zip(cells, run_cells(notebook), strict=True):
+        said = shown(cell)
+        assert [VOLATILE.sub("…", text or "") for text in found] == [
+            VOLATILE.sub("…", text or "") for text in said
+        ]
+        assert cell["execution_count"]
+    index = (ROOT / "examples" / "README.md").read_text("utf-8")
+    assert "(tour.ipynb)" in index
 
 
 def test_window_30_days() -> None:

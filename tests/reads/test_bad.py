@@ -25,7 +25,7 @@ from tidegate.context import CatalogSnapshot
 from tidegate.errors import CorruptError, LimitError, StoreError
 from tidegate.query.paths import local
 from tidegate.query.prune.parts import prune
-from tidegate.query.result import ScanMetrics
+from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.sql.parse.grammar import statements as grammar
 from tidegate.statements.select import question_of
 from tidegate.storage.part.schema import Schema

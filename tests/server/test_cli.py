@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -172,3 +173,55 @@ def test_a_file_holds_all_results(lake: Path, tmp_path: Path, capsys: pytest.Cap
 def test_a_text_may_begin_with_a_comment(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", "--format", "csv", "--", "-- the answer\nSELECT 42 AS a"]) == 0
     assert capsys.readouterr().out == "a\n42\n"
+
+
+def test_the_lake_before_or_after_the_command(
+    lake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDEGATE_LAKE")
+    for arguments in (
+        ["--lake", str(lake), "status"],
+        [f"--lake={lake}", "status"],
+        ["-l", str(lake), "status"],
+    ):
+        assert main(arguments) == 0
+        assert "t          │    3" in capsys.readouterr().out
+    assert main(["status", "--lake", str(lake)]) == 0
+
+
+def test_maintenance_is_told_in_words(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, expected in (
+        (["compact", "--full"], "t: merged 2 parts into 1"),
+        (["compact", "t"], "t: nothing to merge or drop"),
+        (["sweep"], "lake: "),
+        (["repair", "t"], "t: no row is ahead of the clock"),
+    ):
+        assert main(arguments) == 0
+        printed = capsys.readouterr().out
+        assert printed.startswith(expected)
+        assert not re.search(r"\d{12}", printed), "no raw milliseconds"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sql",
+        "explain",
+        "ingest",
+        "status",
+        "config",
+        "demo",
+        "compact",
+        "sweep",
+        "repair",
+        "adopt",
+        "init",
+        "doctor",
+        "serve",
+    ],
+)
+def test_every_help_has_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    printed = capsys.readouterr().out
+    examples = [line for line in printed.split("\n")[1:] if line.lstrip(" $│").startswith("tidegate ")]
+    assert any(f" {command}" in line for line in examples), printed

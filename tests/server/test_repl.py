@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.cli.repl import is_complete
+from tidegate.cli.prompt.scan import is_complete
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not here (Debian: tmux)")
 
@@ -44,6 +44,12 @@ class Terminal:
             time.sleep(0.1)
         return screen
 
+    def run(self, line: str, shown: str) -> None:
+        """Types a line, and waits until its answer shows a text."""
+        before = self.screen().count(shown)
+        self.type(line, "Enter")
+        self.wait(lambda screen: screen.count(shown) > before)
+
     def close(self) -> None:
         subprocess.run([*self.base, "kill-server"], check=False, capture_output=True)
 
@@ -53,7 +59,11 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     with tidegate.open(tmp_path / "lake") as db:
         db.sql("CREATE TABLE orders (id int8, price int8)")
         db.append("orders", {"id": [*range(5)], "price": [*range(5)]})
-    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "TERM": "xterm"}
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "TERM": "xterm", "PAGER": "less"}
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'SELECT 77;' > $1\n")
+    editor.chmod(0o700)
+    env["EDITOR"] = env["VISUAL"] = str(editor)
     command = [sys.executable, "-m", "tidegate.cli", "sql", "--lake", str(tmp_path / "lake")]
     made = Terminal(tmp_path / "tmux", command, env)
     made.wait(lambda screen: "tidegate>" in screen)
@@ -88,6 +98,32 @@ def test_ctrl_c_ends_the_query_and_not_the_talk(terminal: Terminal) -> None:
     terminal.wait(lambda screen: "cancelled" in screen or "(1 row" in screen)
     terminal.type("SELECT 41 + 1 AS answer;", "Enter")
     terminal.wait(lambda screen: "42" in screen.split("AS answer")[-1])
+
+
+def test_commands_in_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.run("\\pager off", "Pager is off.")
+    terminal.run(
+        "SELECT id, repeat('long ', 40) AS a, repeat('b', 50) AS b, id AS c FROM orders LIMIT 1 \\x auto",
+        "used where",
+    )
+    terminal.run("\\g", "a  │ long long")
+    terminal.run("\\x off", "Expanded display is off.")
+    terminal.run("SELECT 5 \\watch 0.2", "every 0.2 s")
+    terminal.type("C-c")
+    terminal.run("\\foo", "ParseError: there is no command \\foo")
+    terminal.run("help", "run a command of the shell")
+    terminal.type("SELECT 'x fro", "Tab")
+    terminal.type("C-c")
+    terminal.run("\\e", "SELECT 77;")
+    terminal.type("Enter")
+    terminal.wait(lambda screen: "\n      77\n" in screen)
+    terminal.run("\\pager on", "Pager is on.")
+    terminal.type("SELECT * FROM generate_series(1, 300);", "Enter")
+    terminal.wait(lambda screen: screen.rstrip().endswith(":"))
+    terminal.type("q")
+    terminal.wait(lambda screen: screen.rstrip().endswith("tidegate>"))
+    terminal.type("exit", "Enter")
+    terminal.wait(lambda screen: not screen.strip())
 
 
 def test_when_what_is_typed_is_finished() -> None:

@@ -5,6 +5,7 @@ What they look like is kept as pictures in the folder that TIDEGATE_SCREENSHOTS 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -135,9 +136,7 @@ def test_axes_are_chosen(page: Any, site: Site) -> None:
 
 def test_running_a_query(page: Any, site: Site) -> None:
     page.goto(f"{site.url}/query")
-    until(
-        page, "document.activeElement.id === 'sql'"
-    )  # the box has the focus by itself, once the page is drawn
+    until(page, "document.activeElement?.id === 'sql'")  # the box has the focus by itself
     page.keyboard.type(QUERY + " LIMIT 7")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("#result table")
@@ -146,6 +145,61 @@ def test_running_a_query(page: Any, site: Site) -> None:
     assert page.locator("#result .rows tbody tr").count() == 7
     assert page.locator(".stages tbody tr").count() >= 1
     keep(page, "rows", full_page=True)
+
+
+def test_typing_before_the_editor_is_there(page: Any, site: Site) -> None:
+    """What is typed into the field that the page starts with stays, in its order, and a Run is not lost."""
+    held: list[Any] = []
+    page.route("**/codemirror.js", lambda route: held.append(route))  # noqa: PLW0108  # playwright cannot hold a method of a list
+    page.goto(f"{site.url}/query", wait_until="commit")
+    until(page, "document.activeElement?.id === 'sql' && document.activeElement.tagName === 'TEXTAREA'")
+    page.keyboard.type("SELECT id, pr")
+    while not held:
+        page.wait_for_timeout(20)
+    held.pop().continue_()
+    until(page, "document.querySelector('.cm-editor .cm-content') === document.activeElement")
+    page.keyboard.type("ice FROM orders LIMIT 6")
+    assert page.inner_text(".cm-content") == "SELECT id, price FROM orders LIMIT 6"
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#result table")
+    assert page.inner_text("#result h2") == "6 rows"
+
+
+@pytest.mark.parametrize("way", ["keys", "button"])
+def test_a_run_before_the_editor_is_there(page: Any, site: Site, way: str) -> None:
+    held: list[Any] = []
+    page.route("**/codemirror.js", lambda route: held.append(route))  # noqa: PLW0108  # playwright cannot hold a method of a list
+    page.goto(f"{site.url}/query", wait_until="commit")
+    until(page, "document.activeElement?.tagName === 'TEXTAREA'")
+    page.keyboard.type(QUERY + " LIMIT 5")
+    if way == "keys":
+        page.keyboard.press("Control+Enter")
+    else:
+        page.click("text=Run", no_wait_after=True)
+    while not held:
+        page.wait_for_timeout(20)
+    held.pop().continue_()
+    page.wait_for_selector("#result table")
+    assert page.inner_text("#result h2") == "5 rows"
+    assert page.url.startswith(f"{site.url}/query#q="), "it is the same page"
+    assert page.locator(".cm-editor").count() == 1
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_run_if_the_editor_never_comes(browser: Any, site: Site, early: bool) -> None:
+    with contextlib.closing(browser.new_context()) as context:
+        page, held = context.new_page(), list[Any]()
+        page.route("**/codemirror.js", lambda route: held.append(route))  # noqa: PLW0108  # playwright cannot hold a method of a list
+        page.goto(f"{site.url}/query", wait_until="commit")
+        until(page, "document.activeElement?.tagName === 'TEXTAREA'")
+        page.keyboard.type(QUERY + " LIMIT 4")
+        steps = [lambda: page.keyboard.press("Control+Enter"), lambda: held.pop().abort()]
+        while not held:
+            page.wait_for_timeout(20)
+        for step in steps if early else [steps[1], lambda: page.wait_for_load_state("load"), steps[0]]:
+            step()
+        page.wait_for_selector("#result table")
+        assert page.inner_text("#result h2") == "4 rows"
 
 
 def test_an_error_has_a_caret(page: Any, site: Site) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.boundary import callback, guarded, public, trace
+from tidegate.boundary import callback, public, trace
 from tidegate.ingest.runtime import Ingestion, IngestionGroup
 from tidegate.query.result import Result
 from tidegate.statements.preview.query_map import Maps
@@ -113,12 +113,12 @@ def test_every_public_method_is_guarded(kind: type) -> None:
     for name, found in vars(kind).items():
         function = getattr(found, "fget", None) or getattr(found, "__func__", None) or found
         if not name.startswith("_") and callable(function):
-            assert function.__code__ is guarded(len).__code__, f"{kind.__name__}.{name}"
+            assert function.__code__.co_filename == "<tidegate>", f"{kind.__name__}.{name}"
 
 
 def test_methods_of_ingestions_are_guarded() -> None:
     for name in ("progress", "stop", "wait"):
-        assert vars(Ingestion)[name].__code__ is guarded(len).__code__
+        assert vars(Ingestion)[name].__code__.co_filename == "<tidegate>"
         assert callable(vars(IngestionGroup)[name])
 
 

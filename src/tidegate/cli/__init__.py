@@ -9,8 +9,8 @@
 | `main.py` | the commands, errors and exit codes; `options.py` has what they share |
 | `maintenance.py` | compact, sweep, repair, adopt |
 | `serve.py` | from command-line options to `tidegate.server` |
-| `repl.py` | the prompt of `tidegate sql` |
-| `output.py`, `screen.py` | results and status as text |
+| `prompt/` | the prompt of `tidegate sql` |
+| `output.py` | results as tables, CSV and JSON |
 | `demo/` | `tidegate demo` |
 
 It rests on every other room, and no other room imports it.

@@ -3,7 +3,8 @@
     with configured(["--config", "x.toml", "status"]) as rest:      rest is ["status"]
         app(rest)                                                   --lake is the file's, if neither it nor TIDEGATE_LAKE is given
 
-Both options may stand before or after the command. `app.config` asks for the lake (`file_lake`), `open_lake` for the settings.
+Both options, and `--lake`, may stand before or after
+the command. `app.config` asks for the lake (`file_lake`), `open_lake` for the settings.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from tidegate.errors import SettingError
 _ACTIVE: ContextVar[LoadedConfig | None] = ContextVar("tidegate_configuration", default=None)
 WITHOUT_FILE = ("init", "demo")
 """Commands that do not take the lake of a file."""
+LAKE = ("--lake", "-l")
 HELP = ("--help", "-h", "--version")
 """What is answered whatever a file says."""
 
@@ -36,7 +38,7 @@ HELP = ("--help", "-h", "--version")
 @contextmanager
 def configured(arguments: Sequence[str]) -> Iterator[list[str]]:
     """Reads the configuration for the commands inside; gives the arguments without its options."""
-    rest, options = _extract(arguments)
+    rest, options = _extract(lake_behind(arguments))
     given: dict[str, str] = {}
     for text in options["--set"]:
         name, equals, value = text.partition("=")
@@ -51,6 +53,16 @@ def configured(arguments: Sequence[str]) -> Iterator[list[str]]:
         yield rest
     finally:
         _ACTIVE.reset(token)
+
+
+def lake_behind(arguments: Sequence[str]) -> list[str]:
+    """The arguments with `--lake` behind the command, where commands take it."""
+    at, found = 0, list[str]()
+    while at < len(arguments) and (arguments[at] in LAKE or arguments[at].startswith("--lake=")):
+        step = 2 if arguments[at] in LAKE else 1
+        found += arguments[at : at + step]
+        at += step
+    return [*arguments[at : at + 1], *found, *arguments[at + 1 :]]
 
 
 def active_config() -> LoadedConfig:

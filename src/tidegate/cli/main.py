@@ -133,7 +133,7 @@ def sql(
     if form == "parquet" and output is None:
         raise tidegate.UnsupportedError("Parquet needs an output file", hint="-o result.parquet")
     if text is None and file is None and sys.stdin.isatty():
-        from tidegate.cli.repl import repl
+        from tidegate.cli.prompt import repl
 
         with open_lake(lake, make=True) as db:
             repl(db, form)
@@ -279,14 +279,20 @@ def status(*, lake: Lake = "lake", json: Json = False) -> None:
     if json:
         sys.stdout.write(jsons.dumps(dataclasses.asdict(current), default=str) + "\n")
         return
-    from tidegate.cli.screen import print_status
+    from tidegate.query.display import terminal_width
 
-    print_status(current)
+    sys.stdout.write(current.text(terminal_width()) + "\n")
 
 
 @app.command
 def config(*, lake: Lake = "lake", json: Json = False) -> None:
-    """List every setting with its default and meaning; `SET name = value` changes one in a session."""
+    """List every setting with its default and meaning; `SET name = value` changes one in a session.
+
+    ```
+    tidegate config
+    tidegate --set part_bytes=64000000 config --json
+    ```
+    """
     from tidegate.config import Config
 
     loaded, meanings = active_config(), Config.meanings()
@@ -329,6 +335,14 @@ app.config = (file_lake,)
 app.help_epilogue = (
     "Every command takes `--config FILE` (else the nearest tidegate.toml) and `--set SETTING=VALUE`."
 )
-app.command(  # imported on use, like the servers
-    "tidegate.cli.serve:serve", help="Serve the lake to browsers, Prometheus and psql until Ctrl-C."
-)
+_SERVE = """Serve the lake to browsers, Prometheus and PostgreSQL clients until Ctrl-C.
+
+```
+tidegate serve                              web pages: collections, maps of their parts, queries
+tidegate serve --pg 5433                    psql -h 127.0.0.1 -p 5433
+tidegate serve --write --files /data/in     clients may write, and create FILES sources below /data/in
+tidegate serve --host 0.0.0.0 --token-file token --tls-cert cert.pem --tls-key key.pem
+tidegate serve --log-format json --log-level warning
+```
+"""
+app.command("tidegate.cli.serve:serve", help=_SERVE)  # imported on use, with the servers

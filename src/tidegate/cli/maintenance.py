@@ -6,12 +6,16 @@ import dataclasses
 import json as jsons
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 import tidegate
 from tidegate.cli.options import Json, Lake, open_lake
+from tidegate.text import format_time, plural
+
+if TYPE_CHECKING:
+    from tidegate.storage.maintain import Compacted, Repaired, Swept
 
 
 def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = False) -> None:
@@ -26,26 +30,33 @@ def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = F
         _each(
             names or tuple(db.status().collections),
             lambda name: db.compact(name, full=full),
-            "compacted",
+            _compacted,
             json,
         )
 
 
 def sweep(*, lake: Lake = "lake", json: Json = False) -> None:
-    """Delete objects that nothing refers to: left by killed writers, or replaced by compaction."""
+    """Delete objects that nothing refers to: left by killed writers, or replaced by compaction.
+
+    ```
+    tidegate sweep
+    tidegate sweep --json
+    ```
+    """
     with open_lake(lake) as db:
-        _each(("lake",), lambda _: db.sweep(), "swept", json)
+        _each(("lake",), lambda _: db.sweep(), _swept, json)
 
 
 def repair(*names: str, to: int | None = None, lake: Lake = "lake", json: Json = False) -> None:
     """Move rows that were written with a time far in the future to now, or to `--to` in ms.
 
     ```
-    tidegate repair orders
+    tidegate repair orders                       to now
+    tidegate repair orders --to 1767225600000    to this time
     ```
     """
     with open_lake(lake) as db:
-        _each(names, lambda name: db.repair(name, to), "repaired", json)
+        _each(names, lambda name: db.repair(name, to), _repaired, json)
 
 
 def adopt(
@@ -65,12 +76,41 @@ def adopt(
     sys.stdout.write(f"adopted as {how}\n")
 
 
-def _each(names: tuple[str, ...], work: Callable[[str], Any], verb: str, json: bool) -> None:
+def _each(names: tuple[str, ...], work: Callable[[str], Any], said: Callable[[Any], str], json: bool) -> None:
     """Runs `work` for each name, and prints what was done."""
     for name in names:
-        counts = dataclasses.asdict(work(name))
+        done = work(name)
         if json:
-            sys.stdout.write(jsons.dumps({"name": name, **counts}, default=str) + "\n")
+            sys.stdout.write(jsons.dumps({"name": name, **dataclasses.asdict(done)}, default=str) + "\n")
         else:
-            summary = ", ".join(f"{value:,} {key}" for key, value in counts.items() if isinstance(value, int))
-            sys.stdout.write(f"{verb} {name}: {summary}\n")
+            sys.stdout.write(f"{name}: {said(done)}\n")
+
+
+def _compacted(done: Compacted) -> str:
+    said = [
+        done.removed and f"merged {plural(done.removed, 'part')} into {done.added:,}",
+        done.expired and f"dropped {plural(done.expired, 'part')} whose rows have expired",
+        done.settled and f"settled {plural(done.settled, 'deleted row')}",
+        done.conflicts and f"left {plural(done.conflicts, 'merge')} to another compaction",
+    ]
+    summary = ", ".join(text for text in said if text) or "nothing to merge or drop"
+    return summary + (f"; AS OF reaches back to {format_time(done.since)}" if done.since else "")
+
+
+def _swept(done: Swept) -> str:
+    said = [
+        done.garbage and f"deleted {plural(done.garbage, 'replaced object')}",
+        done.orphans and f"deleted {plural(done.orphans, 'object')} that writers left behind",
+        done.temporary and f"deleted {plural(done.temporary, 'temporary file')}",
+        done.leases and f"ended {plural(done.leases, 'lease')} of readers that are gone",
+    ]
+    return ", ".join(text for text in said if text) or "nothing to delete"
+
+
+def _repaired(done: Repaired) -> str:
+    if not done.parts:
+        return "no row is ahead of the clock"
+    return (
+        f"moved {plural(done.parts, 'part')} from {format_time(done.upper_before - 1)}"
+        f" back to {format_time(done.upper - 1)}"
+    )

@@ -42,14 +42,6 @@ def serve(
 ) -> None:
     """Serve the lake to browsers, Prometheus and PostgreSQL clients until Ctrl-C.
 
-    ```
-    tidegate serve                              web pages: collections, maps of their parts, queries
-    tidegate serve --pg 5433                    psql -h 127.0.0.1 -p 5433
-    tidegate serve --write --files /data/in     clients may write, and create FILES sources below /data/in
-    tidegate serve --host 0.0.0.0 --token-file token --tls-cert cert.pem --tls-key key.pem
-    tidegate serve --log-format json --log-level warning
-    ```
-
     Parameters
     ----------
     host

@@ -24,7 +24,7 @@ from tidegate.text import plural
 
 
 class Severity(Enum):
-    """How bad a finding is."""
+    """How bad a finding is: `finding.severity is Severity.PROBLEM`."""
 
     OK = "ok"
     NOTE = "note"
@@ -40,7 +40,7 @@ MAX_SUBJECTS = 10
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was checked, and what came of it."""
+    """One thing that was checked, and what came of it: `db.doctor().findings[0].message`."""
 
     severity: Severity
     check: str
@@ -55,7 +55,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings of one examination of a lake."""
+    """All findings of one examination of a lake: `print(db.doctor().text())`."""
 
     lake: str
     findings: tuple[Finding, ...]

@@ -32,9 +32,10 @@ from tidegate.query.cancellation import CancelToken, interruptible
 from tidegate.query.choose import answer, choose_path
 from tidegate.query.python_values import Interval, python_rows
 from tidegate.query.request import ScanRequest
-from tidegate.query.result import Path, Result, ScanMetrics, Stage
+from tidegate.query.result import Path, Result
 from tidegate.query.row_failures import row_error
 from tidegate.query.row_stream import Batch, RowStream
+from tidegate.query.scan_metrics import ScanMetrics, Stage
 from tidegate.query.sort import OrderBy, ResultShape
 from tidegate.query.value_text import format_value, json_value
 

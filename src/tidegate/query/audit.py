@@ -55,7 +55,7 @@ from tidegate.query.paths import local
 from tidegate.query.paths.metadata import MetadataAnswer
 from tidegate.query.prune.parts import PruneResult
 from tidegate.query.request import ScanRequest
-from tidegate.query.result import ScanMetrics, Stage
+from tidegate.query.scan_metrics import ScanMetrics, Stage
 from tidegate.storage.part import Part, exact_keys
 
 MAX_AUDITED_PARTS = 8

@@ -25,7 +25,11 @@ from tidegate.expr.primitives import cancellable
 
 
 class CancelToken:
-    """Cancels one query. Threads may share it."""
+    """Cancels one query. Threads may share it.
+
+    watch = tidegate.Watch(timeout_ms=500)
+    db.sql("SELECT …", watch=watch)          another thread may call watch.cancel()
+    """
 
     def __init__(self, timeout_ms: int = 0) -> None:
         """`timeout_ms`: 0 for none."""

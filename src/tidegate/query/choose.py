@@ -24,8 +24,9 @@ from tidegate.query.paths import local, metadata, peek, top_k
 from tidegate.query.paths.metadata import MetadataAnswer
 from tidegate.query.prune.parts import PruneResult, count_pruned, prune
 from tidegate.query.request import ScanRequest
-from tidegate.query.result import Path, Result, ScanMetrics, Stage
+from tidegate.query.result import Path, Result
 from tidegate.query.row_stream import Batch, RowStream
+from tidegate.query.scan_metrics import ScanMetrics, Stage
 
 READ_AHEAD = 16 << 20
 """Bytes of rows that are read before a result is returned: smaller results are complete by then."""

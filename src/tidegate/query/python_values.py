@@ -13,7 +13,7 @@ from tidegate.expr.model import Kind, Type
 
 
 class Interval(NamedTuple):
-    """A span of time: months and days have no fixed length, so the three parts stay apart."""
+    """A span of time, `Interval(months=1, days=2, microseconds=0)`: its parts have no common length."""
 
     months: int
     days: int
@@ -28,6 +28,13 @@ def python_rows(columns: Sequence[pa.Array], types: Sequence[Type]) -> list[tupl
         values = column.to_pylist()
         found.append(values if convert is None else [None if v is None else convert(v) for v in values])
     return list(zip(*found, strict=True))
+
+
+def intervals_as_structs(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Intervals as structs of months, days and microseconds, for libraries that have no such type."""
+    struct = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("microseconds", pa.int64())])
+    values = [None if v is None else (v.months, v.days, v.nanoseconds // 1000) for v in column.to_pylist()]
+    return pa.chunked_array([pa.array(values, struct)])
 
 
 def _converter(type_: Type) -> Callable[[Any], Any] | None:

@@ -1,8 +1,12 @@
 """Result: the rows of a statement, the path that answered it, and what it cost.
 
     r = db.sql("SELECT id, price FROM orders WHERE price > 5")
+    r                         in a notebook or a Python prompt: the first rows as a table; r.show(100) prints more of them
+    for id, price in r        tuples of Python values; r.rows() is a list of them, len(r) their number
     r.arrow()                 a pyarrow.Table; r.schema is its schema
-    r.rows()                  a list of tuples of Python values; r.df() is a pandas DataFrame
+    r.df(), r.pl()            a pandas or a polars DataFrame
+    pl.DataFrame(r)           whatever reads Arrow's C stream takes a result: polars, DuckDB, pandas, pyarrow.table(r)
+    print(r.explain())        how the query runs, and why parts were read
     for batch in r.batches()  pyarrow.RecordBatch after RecordBatch, in bounded memory, whatever their number
     r.path                    'metadata' if no part had to be read, 'peek' if few, else 'local'
     r.scan.parts_read         of r.scan.parts_total
@@ -14,10 +18,11 @@ there, `scan` counts on, and what is read stays pinned until the last row is rea
 
 | | |
 |---|---|
-| `arrow()`, `rows()`, `df()`, `len()`, `text()`, `columns` | hold all rows; more than `max_result_bytes` are a LimitError |
+| `arrow()`, `rows()`, `df()`, `pl()`, `len()`, `text()`, `columns` | hold all rows; more than `max_result_bytes` are a LimitError |
 | `batches()` | holds none. Rows come once: after it `arrow()` is an error that says so, and `len()` tells how many came |
+| `for row in r`, `__arrow_c_stream__` | as `batches()` while the query still runs; else as often as they are asked |
 | both | `arrow()` first: `batches()` then gives what is held, as often as it is asked |
-| `names`, `types`, `schema`, `path`, `scan`, `repr()` | read nothing |
+| `names`, `types`, `schema`, `path`, `scan`, `repr()`, `show()` | read nothing: what is shown is in memory |
 | `with db.sql(…) as r:`, `r.close()` | ends a query of which no more is wanted |
 
 | type | Arrow | Python |
@@ -33,141 +38,34 @@ there, `scan` counts on, and what is read stays pinned until the last row is rea
 from __future__ import annotations
 
 import importlib.util
+import sys
 import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import pyarrow as pa
 
 from tidegate.boundary import public
 from tidegate.errors import LimitError, TidegateError, UnsupportedError
 from tidegate.expr.model import Type, types
-from tidegate.query.python_values import python_rows
+from tidegate.query.python_values import intervals_as_structs, python_rows
 from tidegate.query.row_stream import Batch, Over, RowStream, size_of, sliced
-from tidegate.storage.part import Part
+from tidegate.query.scan_metrics import ScanMetrics
 
 Path = Literal["metadata", "peek", "local", "embedded", "spark"]
 
 
-@dataclass
-class Stage:
-    """One kind of work of a query, over all its parts: `filter url`, `read id, price`."""
-
-    name: str
-    rows_in: int = 0
-    rows_out: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-
-
-@dataclass
-class ScanMetrics:
-    """What a query read. Parts that are read only to check a verdict count as audited, not as read.
-
-    scan.add("filter url", rows_in=8_192, rows_out=3, bytes=40_000, seconds=0.001)
-
-    with scan.stage("read id, price") as stage:          the same, timed
-        stage.rows_out, stage.bytes = 3, 512
-    """
-
-    parts_total: int = 0
-    parts_read: int = 0
-    parts_audited: int = 0
-    bytes_total: int = 0
-    bytes_read: int = 0
-    rows_read: int = 0
-    rows_returned: int = 0
-    """Rows of the result, as far as it was read."""
-    parts_pruned: int = 0
-    """Their statistics prove that they hold no matching row."""
-    bytes_pruned: int = 0
-    parts_proven: int = 0
-    """Of those kept, the ones of which statistics prove that every row passes."""
-    bytes_proven: int = 0
-    bytes_audited: int = 0
-    pages_skipped: int = 0
-    """Inside of the parts read, what late materialisation did not have to fetch or decode."""
-    bytes_skipped: int = 0
-    stages: list[Stage] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
-    """Several threads may read parts of one query."""
-
-    def count(self, parts: Sequence[Part]) -> None:
-        """These parts are read."""
-        with self._lock:
-            self.parts_read += len(parts)
-            self.bytes_read += sum(part.size for part in parts)
-            self.rows_read += sum(part.rows for part in parts)
-
-    def open(self, size: int = 0) -> None:
-        """A part of so many bytes is read; how much of it, `close` tells."""
-        with self._lock:
-            self.parts_read += 1
-            self.bytes_skipped += size
-
-    def close(self, fetched: int) -> None:
-        """So many bytes of it were fetched; the others were not needed."""
-        with self._lock:
-            self.bytes_read += fetched
-            self.bytes_skipped = max(0, self.bytes_skipped - fetched)
-
-    def see(self, rows: int) -> None:
-        """So many rows were looked at."""
-        with self._lock:
-            self.rows_read += rows
-
-    def skip(self, pages: int) -> None:
-        """So many pages of 8,192 rows were passed over."""
-        with self._lock:
-            self.pages_skipped += pages
-
-    def add(
-        self,
-        name: str,
-        *,
-        rows_in: int = 0,
-        rows_out: int = 0,
-        bytes: int = 0,  # noqa: A002  # the word that Stage and all of its readers use
-        seconds: float = 0.0,
-    ) -> None:
-        """Some work of a stage; that of the same name is added up, in the order in which names first came."""
-        with self._lock:
-            stage = next((one for one in self.stages if one.name == name), None)
-            if stage is None:
-                self.stages.append(stage := Stage(name))
-            stage.rows_in += rows_in
-            stage.rows_out += rows_out
-            stage.bytes += bytes
-            stage.seconds += seconds
-
-    def absorb(self, other: ScanMetrics) -> None:
-        """What another has counted."""
-        with self._lock:
-            for name in ("parts_read", "bytes_read", "rows_read", "pages_skipped", "bytes_skipped"):
-                setattr(self, name, getattr(self, name) + getattr(other, name))
-        for one in other.stages:
-            self.add(
-                one.name, rows_in=one.rows_in, rows_out=one.rows_out, bytes=one.bytes, seconds=one.seconds
-            )
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[Stage]:
-        """Times the body, which sets rows and bytes on the Stage that it gets."""
-        one, began = Stage(name), time.perf_counter()
-        try:
-            yield one
-        finally:
-            spent = time.perf_counter() - began
-            self.add(name, rows_in=one.rows_in, rows_out=one.rows_out, bytes=one.bytes, seconds=spent)
-
-
 @public
 class Result:
-    """See the module's docstring."""
+    """The rows of a statement, the path that answered it, and what it cost.
+
+        r = db.sql("SELECT id, price FROM orders")
+        r.df(); r.arrow(); r.rows(); r.show(); r.explain()
+        for id, price in r: ...
+
+    See the docstring of the module `tidegate.query.result` for what holds rows in memory, and what does not.
+    """
 
     def __init__(
         self,
@@ -188,6 +86,7 @@ class Result:
         self._held = None if isinstance(columns, RowStream) else tuple(columns)
         self._max_bytes, self._lock = max_bytes, threading.RLock()
         self._taken = False
+        self._explain: Callable[[bool], Result] | None = None
 
     @staticmethod
     def of(names: Sequence[str], types: Sequence[Type], columns: Sequence[Any], **more: Any) -> Result:
@@ -347,6 +246,32 @@ class Result:
             raise UnsupportedError("df() needs pandas, which is not installed", hint="pip install pandas")
         return table.to_pandas()
 
+    def pl(self) -> Any:
+        """The rows as a polars DataFrame; an interval, which polars does not have, as a struct."""
+        import polars as pl
+
+        table = self.arrow()
+        columns = [intervals_as_structs(c) if c.type == types.INTERVAL.arrow else c for c in table.columns]
+        return cast("pl.DataFrame", pl.from_arrow(pa.Table.from_arrays(columns, table.column_names)))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Arrow's C stream, by which other libraries read the rows without copying them."""
+        self._hold_if_over()
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """The rows as tuples of Python values."""
+        self._hold_if_over()
+        for batch in self.batches():
+            yield from python_rows(batch.columns, self.types)
+
+    def _hold_if_over(self) -> None:
+        """Holds the rows of a query that has ended: they are in memory, and can be asked for again."""
+        with self._lock:
+            if self._stream is not None and not self._taken and not self.live:
+                self.columns  # noqa: B018  # holds them
+
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows as tuples of Python values."""
         return python_rows(self.columns, self.types)
@@ -366,16 +291,65 @@ class Result:
     def __bool__(self) -> bool:
         return bool(self.ready or self.count)
 
+    # ---------------------------------------------------------------- for people
+
+    def first_rows(self, most: int) -> list[tuple[Any, ...]]:
+        """The first rows as Python values, as far as they are in memory: this reads nothing."""
+        with self._lock:
+            if self._held is not None:
+                return python_rows([column.slice(0, most) for column in self._held], self.types)
+            found: list[tuple[Any, ...]] = []
+            for columns, rows in () if self._taken or self._stream is None else self._stream.peek():
+                left = min(rows, most - len(found))
+                found += python_rows([column.slice(0, left) for column in columns], self.types)
+                if len(found) >= most:
+                    break
+            return found
+
+    def show(self, rows: int = 20, *, width: int | None = None) -> None:
+        """Prints the first rows, in a table as wide as the terminal or `width`."""
+        sys.stdout.write(self._shown(rows, width) + "\n")
+
+    def explain(self, *, analyze: bool = False) -> Result:
+        """How the query of this result runs, and why parts are read; `analyze` runs it again and measures.
+
+        print(db.sql("SELECT id FROM orders WHERE price > 5").explain())
+        """
+        if self._explain is None:
+            raise UnsupportedError("this result is not that of a statement", hint='db.sql("EXPLAIN …")')
+        return self._explain(analyze)
+
+    def explained_by(self, explain: Callable[[bool], Result]) -> None:
+        """Says how `explain` gets the plan: the session that ran the statement knows it."""
+        self._explain = explain
+
+    def _shown(self, most: int, width: int | None = None) -> str:
+        from tidegate.query.display import footer, preview, table_text, terminal_width
+
+        if self.is_text:
+            return self.text() or "(no rows)"
+        if self._held is None and (self._taken or (self.size == 0 and not self.live and self._broken)):
+            so_far = f"{self.count:,} rows read" + (" so far" if self.live else "")
+            return f"<Result: {so_far}, {', '.join(self.names)}>"
+        cells = preview(self, most)
+        lines = table_text(cells, terminal_width() if width is None else width)
+        return "\n".join([*lines, footer(self, shown=len(cells.rows))])
+
+    @property
+    def _broken(self) -> bool:
+        return self._stream is not None and self._stream.error is not None
+
     def __repr__(self) -> str:
-        if self._held is None:
-            shown = (
-                f"{self.count:,} rows read" + (" so far" if self.live else "")
-                if self._taken
-                else "not read yet"
-            )
-        else:
-            shown = self.text().partition("\n")[0]
-        return f"<Result: {shown}, {', '.join(self.names) or 'no columns'}>"
+        return self._shown(20)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from tidegate.query.display import footer, preview, table_html, text_html
+
+        if self.is_text or self._taken or self._broken:
+            return text_html(self._shown(20))
+        cells = preview(self)
+        return table_html(cells, footer(self, shown=len(cells.rows)))
 
 
 def too_large(most: int) -> LimitError:

@@ -100,6 +100,11 @@ class RowStream:
         """Rows that were read ahead."""
         return sum(rows for _, rows in self._ahead)
 
+    def peek(self) -> list[Batch]:
+        """What was read ahead, which stays to be read."""
+        with self._lock:
+            return list(self._ahead)
+
     def fill(self, size: int) -> bool:
         """Reads ahead, about so many bytes; whether there is no more. What fails is raised here."""
         held = self.size

@@ -12,7 +12,7 @@
 | `define.py`, `drop.py` | CREATE TABLE, CREATE VIEW, ALTER TABLE; DROP |
 | `explain.py`, `show.py` | EXPLAIN; SHOW |
 | `postgres_settings.py` | SET and SHOW of PostgreSQL's settings |
-| `append.py`, `maintain.py`, `status.py` | `db.append`; `db.recluster` and statistics; `db.status` |
+| `append.py`, `maintain.py`, `status/` | `db.append`; `db.recluster` and statistics; `db.status` |
 | `observe.py` | metrics and log records of each statement |
 | `preview/` | what a query would read, for the web pages |
 
@@ -21,7 +21,7 @@ CREATE SOURCE and CREATE CONNECTION are in `ingest/define`.
 
 from tidegate.statements.append import append
 from tidegate.statements.define import DEFAULTS
-from tidegate.statements.execute import execute, kind_of
+from tidegate.statements.execute import execute, explain_last, kind_of
 from tidegate.statements.general import relational_query
 from tidegate.statements.insert import default_of
 from tidegate.statements.maintain import backfill_statistics, recluster
@@ -29,7 +29,7 @@ from tidegate.statements.modify import plan_modification
 from tidegate.statements.pinned import Pinned, pin, pin_select, pinned
 from tidegate.statements.postgres_settings import duration_text, milliseconds_of
 from tidegate.statements.select import columns_of
-from tidegate.statements.status import CollectionStatus, Status, source_statuses, status
+from tidegate.statements.status import CollectionStatus, Status, contents, source_statuses, status
 
 __all__ = [
     "DEFAULTS",
@@ -39,9 +39,11 @@ __all__ = [
     "append",
     "backfill_statistics",
     "columns_of",
+    "contents",
     "default_of",
     "duration_text",
     "execute",
+    "explain_last",
     "kind_of",
     "milliseconds_of",
     "pin",

@@ -35,7 +35,8 @@ def _rows(given: Any) -> TableLike:
         return pa.table(given)
     if isinstance(given, list | tuple) and all(isinstance(column, pa.Array) for column in given):
         return list(given)
-    raise TypeMismatch(
-        f"rows must be an Arrow table, and are {type(given).__name__}",
-        hint="or a mapping of column names to arrays or lists, or any data frame that gives Arrow",
-    )
+    if isinstance(given, list | tuple) and given and all(isinstance(row, Mapping) for row in given):
+        hint = "pyarrow.Table.from_pylist(rows) makes a table of a list of dicts"
+    else:
+        hint = "or a mapping of column names to arrays or lists, or any data frame that gives Arrow"
+    raise TypeMismatch(f"rows must be an Arrow table, and are {type(given).__name__}", hint=hint)

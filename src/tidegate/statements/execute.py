@@ -6,9 +6,9 @@ execute(context, "CREATE TABLE t (id int8); INSERT INTO t VALUES (1); SELECT * F
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from tidegate.context import Context
 from tidegate.errors import BindError, ParseError, Position, UnsupportedError
@@ -87,6 +87,18 @@ def _with_catalog(
         else:
             result = _execute(context, piece.text, as_of, watch, parameters)
     return result
+
+
+def explain_last(
+    run: Callable[..., Result],
+    sql: str,
+    values: Sequence[Any] | Mapping[str, Any] | None,
+    as_of: int | None,
+    analyze: bool,  # what Result.explain calls
+) -> Result:
+    """The plan of the last of some statements, whose values are beside them; `run` is `db.sql`."""
+    last = statement_texts(sql)[-1].text
+    return run(f"EXPLAIN {'ANALYZE ' if analyze else ''}{last}", values, as_of=as_of)
 
 
 def kind_of(given: statement.Statement) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 import tidegate
 from tidegate.plan.explain import WIDTH, Step, called_apart, finish, fold, key, table, tree
-from tidegate.query.result import ScanMetrics, Stage
+from tidegate.query.scan_metrics import ScanMetrics, Stage
 from tidegate.text import format_bytes
 
 PAYLOAD = "x" * 200

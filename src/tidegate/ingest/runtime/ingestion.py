@@ -85,7 +85,12 @@ class BatchRunner(Protocol):
 
 
 class Ingestion:
-    """A source that is being ingested. Its methods may be called from any thread."""
+    """A source that is being ingested. Its methods may be called from any thread.
+
+    q = db.ingest("orders_30d")
+    q.progress().records, q.progress().state
+    q.stop()
+    """
 
     def __init__(
         self, context: Context, item: Item, name: str, *, once: bool, report: ReportIngestion | None

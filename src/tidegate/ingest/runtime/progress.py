@@ -28,7 +28,11 @@ FINAL_STATES: tuple[IngestionState, ...] = ("stopped", "done", "failed")
 
 @dataclass(frozen=True)
 class IngestionProgress:
-    """The counts since the ingestion was started, and the lag."""
+    """The counts since the ingestion was started, and the lag.
+
+    now = db.ingest("orders", once=True).progress()
+    now.records, now.kept, now.bad, now.lag
+    """
 
     source: str
     state: IngestionState = "starting"

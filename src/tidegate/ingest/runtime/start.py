@@ -17,7 +17,11 @@ from tidegate.storage.catalog import SourceItem
 
 
 class IngestionGroup:
-    """Several sources that are being ingested, each by its own thread."""
+    """Several sources that are being ingested, each by its own thread.
+
+    group = db.ingest(once=True)          every source
+    group.wait(); group.progress()
+    """
 
     def __init__(self, ingestions: Sequence[Ingestion]) -> None:
         self.each = {ingestion.name: ingestion for ingestion in ingestions}

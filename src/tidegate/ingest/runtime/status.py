@@ -26,7 +26,7 @@ from tidegate.storage.catalog import SourceItem
 
 @dataclass(frozen=True)
 class SourceStatus:
-    """The status of one source."""
+    """The status of one source: `db.status().sources["clicks"].state`."""
 
     kind: str
     state: str

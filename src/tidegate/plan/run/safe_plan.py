@@ -33,7 +33,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.evaluate import Evaluation, prerequisites
-from tidegate.expr.functions import and_
 from tidegate.expr.model import (
     Call,
     Column,
@@ -142,6 +141,8 @@ class _Batch:
         here = subexpressions.replace_subexpressions(conditions, self._carried)
         outcomes = self._evaluation.of(*here)
         self._asked += here
+        from tidegate.expr.functions import and_  # on use: it declares all functions
+
         self._state = and_(*outcomes) if self._state.values is None else and_(self._state, *outcomes)
 
     def open(self) -> np.ndarray:

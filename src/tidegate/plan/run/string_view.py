@@ -21,7 +21,6 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from tidegate.expr.functions import like_infix
 from tidegate.expr.model import Call, Column, Expr, Literal, Type, types
 from tidegate.expr.primitives import text_search
 from tidegate.plan.run.safe_plan import Failures, PlanOutput, SafePlan
@@ -50,6 +49,8 @@ def _searched_text(condition: Expr) -> str | None:
     """What a condition looks for in the column, if that is all it does."""
     match condition:
         case Call(function, (Column(), Literal(pattern))) if function.name == "like" and pattern.is_valid:
+            from tidegate.expr.functions import like_infix  # on use: it declares all functions
+
             return like_infix(pattern.as_py()) if condition.args[0].type == types.TEXT else None
         case _:
             return None

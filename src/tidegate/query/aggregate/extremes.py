@@ -30,7 +30,7 @@ from tidegate.query.paths import local, top_k
 from tidegate.query.paths.metadata import MetadataAnswer
 from tidegate.query.prune.parts import MAX_CACHED_PARTS, PruneResult, cached_for_plan
 from tidegate.query.request import ScanRequest
-from tidegate.query.result import ScanMetrics
+from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.query.sort import OrderBy, ResultShape
 
 MIN_CACHED_PARTS = 11

@@ -30,7 +30,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.functions import FLOAT_OVERFLOW
 from tidegate.expr.model import Kind, Outcome, Type, order, outcome, to_bools, to_numpy
 from tidegate.expr.primitives import NUMERIC_OVERFLOW, checked_intervals, int64_words
 from tidegate.expr.primitives import bigint as limbs
@@ -199,6 +198,8 @@ class FloatSum:
         count, odd, total = (np.asarray(column) for column in state)
         with np.errstate(over="ignore"):
             narrow = total.astype(self.type.to_pandas_dtype())
+        from tidegate.expr.functions import FLOAT_OVERFLOW  # on use: it declares all functions
+
         errors = outcome.failing((odd == 0) & ~np.isfinite(narrow), FLOAT_OVERFLOW)
         return outcome.with_errors(pa.array(narrow, self.type, mask=count == 0), errors)
 

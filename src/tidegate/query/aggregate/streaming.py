@@ -38,9 +38,10 @@ from tidegate.query.paths import local
 from tidegate.query.paths.metadata import MetadataAnswer
 from tidegate.query.prune.parts import PruneResult
 from tidegate.query.request import ScanRequest
-from tidegate.query.result import Result, ScanMetrics
+from tidegate.query.result import Result
 from tidegate.query.row_failures import row_error
 from tidegate.query.row_stream import Batch, shaped, size_of
+from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.query.sort import ResultShape, SortBuffer
 from tidegate.storage.part import row_keys
 

@@ -40,8 +40,9 @@ from tidegate.query.embedded.parquet_scan import ParquetScan, plan_parquet_scan
 from tidegate.query.embedded.query_progress import QueryProgress
 from tidegate.query.prune import PruneResult
 from tidegate.query.relational import PinnedQuery, RelationalScan, plain_arrays, total_cost
-from tidegate.query.result import Result, ScanMetrics, Stage
+from tidegate.query.result import Result
 from tidegate.query.row_stream import Batch, RowStream
+from tidegate.query.scan_metrics import ScanMetrics, Stage
 
 T = TypeVar("T")
 BATCH_ROWS = 16_384

@@ -40,7 +40,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.expr.domain import Interpretation, Specs, constant, successor
-from tidegate.expr.functions import parse_like
 from tidegate.expr.model import Call, Column, Cost, Expr, Kind, Literal, build, support
 from tidegate.expr.primitives import RegexEnding
 from tidegate.query.estimate.distribution import Subjects, product
@@ -293,6 +292,8 @@ class Guess:
             case "starts_with":
                 return self._starting(subject, value.as_py())
             case "like":
+                from tidegate.expr.functions import parse_like  # on use: it declares all functions
+
                 like = parse_like(value.as_py())
                 if like.error is not None:
                     return None

@@ -32,8 +32,8 @@ from tidegate.query.late import batching
 from tidegate.query.late.pages import kept_pages, wrong_page_statistics
 from tidegate.query.late.steps import ScanStep, scan_steps
 from tidegate.query.request import ScanRequest
-from tidegate.query.result import ScanMetrics
 from tidegate.query.row_failures import Failing, row_error
+from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.storage.part import Part, PartFile, RowRange
 from tidegate.storage.stats import PAGE_ROWS
 

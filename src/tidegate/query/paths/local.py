@@ -33,9 +33,10 @@ from tidegate.query.prune.parts import (
     treats_equal_alike,
 )
 from tidegate.query.request import ScanRequest
-from tidegate.query.result import Result, ScanMetrics
+from tidegate.query.result import Result
 from tidegate.query.row_failures import Failing, row_error
 from tidegate.query.row_stream import Batch, shaped, size_of
+from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.query.sort import ResultShape, SortBuffer
 from tidegate.storage.part import Block, Part, concat, consolidate, consolidate_rows, repeat_rows
 from tidegate.storage.shard import RowFilter

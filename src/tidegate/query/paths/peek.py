@@ -37,9 +37,9 @@ from tidegate.query.paths import local
 from tidegate.query.paths.prefetch import ahead
 from tidegate.query.prune.parts import PruneResult, PruningPredicate, count_pruned
 from tidegate.query.request import ScanRequest
-from tidegate.query.result import ScanMetrics
 from tidegate.query.row_failures import Failing
 from tidegate.query.row_stream import Batch, shaped
+from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.storage.part import Part
 
 FIRST = 1024

@@ -35,8 +35,8 @@ from tidegate.query.paths import local
 from tidegate.query.paths.prefetch import ahead
 from tidegate.query.prune.parts import PruneResult, PruningPredicate
 from tidegate.query.request import ScanRequest
-from tidegate.query.result import ScanMetrics
 from tidegate.query.row_stream import Batch, sliced
+from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.query.sort import OrderBy, ResultShape, SortBuffer
 from tidegate.storage.part import Part, row_keys
 

@@ -26,7 +26,7 @@ from tidegate.expr.domain import Interpretation, Specs, Verdict, explain_verdict
 from tidegate.expr.model import support
 from tidegate.plan import MapFilterProject, Verdicts, compute_verdicts
 from tidegate.plan import deciding_columns as decisive
-from tidegate.query.result import ScanMetrics
+from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.storage.part import Part
 from tidegate.storage.shard import Snapshot
 from tidegate.storage.stats import Frame

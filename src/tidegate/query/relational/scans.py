@@ -28,8 +28,8 @@ from tidegate.query.estimate import Estimates
 from tidegate.query.paths import local
 from tidegate.query.prune import PruneResult, prune
 from tidegate.query.request import ScanRequest
-from tidegate.query.result import ScanMetrics
 from tidegate.query.row_stream import Batch
+from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.query.sort import ResultShape
 from tidegate.storage.shard import Snapshot
 

@@ -85,7 +85,7 @@ class CollectionPreview:
 
 @dataclass(frozen=True, eq=False)
 class QueryMap:
-    """What a statement would do."""
+    """What a statement would do: `db.maps.query("SELECT id FROM orders").kind`."""
 
     kind: str
     """`select`, `explain`, …, as metrics call it; `nothing` where there is no statement."""

@@ -82,7 +82,7 @@ MIN_ENDED_SHARE = 0.5
 
 @dataclass
 class Compacted:
-    """The result of a compaction."""
+    """The result of a compaction: `db.compact("orders").removed`."""
 
     since: int = 0
     removed: int = 0

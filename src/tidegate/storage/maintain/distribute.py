@@ -99,7 +99,7 @@ class LocalTaskRunner:
 
 @dataclass
 class Reclustered:
-    """The result of a re-clustering."""
+    """The result of a re-clustering: `db.recluster("orders", by=["buyer"])`."""
 
     stretches: int = 0
     """Windows of time that were considered."""
@@ -113,7 +113,7 @@ class Reclustered:
 
 @dataclass
 class Learnt:
-    """The result of a back-fill of statistics."""
+    """The result of a back-fill of statistics: `db.backfill_statistics("t").described`."""
 
     lacking: int = 0
     """Parts that had none."""

@@ -37,7 +37,7 @@ from tidegate.storage.shard.time_check import check_time
 
 @dataclass(frozen=True)
 class Repaired:
-    """The result of a repair."""
+    """The result of a repair: `db.repair("orders").parts`."""
 
     parts: int
     """Parts with a time that was too late."""

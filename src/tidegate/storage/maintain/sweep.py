@@ -37,7 +37,7 @@ FORGOTTEN_AT_ONCE = 5_000
 
 @dataclass
 class Swept:
-    """What a sweep deleted."""
+    """What a sweep deleted: `db.sweep().orphans`."""
 
     garbage: int = 0
     orphans: int = 0

@@ -128,7 +128,7 @@ def test_columns_that_are_not_there_or_too_many() -> None:
     for given, says in [
         ({"a": [1]}, 'column "b" is missing'),
         ({**good, "z": [1]}, 'column "z" is not in the collection'),
-        ({"a": [1, 2], "b": ["x"]}, "different lengths"),
+        ({"a": [1, 2], "b": ["x"]}, "different numbers of values: a 2, b 1"),
         ([pa.array([1])], "1 columns were passed"),
         (twice, 'column "a" is there twice'),
     ]:

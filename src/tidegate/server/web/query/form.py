@@ -34,6 +34,7 @@ def query_form(
         "form",
         el("link", rel="stylesheet", href="/static/vendor/uplot.css"),
         el("link", rel="stylesheet", href="/static/console/console.css"),
+        el("script", src="/static/console/early.js"),
         el("script", src="/static/console/console.js", type="module"),
         el("label", "SQL", for_="sql", class_="unseen", id="sql-label"),
         el(

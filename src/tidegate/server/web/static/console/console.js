@@ -6,6 +6,7 @@
 // | completion.js | names, functions and words that fit at the cursor |
 // | run.js | runs statements, and cancels them |
 // | results.js | results: tables that sort, values that open, copies; chart.js draws them |
+// | early.js | what is asked before these modules have come |
 // | history.js | what was run, and links to it |
 
 import { ask, form, one, soon } from "../tidegate.js";
@@ -47,6 +48,8 @@ function start(field) {
   if (focused) editor.focus();
   if (editor.text().trim()) ask();
   keys(editor);
+  form.dataset.ready = "";
+  if (form.wanted) run(editor, form.wanted.which, { analyze: form.wanted.analyze }); // asked for while the editor was on its way
 }
 
 // Keys outside of the editor, and fields of the map that belong to the form.

@@ -122,9 +122,11 @@ export function createEditor(field, actions) {
     } else if (update.selectionSet && statements(update.state).length > 1 && statementAt(update.state).from !== statement) actions.moved();
     if (update.docChanged || update.selectionSet) statement = statementAt(update.state).from;
   });
+  const inText = (at) => Math.min(at, field.value.length);
   const view = new EditorView({
     state: EditorState.create({
       doc: field.value,
+      selection: { anchor: inText(field.selectionStart), head: inText(field.selectionEnd) }, // typing goes on where it was
       extensions: [
         EditorView.cspNonce.of(document.querySelector("meta[name=style-nonce]")?.nonce ?? ""),
         EditorView.contentAttributes.of(label),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tidegate.expr.functions import GROUP_DIGITS
 from tidegate.expr.model import Expr, Kind, build, types
 from tidegate.sql.bind.queries.aggregates.call import BoundCall
 from tidegate.sql.lower.internal_calls import internal, present
@@ -40,6 +39,8 @@ def _exact(call: BoundCall, name: str, value: Expr) -> Expr:
     if digits <= _SHORT:
         squares = [call.summary("sum", types.numeric(38, 2 * scale), build.call("*", number, number))]
     else:
+        from tidegate.expr.functions import GROUP_DIGITS  # on use: it declares all functions
+
         squares = _group_products(call, number, -(-digits // GROUP_DIGITS))
     return internal(f"{name} of sums", call.count(value), total, *squares)
 

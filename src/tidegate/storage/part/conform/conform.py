@@ -21,11 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import BindError, EvaluationError, TypeMismatch
+from tidegate.errors import BindError, EvaluationError, TypeMismatch, shorten
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import Column, Kind, Type, build, order, outcome, types
 from tidegate.expr.primitives import calendar
 from tidegate.expr.primitives import cast_exact as exact_decimals
+from tidegate.storage.part.conform.bad_values import bad_value, other_value, place
 from tidegate.storage.part.schema import Schema, SchemaColumn
 
 TableLike: TypeAlias = pa.Table | pa.RecordBatch | Mapping[str, Any] | Sequence[pa.Array]
@@ -54,7 +55,8 @@ def conform(schema: Schema, rows: TableLike) -> list[pa.Array]:
         )
     columns = [_checked(column, _plain(given[column.name], column)) for column in schema.columns]
     if len({len(column) for column in columns}) > 1:
-        raise BindError(f"the columns have different lengths: {sorted({len(column) for column in columns})}")
+        shown = ", ".join(f"{c.name} {len(v):,}" for c, v in zip(schema.columns, columns, strict=True))
+        raise BindError(f"the columns have different numbers of values: {shorten(shown, 200)}")
     return columns
 
 
@@ -111,7 +113,7 @@ def _plain(given: Any, column: SchemaColumn) -> pa.Array:
         try:
             given = pa.array(given, None if _reads_text(column.type) else column.type.arrow)
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            raise TypeMismatch(f'column "{column.name}" is {column.type}, and got other values') from None
+            raise other_value(given, column) from None
     if isinstance(given, pa.ChunkedArray):
         given = given.combine_chunks()
         given = pa.concat_arrays(given.chunks) if isinstance(given, pa.ChunkedArray) else given
@@ -139,7 +141,7 @@ def _checked(column: SchemaColumn, array: pa.Array) -> pa.Array:
         row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
         raise EvaluationError(
             f'null value in column "{column.name}" violates not-null constraint',
-            hint=f"in row {row} of the batch",
+            hint=f"it is in {place(row)}; give it a value, or leave the row out",
         )
     return values
 
@@ -167,7 +169,7 @@ def _as(array: pa.Array, type_: Type, column: SchemaColumn) -> pa.Array:
         text = array.cast(pa.string())
         values, errors = evaluate(build.cast(Column(0, types.TEXT), type_), [text])
         if errors is not None:
-            raise EvaluationError(errors.drop_null()[0].as_py(), row=_sample(column, text, errors.is_valid()))
+            raise bad_value(errors.drop_null()[0].as_py(), column, text, errors.is_valid())
         return values
     if type_.kind is Kind.INTERVAL and array.type != type_.arrow:
         array = _intervals(array, type_, column)
@@ -187,9 +189,7 @@ def _intervals(array: pa.Array, type_: Type, column: SchemaColumn) -> pa.Array:
         (np.abs(months) >= 2**31) | (np.abs(days) >= 2**31) | (np.abs(micros.astype(np.float64)) >= LONGEST)
     )
     if wide.any():
-        raise EvaluationError(
-            f"value out of range for type {type_}", row=_sample(column, array, pa.array(wide))
-        )
+        raise bad_value(f"value out of range for type {type_}", column, array, pa.array(wide))
     valid = array.is_valid()
     for part in parts:
         valid = pc.and_(valid, part.is_valid())
@@ -283,12 +283,25 @@ def _cast(array: pa.Array, type_: Type, column: SchemaColumn) -> pa.Array:
     if type_.kind is Kind.NUMERIC:
         values, errors = exact_decimals(array, type_.arrow)
         if errors is not None:
-            raise EvaluationError(message, hint=hint, row=_sample(column, array, errors.is_valid()))
+            raise bad_value(message, column, array, errors.is_valid(), hint)
         return values
     try:
         return array.cast(type_.arrow, safe=True)
     except pa.ArrowException:
-        raise EvaluationError(message, hint=hint) from None
+        raise bad_value(message, column, array, _cast_fails(array, type_), hint) from None
+
+
+def _cast_fails(array: pa.Array, type_: Type) -> pa.Array:
+    """Marks the first value that a cast refuses, found by halves."""
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            array.slice(low, middle - low).cast(type_.arrow, safe=True)
+            low = middle
+        except pa.ArrowException:
+            high = middle
+    return pa.array(np.arange(len(array)) == low)
 
 
 def _in_range(array: pa.Array, type_: Type, column: SchemaColumn) -> pa.Array:
@@ -308,7 +321,7 @@ def _in_range(array: pa.Array, type_: Type, column: SchemaColumn) -> pa.Array:
         case _:
             return array
     if bad is not None and pc.any(bad, min_count=0).as_py():
-        raise EvaluationError(f"value out of range for type {type_}", row=_sample(column, array, bad))
+        raise bad_value(f"value out of range for type {type_}", column, array, bad)
     return array
 
 
@@ -322,11 +335,8 @@ def _within(texts: pa.Array, length: int, column: SchemaColumn) -> pa.Array:
     excess = pc.utf8_rtrim(pc.utf8_slice_codeunits(texts, length), " ")
     bad = pc.greater(pc.binary_length(excess), 0)
     if pc.any(bad, min_count=0).as_py():
-        raise EvaluationError(
-            f"value too long for type character varying({length})",
-            row=_sample(column, texts, bad),
-            hint=f"cut it by a cast, ::varchar({length}), or declare the column longer",
-        )
+        hint = f"cut it by a cast, ::varchar({length}), or declare the column longer"
+        raise bad_value(f"value too long for type character varying({length})", column, texts, bad, hint)
     return pc.utf8_slice_codeunits(texts, 0, length)
 
 
@@ -345,11 +355,3 @@ def _odd_intervals(array: pa.Array) -> pa.Array:
     months, days, micros = order.interval_parts(array)
     far = np.abs((months * 30 + days).astype(np.float64) * order.MICROS_A_DAY + micros) >= 2.0**63
     return pc.and_(array.is_valid(), pa.array((raw["nanos"] % 1000 != 0) | far))
-
-
-def _sample(column: SchemaColumn, array: pa.Array, bad: pa.Array) -> dict[str, object]:
-    row = int(np.flatnonzero(pc.fill_null(bad, False).to_numpy(zero_copy_only=False))[0])
-    try:
-        return {column.name: array[row].as_py()}
-    except (ValueError, OverflowError):
-        return {column.name: str(outcome.integers(array)[row])}  # Python has no such date

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidegate.context import Context
+from tidegate.statements.status.text import status_html, status_lines
 from tidegate.storage.catalog import ConnectionItem, SourceItem, ViewItem, shard_of
 from tidegate.storage.shard import Shard, visible_columns
+from tidegate.text import plural
 
 if TYPE_CHECKING:
     from tidegate.ingest.runtime import SourceStatus
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CollectionStatus:
-    """One collection."""
+    """One collection: `db.status().collections["orders"].parts`."""
 
     columns: int
     parts: int
@@ -38,9 +40,14 @@ class CollectionStatus:
     """Stored rows that are deleted, and kept for AS OF until compaction removes them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Status:
-    """The whole database."""
+    """How a database is doing: its collections, views, sources and connections.
+
+    db.status()                               a table of them, in a prompt or a notebook
+    db.status().collections["orders"].rows    a number
+    db.status().sources["clicks"].state       running
+    """
 
     root: str
     database: str
@@ -50,6 +57,19 @@ class Status:
     views: tuple[str, ...] = ()
     sources: dict[str, SourceStatus] = field(default_factory=dict)
     connections: tuple[str, ...] = ()
+
+    def text(self, width: int = 0) -> str:
+        """Tables of collections and sources in so many columns; 0: as wide as they are."""
+        return "\n".join(status_lines(self, width))
+
+    def __repr__(self) -> str:
+        from tidegate.query.display import terminal_width
+
+        return self.text(terminal_width())
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return status_html(self)
 
 
 def status(context: Context) -> Status:
@@ -65,6 +85,16 @@ def status(context: Context) -> Status:
         _sources(context, {name: item for name, item in items.items() if isinstance(item, SourceItem)}),
         tuple(name for name, item in items.items() if isinstance(item, ConnectionItem)),
     )
+
+
+def contents(context: Context) -> str:
+    """How many collections, views and sources there are, by the catalog alone: `2 collections, 1 view`."""
+    items = context.catalog.items().values()
+    views = sum(isinstance(item, ViewItem) for item in items)
+    sources = sum(isinstance(item, SourceItem) for item in items)
+    tables = sum(shard_of(item) is not None for item in items)
+    counts = ((tables, "collection"), (views, "view"), (sources, "source"))
+    return ", ".join(plural(count, noun) for count, noun in counts if count)
 
 
 def _sources(context: Context, items: dict[str, SourceItem]) -> dict[str, SourceStatus]:

@@ -1,0 +1,212 @@
+"""The prompt without a terminal: what its commands print, what completes where, what counts as typed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from prompt_toolkit.document import Document
+
+import tidegate
+from tidegate.cli.prompt.commands import COMMANDS
+from tidegate.cli.prompt.completion import SqlCompleter
+from tidegate.cli.prompt.scan import Typed, divide, in_string, is_complete
+from tidegate.cli.prompt.session import PromptSession
+
+
+@pytest.fixture
+def prompt(monkeypatch: pytest.MonkeyPatch) -> Iterator[PromptSession]:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    with tidegate.open("memory://") as db:
+        db.sql("CREATE TABLE orders (id int8 NOT NULL, price int8)")
+        db.append("orders", {"id": [*range(5)], "price": [*range(5)]})
+        db.sql("CREATE VIEW cheap AS SELECT id FROM orders WHERE price < 3")
+        yield PromptSession(db)
+
+
+def said(prompt: PromptSession, capsys: pytest.CaptureFixture[str], *typed: str) -> str:
+    """What the prompt prints for some lines."""
+    for line in typed:
+        prompt.answer(line)
+    out = capsys.readouterr()
+    return out.out + out.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "parts"),
+    [
+        ("\\d", ["cheap  │ view", "orders │ table"]),
+        ("\\d orders", ["Table orders", "id     │ int8 │ no", "5 rows in 1 part"]),
+        ("\\d cheap", ["View cheap", "CREATE VIEW cheap AS SELECT"]),
+        ("\\d o*", ["orders │ table"]),
+        ("\\d nope", ["BindError", "nope"]),
+        ("\\dt", ["orders"]),
+        ("\\dt+", ["rows", "just now"]),
+        ("\\dv", ["cheap │ CREATE VIEW"]),
+        ("\\ds", ["no sources"]),
+        ("\\df date_tr*", ["date_trunc", "truncated"]),
+        ("\\df nope", ["no function is called nope"]),
+        ("\\l", ["memory", "1 collection"]),
+        ("\\timing", ["Timing is on."]),
+        ("\\x auto", ["used where a table is too wide"]),
+        ("\\pset format csv", []),
+        ("\\pset nope 1", ["no setting nope"]),
+        ("\\pager maybe", ["expected on or off, found maybe"]),
+        ("\\g", ["\\g needs a statement, and none was run yet"]),
+        ("\\timng", ["there is no command \\timng", "did you mean \\timing?"]),
+        ("\\explain SELECT id FROM orders", ["Scan orders"]),
+        ("SELECT id FROM orders LIMIT 1 \\gx", ["─[ row 1 ]", "id │ 0"]),
+        ("SELECT id FROM orders LIMIT 1 \\g |tr 0-9 x", []),
+        ("\\copy", ["names a table or a query"]),
+        ("\\copy orders FROM '/nope.csv'", ["cannot read /nope.csv"]),
+        ("\\i /nope.sql", ["cannot read /nope.sql"]),
+        ("\\watch soon", ["needs a statement"]),
+        ("SELECT 1 \\watch soon", ["expected seconds, found soon"]),
+        ("\\echo hello", ["hello"]),
+        ("help;", ["list the commands"]),
+        ("SELECT 1; SELECT nope;", ["?column?", "BindError"]),
+    ],
+)
+def test_commands(
+    prompt: PromptSession, capsys: pytest.CaptureFixture[str], typed: str, parts: list[str]
+) -> None:
+    found = said(prompt, capsys, typed)
+    for part in parts:
+        assert part in found
+    assert "Traceback" not in found
+
+
+def test_help_has_every_command(prompt: PromptSession, capsys: pytest.CaptureFixture[str]) -> None:
+    found = said(prompt, capsys, "\\?")
+    for command in COMMANDS.values():
+        assert command.usage in found
+        assert command.meaning in found
+
+
+def test_leaving(prompt: PromptSession) -> None:
+    for word in ("exit", "QUIT;", "\\q", " quit "):
+        prompt.over = False
+        prompt.answer(word)
+        assert prompt.over, word
+
+
+def test_time_is_in_words(prompt: PromptSession, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(prompt, capsys, "\\timing on", "SELECT 1;").splitlines()
+    assert lines[-1].startswith("Time: ")
+    assert lines[-1].split()[-1] in ("µs", "ms", "s")
+
+
+def test_files(prompt: PromptSession, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for ending, first in (("csv", "id,price"), ("json", '{"id": 0'), ("tsv", "0\t0")):
+        path = tmp_path / f"orders.{ending}"
+        assert said(prompt, capsys, f"\\copy orders TO '{path}'") == "COPY 5 rows\n"
+        assert path.read_text().startswith(first)
+    said(prompt, capsys, f"\\copy (SELECT id FROM orders WHERE id > 2) TO {tmp_path / 'o.parquet'}")
+    assert pq.read_table(tmp_path / "o.parquet").to_pydict() == {"id": [3, 4]}
+    for ending in ("csv", "tsv", "json"):
+        assert (
+            said(prompt, capsys, f"\\copy orders FROM '{tmp_path / f'orders.{ending}'}'") == "COPY 5 rows\n"
+        )
+    assert prompt.db.sql("SELECT count(*) FROM orders").rows() == [(20,)]
+    (tmp_path / "bad.csv").write_text("id,price\n1,2\n2,x\n")
+    found = said(prompt, capsys, f"\\copy orders FROM '{tmp_path / 'bad.csv'}'")
+    assert "line 3, column price" in found
+    assert prompt.db.sql("SELECT count(*) FROM orders").rows() == [(20,)]
+
+
+def test_scripts_and_output(
+    prompt: PromptSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    script, out = tmp_path / "script.sql", tmp_path / "out.json"
+    script.write_text("SELECT 1\n AS one;\n\\echo between\nSELECT 2 AS two;")
+    assert [line for line in said(prompt, capsys, f"\\i {script}").split("\n") if line.isalpha()] == [
+        "one", "between", "two",
+    ]  # fmt: skip
+    script.write_text(f"\\i {script}\n")
+    assert "include each other" in said(prompt, capsys, f"\\i {script}")
+    assert said(prompt, capsys, "\\format json", f"\\o {out}", "SELECT 5 AS x;", "\\o") == ""
+    assert json.loads(out.read_text()) == {"x": 5}
+    assert '"x": 6' in said(prompt, capsys, "SELECT 6 AS x;")
+
+
+def test_an_editor(prompt: PromptSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\ncp "$1" "$0.seen"; echo "SELECT 7;" > "$1"\n')
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    prompt.answer("SELECT 1;")
+    prompt.answer("\\e")
+    assert (tmp_path / "editor.seen").read_text() == "SELECT 1;\n"
+    assert prompt.next == "SELECT 7;"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT 1;", Typed("SELECT 1;")),
+        ("SELECT 1 \\watch 2", Typed("SELECT 1", "watch", "2")),
+        ("SELECT '\\d', \"a\\b\" -- \\x", Typed("SELECT '\\d', \"a\\b\" -- \\x")),
+        ("exit", Typed("", "q")),
+        ("help;", Typed("", "?")),
+        ("\\dt+ o*;", Typed("", "dt+", "o*;")),
+    ],
+)
+def test_what_was_typed(text: str, expected: Typed) -> None:
+    assert divide(text) == expected
+
+
+def test_what_is_complete_and_what_is_open() -> None:
+    complete = {
+        "SELECT 1;": True,
+        "SELECT ';'": False,
+        "SELECT 1": False,
+        "\\d": True,
+        "quit": True,
+        "'a;": False,
+    }
+    complete |= {"": True, "-- ;": False, "SELECT 1; -- said": True, "/* ; */": False, "SELECT 'open;;": True}
+    assert {text: is_complete(text) for text in complete} == complete
+    is_open = {
+        "'a": True,
+        "'a'": False,
+        "'a''": True,
+        '"x': True,
+        "-- c": True,
+        "-- c\n": False,
+        "/* x": True,
+    }
+    is_open |= {"/* x */": False, "$$a": True, "$$a$$": False, "SELECT 'a', 'b": True, "": False, "''": False}
+    assert {text: in_string(text) for text in is_open} == is_open
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "absent"),
+    [
+        ("SELECT * FROM ", ["orders", "cheap"], "price"),
+        ("SELECT id FROM orders WHERE ", ["id", "price"], "orders"),
+        ("SELECT id FROM orders WHERE pr", ["price"], "orders"),
+        ("SELECT o. FROM orders AS o", [], "id"),
+        ("SELECT 1 FROM orders o WHERE o.", ["id", "price"], "SELECT"),
+        ("SELECT 'or", [], "orders"),
+        ("SELECT 1 -- or", [], "orders"),
+        ("SEL", ["SELECT"], "orders"),
+        ("SET audi", ["audit"], "AND"),
+        ("\\tim", ["timing"], "time"),
+        ("SELECT date_tr", ["date_trunc"], "orders"),
+    ],
+)
+def test_completion_knows_where_it_is(
+    prompt: PromptSession, text: str, first: list[str], absent: str
+) -> None:
+    found = [one.text for one in SqlCompleter(prompt.db).get_completions(Document(text), None)]
+    assert found[: len(first)] == first
+    assert absent not in found
+
+
+def test_the_page_has_every_command() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "prompt.md").read_text("utf-8").replace("\\|", "|")
+    for command in COMMANDS.values():
+        assert f"| `{command.usage}` | {command.meaning} |" in page
