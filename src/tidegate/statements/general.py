@@ -60,10 +60,11 @@ def spark_engine(context: Context) -> GeneralEngine:
 
 def select_general(context: Context, query: PinnedSelect, watch: CancelToken) -> Result:
     """Runs a query; the caller keeps its snapshots pinned until its last row is read."""
-    return _run(context, relational_query(context, query, watch), watch)
+    return run_general(context, relational_query(context, query, watch), watch)
 
 
-def _run(context: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
+def run_general(context: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
+    """Runs a pinned query on the engine that suits it."""
     if engine_for(context, pinned) == "embedded":
         return run_embedded(pinned, watch)
     return spark_engine(context).select(context, pinned, watch)
@@ -98,7 +99,7 @@ def explain_general(context: Context, query: PinnedSelect, *, analyze: bool, as_
     else:
         costs = [spark_engine(context).plan(context, pinned, watch)]
         document["Spark Plan"] = costs[0]
-        ran = _run(context, pinned, watch)
+        ran = run_general(context, pinned, watch)
         rows, cost = ran.exhaust(), ran.scan
     took = 1000 * (time.perf_counter() - began)
     lines += [f"Answered from {engine} in {took:.1f} ms: {plural(rows, 'row')}", _read_line(cost), *costs]

@@ -79,7 +79,10 @@ class QueryBinder:
 
     def whole(self, parsed: Query) -> logical.LogicalQuery:
         """The outermost query."""
-        found = self.query(parsed, None)
+        return self.complete(self.query(parsed, None))
+
+    def complete(self, found: logical.LogicalQuery) -> logical.LogicalQuery:
+        """A tree that is bound, with the definitions of what it reads and the notes on it."""
         notes = self.world.notes
         tree = replace(found, rel=self.world.shared.around(found.rel), count=self.numbers.count)
         return replace(shared(tree), obstacle=notes.obstacle, refusal=notes.refusal)
@@ -91,15 +94,20 @@ class QueryBinder:
 
         `within` says inside of what: its order then counts only for its limits.
         """
-        if parsed.recursive is not None:
-            self.note("WITH RECURSIVE", parsed.recursive)
-            check_recursion(parsed, self.sql)
-        inner = self
-        for table in parsed.tables:
-            inner = inner._with(table, recursive=parsed.recursive is not None)
+        inner = self.with_tables(parsed.tables, parsed.recursive)
         if isinstance(parsed.body, Query) and not (parsed.order_by or parsed.limit or parsed.offset):
             return inner.query(parsed.body, outer, within)
         return inner._limited(parsed, outer, within)
+
+    def with_tables(self, tables: Sequence[CommonTable], recursive: Place | None) -> QueryBinder:
+        """Binds what stands behind WITH."""
+        if recursive is not None:
+            self.note("WITH RECURSIVE", recursive)
+            check_recursion(tables, self.sql)
+        inner = self
+        for table in tables:
+            inner = inner._with(table, recursive=recursive is not None)
+        return inner
 
     def _limited(self, parsed: Query, outer: NestedScope | None, within: str | None) -> logical.LogicalQuery:
         """A query with its order and limits."""
@@ -343,9 +351,9 @@ class QueryBinder:
         if isinstance(entry, ViewRelation):
             bind = partial(self._view, name, entry, table.at)
             return self.world.shared.read(self.numbers, name, name, bind, is_view=True)
-        return self._scan(entry)
+        return self.scan(entry)
 
-    def _scan(self, entry: Relation) -> logical.LogicalQuery:
+    def scan(self, entry: Relation) -> logical.LogicalQuery:
         """A collection. What it hides is among the scan's columns, and only its conditions read that."""
         names = tuple(column for column, _ in entry.columns)
         if entry.stored is None:

@@ -123,7 +123,7 @@ class SelectBinder:
         rows = {column.index for column, _ in gathered.tables}
         later = [look for look in gathered.looks if rows & _look_columns(look[1])]
         first = [look for look in gathered.looks if look not in later]
-        for stage in _stages(first):
+        for stage in stages(first):
             self.rel = logical.SubqueryApply(self.rel, stage)
         if gathered.windows:
             self.rel = logical.Window(self.rel, tuple(gathered.windows))
@@ -131,7 +131,7 @@ class SelectBinder:
                 raise BindError("a window function cannot be given a table function", hint="put it into FROM")
         for level in levels(gathered.tables):
             self.rel = logical.TableFunctionApply(self.rel, level)
-        for stage in _stages(later):
+        for stage in stages(later):
             self.rel = logical.SubqueryApply(self.rel, stage)
         gathered.looks, gathered.windows, gathered.tables = [], [], []
 
@@ -196,15 +196,15 @@ def _look_columns(look: logical.Subquery) -> frozenset[int]:
     return support(*look.left, *look.tests) | logical.outer_columns(look.query)
 
 
-def _stages(
+def stages(
     looks: Sequence[tuple[Column, logical.Subquery]],
 ) -> list[tuple[tuple[Column, logical.Subquery], ...]]:
     """Subqueries by who reads whom: in `(a IN (…)) IN (…)` the second is compared with the first."""
-    stages: list[list[tuple[Column, logical.Subquery]]] = []
+    found: list[list[tuple[Column, logical.Subquery]]] = []
     stage: dict[int, int] = {}
     for column, look in looks:
         place = 1 + max((stage[i] for i in _look_columns(look) if i in stage), default=-1)
         stage[column.index] = place
-        stages += [[]] if place == len(stages) else []
-        stages[place].append((column, look))
-    return [tuple(some) for some in stages]
+        found += [[]] if place == len(found) else []
+        found[place].append((column, look))
+    return [tuple(some) for some in found]

@@ -41,12 +41,7 @@ def query(c: TokenCursor) -> Query:
     """A whole query, up to what cannot belong to it."""
     c.enter()
     start = c.token.start
-    tables: tuple[CommonTable, ...] = ()
-    recursive: Span | None = None
-    if c.eat("with"):
-        place = c.span()
-        recursive = place if c.eat("recursive") else None
-        tables = c.comma_list(lambda: _common_table(c))
+    tables, recursive = with_clause(c) if c.eat("with") else ((), None)
     body = _body(c)
     order_by: tuple[Ordering, ...] = ()
     if c.eat("order", "by"):
@@ -54,6 +49,13 @@ def query(c: TokenCursor) -> Query:
     limit, offset, ties = _limits(c)
     c.leave()
     return Query(c.sql, c.since(start), tables, recursive, body, order_by, limit, offset, ties)
+
+
+def with_clause(c: TokenCursor) -> tuple[tuple[CommonTable, ...], Span | None]:
+    """The common tables behind WITH, and where RECURSIVE stands."""
+    place = c.span()
+    recursive = place if c.eat("recursive") else None
+    return c.comma_list(lambda: _common_table(c)), recursive
 
 
 def _common_table(c: TokenCursor) -> CommonTable:
@@ -127,7 +129,7 @@ def _term(c: TokenCursor) -> Body:
     if c.eat("select"):
         return _select(c, at)
     if c.eat("values"):
-        return Values(c.comma_list(lambda: _row(c)), at)
+        return Values(c.comma_list(lambda: values_row(c)), at)
     if c.eat("table"):
         name_at = c.span()
         name = c.qualified("a table's name")
@@ -139,14 +141,16 @@ def _term(c: TokenCursor) -> Body:
     raise c.fail("SELECT")
 
 
-def _row(c: TokenCursor) -> tuple[Node, ...]:
+def values_row(c: TokenCursor) -> tuple[Node, ...]:
+    """One row of VALUES."""
     c.expect("(")
-    row = c.comma_list(lambda: _value(c))
+    row = c.comma_list(lambda: value_or_default(c))
     c.expect(")", of="a comma")
     return row
 
 
-def _value(c: TokenCursor) -> Node:
+def value_or_default(c: TokenCursor) -> Node:
+    """An expression, or DEFAULT."""
     at = c.span()
     return Default(at) if c.eat("default") else expression(c)
 
@@ -154,7 +158,7 @@ def _value(c: TokenCursor) -> Node:
 def _select(c: TokenCursor, at: Span) -> Select:
     beyond: list[tuple[str, Span]] = []
     distinct, distinct_on = _distinct(c, beyond)
-    items = c.comma_list(lambda: _item(c), trailing=True)
+    items = c.comma_list(lambda: select_item(c), trailing=True)
     source = from_clause(c, query) if c.eat("from") else None
     where = expression(c) if c.eat("where") else None
     group_by = having = None
@@ -239,7 +243,8 @@ def _keys(c: TokenCursor, keys: list[Node]) -> tuple[int, ...]:
     return tuple(range(len(keys) - len(found), len(keys)))
 
 
-def _item(c: TokenCursor) -> Item:
+def select_item(c: TokenCursor) -> Item:
+    """One entry of a select list."""
     at = c.span()
     if c.eat("*"):
         return Item(Star((), at), None)
