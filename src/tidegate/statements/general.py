@@ -73,20 +73,27 @@ def run_general(context: Context, pinned: PinnedQuery, watch: CancelToken) -> Re
 # ---------------------------------------------------------------- EXPLAIN
 
 
-def explain_general(context: Context, query: PinnedSelect, *, analyze: bool, as_json: bool) -> Result:
-    """Describes how a query runs, and starts nothing; with `analyze` it is run, and costs are added."""
+def explain_general(
+    context: Context, query: PinnedSelect, *, analyze: bool, as_json: bool, head: str | None = None
+) -> Result:
+    """Describes how a query runs, and starts nothing; with `analyze` it is run, and costs are added.
+
+    `head` says what a statement does with the rows of its query, which then runs on the embedded engine.
+    """
     watch = CancelToken(context.config.statement_timeout_ms)
     pinned = relational_query(context, query, watch)
-    engine = engine_for(context, pinned)
+    engine = engine_for(context, pinned) if head is None else "embedded"
     _ = pinned.reduced
     scans = {id(scan.scan): scan for scan in pinned.scans}
     steps, names = explain_query.query_steps(pinned.query, lambda scan: scan_step(scans[id(scan)]))
     title = "Spark" if engine == "spark" else "Embedded engine"
     lines = [
+        *([] if head is None else [head]),
         f"{title}: {format_bytes(pinned.bytes)} left after pruning",
         *explain_query.branching_tree(steps),
     ]
     document: dict[str, object] = {"Engine": engine, "Bytes": pinned.bytes}
+    document |= {} if head is None else {"Statement": head}
     document["Plan"] = explain_query.plan_document(steps)
     if not analyze:
         return explained(lines, document if as_json else None)

@@ -21,12 +21,13 @@ subqueries and RETURNING needs no such query (`modification.py`).
 | `insert` | INSERT with ON CONFLICT or RETURNING |
 """
 
-from tidegate.sql.changes.change_query import ChangeColumns, ChangeQuery, ChangeTarget, needs_query
+from tidegate.sql.changes.change_query import Action, ChangeColumns, ChangeQuery, ChangeTarget, needs_query
 from tidegate.sql.changes.insert import bind_insert
 from tidegate.sql.changes.merge import bind_merge
 from tidegate.sql.changes.update import bind_update
 
 __all__ = [
+    "Action",
     "ChangeColumns",
     "ChangeQuery",
     "ChangeTarget",

@@ -49,7 +49,7 @@ def bind_merge(
     source = logical.Map(source, ((there, exprs.TRUE),))
     _join(tree, given, rows, source, beside)
     kinds = {
-        "matched": ([*rows.entries, *beside], _both(rows, there)),
+        "matched": ([*rows.entries, *beside], _matched(given, rows, there)),
         "not matched by target": (beside, build.call("is null", rows.rel.address[0])),
         "not matched by source": (list(rows.entries), build.call("is null", there)),
     }
@@ -121,9 +121,12 @@ def _join(
         tree.rel = logical.Join(kind, source, rows.rel, on)
 
 
-def _both(rows: TargetRows, there: Column) -> Expr:
-    sides = [build.call("not", build.call("is null", one)) for one in (rows.rel.address[0], there)]
-    return build.conjunction(sides)
+def _matched(given: Merge, rows: TargetRows, there: Column) -> Expr:
+    """Whether both sides are there: of each that the join may leave out, that it did not."""
+    kinds = {clause.kind for clause in given.clauses}
+    sides = [rows.rel.address[0]] if "not matched by target" in kinds else []
+    sides += [there] if "not matched by source" in kinds else []
+    return build.conjunction([build.call("not", build.call("is null", one)) for one in sides])
 
 
 def _clause(

@@ -20,6 +20,14 @@ nothing is changed; a row whose new values are its old ones is counted, and noth
 | `concurrency` | what others change meanwhile |
 """
 
+from tidegate.statements.modify.general import is_general, pinned_modification
 from tidegate.statements.modify.run import bind_returning, deletes_by_position, modify, pinned_change
 
-__all__ = ["bind_returning", "deletes_by_position", "modify", "pinned_change"]
+__all__ = [
+    "bind_returning",
+    "deletes_by_position",
+    "is_general",
+    "modify",
+    "pinned_change",
+    "pinned_modification",
+]

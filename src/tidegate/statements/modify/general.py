@@ -12,8 +12,11 @@ value; then any change of the table by others makes it begin anew.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeGuard
 
 import pyarrow as pa
 
@@ -21,12 +24,20 @@ from tidegate.context import CatalogSnapshot, Context, position_of
 from tidegate.errors import ConflictError
 from tidegate.expr.model import Expr
 from tidegate.plan import logical
-from tidegate.query import Result, ResultShape, ScanMetrics, ScanRequest
+from tidegate.query import CancelToken, Result, ResultShape, ScanMetrics, ScanRequest
 from tidegate.query.embedded import run_embedded
 from tidegate.query.relational import PinnedQuery, RelationalScan, total_cost
 from tidegate.sql import PreparedQuery
 from tidegate.sql.bind import Relation
-from tidegate.sql.changes import ChangeQuery, ChangeTarget, bind_insert, bind_merge, bind_update
+from tidegate.sql.changes import (
+    Action,
+    ChangeQuery,
+    ChangeTarget,
+    bind_insert,
+    bind_merge,
+    bind_update,
+    needs_query,
+)
 from tidegate.sql.lower import single_collection, uses_now
 from tidegate.sql.parse import statement
 from tidegate.statements.general import run_general
@@ -78,6 +89,41 @@ def modify_general(context: Context, given: Modification, attempts: Attempts) ->
         if result is not None:
             return result
         attempts.again()
+
+
+def is_general(given: statement.Statement) -> TypeGuard[Modification]:
+    """Whether a statement changes rows that only a query finds."""
+    match given:
+        case statement.Insert() | statement.Update() | statement.Delete() | statement.Merge():
+            return needs_query(given)
+        case _:
+            return False
+
+
+@contextmanager
+def pinned_modification(context: Context, given: Modification) -> Iterator[tuple[str, PinnedSelect]]:
+    """What a statement does with the rows of its query, and the query, for EXPLAIN."""
+    with pinned(context, partial(bind_modification, context, given), BoundModificationQuery.sources) as found:
+        changes, attempts = found.query.changes, Attempts(given, CancelToken())
+        now = _Attempt(context, found, attempts).now
+        tree, _ = changes.query(with_before="update" in changes.actions)
+        actions = [action for action in dict.fromkeys(changes.actions) if action in _SAID]
+        words = [_SAID[action] for action in actions]
+        if not context.config.delete_by_position:
+            words = [one.replace(*_BY_VALUE) for one in words]
+        said = ", ".join(words) or "changes nothing"
+        yield (
+            f"{found.query.verb.capitalize()}: {said}",
+            PinnedSelect(PreparedQuery(tree, None), found.snapshots, now),
+        )
+
+
+_SAID: dict[Action, str] = {
+    "insert": "inserts rows",
+    "update": "deletes rows by position, and inserts them with new values",
+    "delete": "deletes rows by position",
+}
+_BY_VALUE = ("deletes rows by position", "retracts rows")
 
 
 def bind_modification(
