@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.errors import BindError, Position
+from tidegate.errors import BindError, ErrorCode, ParseError, Position
 from tidegate.expr.model import Column, Expr, Literal, build, types
 from tidegate.plan import logical
 from tidegate.sql.bind.catalog import RelationCatalog
@@ -77,6 +77,7 @@ class ChangeTree:
         if any(entry.table == target.text for entry in entries):
             raise BindError(
                 f'table name "{target.text}" specified more than once',
+                code=ErrorCode.DUPLICATE_ALIAS,
                 hint=f"give one of them another name: {target.text} AS other",
                 position=Position(self.sql, *target.at),
             )
@@ -146,7 +147,7 @@ class _ReturningBinder(RowBinder):
         if isinstance(node, Apply) and node.name == "merge_action" and node.is_function and not args:
             if self.merge_action is None:
                 message = "MERGE_ACTION() can only be used in the RETURNING list of a MERGE command"
-                raise BindError(message)
+                raise ParseError(message)
             return self.merge_action
         return super()._bind_node(node, args)
 
