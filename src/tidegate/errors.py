@@ -95,6 +95,16 @@ class ErrorCode(StrEnum):
     """A type, a setting, or a kind of source or connection does not exist."""
     DUPLICATE_TABLE = "duplicate_table"
     """A name is in use."""
+    DUPLICATE_ALIAS = "duplicate_alias"
+    """Two tables of a statement have one name."""
+    GROUPING_ERROR = "grouping_error"
+    """An aggregate stands where rows are not grouped."""
+    NO_KEY = "no_key"
+    """ON CONFLICT names no columns, and the table has no declared key."""
+    CARDINALITY_VIOLATION = "cardinality_violation"
+    """A statement would change a row twice, or a subquery that stands for one value gave several."""
+    NOT_NULL_VIOLATION = "not_null_violation"
+    """A value of a column that is NOT NULL is NULL."""
     INVALID_OPTION = "invalid_option"
     """An option of a statement is unknown, missing or has a wrong value; `subject` is its name in lower case."""
 
@@ -119,6 +129,9 @@ _ROW_ERRORS: tuple[tuple[re.Pattern[str], ErrorCode], ...] = tuple(
         (r'(value )?".*" is out of range for type [\w ]+$', ErrorCode.NUMBER_OVERFLOW),
         (r"numeric field (over|under)flow", ErrorCode.NUMBER_OVERFLOW),
         (r"value too long for type", ErrorCode.TEXT_TOO_LONG),
+        (r"null value in column", ErrorCode.NOT_NULL_VIOLATION),
+        (r"(MERGE|ON CONFLICT DO UPDATE) command cannot affect row", ErrorCode.CARDINALITY_VIOLATION),
+        (r"a subquery that stands for one value gave more", ErrorCode.CARDINALITY_VIOLATION),
         (r"cannot take logarithm of", ErrorCode.INVALID_LOGARITHM),
         (
             r"cannot take square root of|zero raised to a|a negative number raised to a",

@@ -22,7 +22,7 @@ from hypothesis.stateful import precondition, rule
 
 from tests.unit.storage.deleting import run_change
 from tidegate.errors import LeaseLost, StoreError, TimeError
-from tidegate.statements.modify import by_position
+from tidegate.statements.modify import by_position, general
 from tidegate.storage.maintain import compact, distribute
 from tidegate.storage.maintain.distribute import (
     LocalTaskRunner,
@@ -47,15 +47,20 @@ class KeyChange:
 
     key: int
     moves: bool
+    by_query: bool = False
+    """Whether a query finds the rows: MERGE."""
 
     @property
     def sql(self) -> str:
         """The statement."""
+        if self.by_query:
+            done = "UPDATE SET k = t.k + 1" if self.moves else "DELETE"
+            return f"MERGE INTO t USING (VALUES ({self.key})) AS x (k) ON t.k = x.k WHEN MATCHED THEN {done}"
         where = f"WHERE k = {self.key}"
         return f"UPDATE t SET k = k + 1 {where}" if self.moves else f"DELETE FROM t {where}"
 
 
-changes = st.builds(KeyChange, keys, st.booleans())
+changes = st.builds(KeyChange, keys, st.booleans(), st.sampled_from([False, False, False, False, True]))
 IN_TASKS: dict[str, Callable[..., Any]] = {
     "compact in tasks": partial(compact_distributed, full=True),
     "recluster": recluster_shard,
@@ -95,16 +100,22 @@ class DeletingRules:
     )
     def change(self: Any, handle: int, change: KeyChange, what: str, later: int) -> None:
         """DELETE or UPDATE, perhaps with others between what it reads and its entry."""
-        find, left = by_position._find, [what] if what else []
+        left = [what] if what else []
 
-        def found(*args: Any) -> Any:
-            result = find(*args)
-            if left:
-                self.clock.advance(later)
-                self.others_work(left.pop(), (handle + 1) % 3)
-            return result
+        def before_others(find: Callable[..., Any]) -> Callable[..., Any]:
+            def found(*args: Any) -> Any:
+                result = find(*args)
+                if left:
+                    self.clock.advance(later)
+                    self.others_work(left.pop(), (handle + 1) % 3)
+                return result
 
-        with mock.patch.object(by_position, "_find", found):
+            return found
+
+        with (
+            mock.patch.object(by_position, "_find", before_others(by_position._find)),
+            mock.patch.object(general, "collect", before_others(general.collect)),
+        ):
             self.submit_change(handle, change)
 
     def others_work(self: Any, what: str, handle: int) -> None:

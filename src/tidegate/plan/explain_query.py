@@ -86,6 +86,8 @@ class _QueryExplainer:
         scans = query.scans()
         used = Counter(column.name for scan in scans for column in scan.columns)
         for scan in scans:
+            for column in scan.address:
+                self._name(column, f"{identifier(scan.source)}.{column.name}")
             for column in scan.columns:
                 table = f"{identifier(scan.source)}." if used[column.name] > 1 else ""
                 self._name(column, f"{table}{identifier(column.name)}")

@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, assert_never
 
+import pyarrow as pa
+
 from tidegate.expr.model import Column, Expr, Type, permute, support
 from tidegate.plan.bound_query import Obstacle as Obstacle  # noqa: PLC0414  # offered with the tree
 from tidegate.plan.bound_query import Refusal as Refusal  # noqa: PLC0414  # offered with the tree
@@ -51,22 +53,28 @@ class Scan:
     computed: ComputedColumns = ()
     demanded: frozenset[int] | None = None
     """The stored and computed columns that nodes above use; None: all."""
+    address: tuple[Column, ...] = ()
+    """Of a table that is changed: the part and position of each row, and how often it is stored there."""
 
     def leaving(self) -> tuple[Column, ...]:
         """The output columns."""
+        return (*self.values(), *self.address)
+
+    def values(self) -> tuple[Column, ...]:
+        """The output columns without the address."""
         columns = (*self.columns, *(column for column, _ in self.computed))
         if self.demanded is None:
             return columns
         return tuple(column for column in columns if column.index in self.demanded)
 
     def plan(self) -> MapFilterProject:
-        """The scan as a plan over the collection's columns by position; its outputs are `leaving()`."""
+        """The scan as a plan over the collection's columns by position; its outputs are `values()`."""
         place = {column.index: i for i, column in enumerate(self.columns)}
         values: dict[int, Expr] = {c.index: Column(i, c.type, c.name) for i, c in enumerate(self.columns)}
         values |= {column.index: permute(value, place) for column, value in self.computed}
         plan = MapFilterProject.identity([column.type for column in self.columns])
         plan = plan.filter(*(permute(condition, place) for condition in self.conditions))
-        return plan.select([values[column.index] for column in self.leaving()])
+        return plan.select([values[column.index] for column in self.values()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +88,8 @@ class ConstantRows:
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Expr, ...], ...]
+    arrays: tuple[pa.Array, ...] | None = None
+    """Instead of `rows`: the columns, evaluated."""
 
 
 @dataclass(frozen=True, eq=False)

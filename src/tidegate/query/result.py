@@ -76,8 +76,13 @@ class Result:
         scan: ScanMetrics | None = None,
         said: str | None = None,
         max_bytes: int = 0,
+        tag: str | None = None,
     ) -> None:
-        """`said`: text beside or instead of rows. `max_bytes`: how much of a stream may be held; 0: any."""
+        """`said`: text beside or instead of rows. `max_bytes`: how much of a stream may be held; 0: any.
+
+        `tag`: what a statement with RETURNING did, `UPDATE 3`.
+        """
+        self.tag = tag
         self.names, self.types, self.path, self.said = tuple(names), tuple(types), path, said
         self.scan = ScanMetrics() if scan is None else scan
         self.count = 0
@@ -278,8 +283,8 @@ class Result:
 
     def text(self) -> str:
         """What the statement has to say: the explanation of EXPLAIN, else what was done."""
-        if self.said is not None:
-            return self.said
+        if self.said is not None or self.tag is not None:
+            return self.said or self.tag or ""
         count = len(self)
         return f"{count} row" if count == 1 else f"{count} rows"
 

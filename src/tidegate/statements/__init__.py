@@ -25,7 +25,7 @@ from tidegate.statements.execute import execute, explain_last, kind_of
 from tidegate.statements.general import relational_query
 from tidegate.statements.insert import default_of
 from tidegate.statements.maintain import backfill_statistics, recluster
-from tidegate.statements.modify import plan_modification
+from tidegate.statements.modify import bind_returning
 from tidegate.statements.pinned import Pinned, pin, pin_select, pinned
 from tidegate.statements.postgres_settings import duration_text, milliseconds_of
 from tidegate.statements.select import columns_of
@@ -38,6 +38,7 @@ __all__ = [
     "Status",
     "append",
     "backfill_statistics",
+    "bind_returning",
     "columns_of",
     "contents",
     "default_of",
@@ -49,7 +50,6 @@ __all__ = [
     "pin",
     "pin_select",
     "pinned",
-    "plan_modification",
     "recluster",
     "relational_query",
     "source_statuses",

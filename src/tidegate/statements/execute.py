@@ -15,6 +15,7 @@ from tidegate.errors import BindError, ParseError, Position, UnsupportedError
 from tidegate.expr.primitives import cancellable
 from tidegate.query import CancelToken, Result
 from tidegate.sql.bind import bind_as_of
+from tidegate.sql.changes import needs_query
 from tidegate.sql.parse import Parameters, parse_statements, statement, statement_texts
 from tidegate.statements import define, explain
 from tidegate.statements import select as query
@@ -117,7 +118,7 @@ def _parsed(
     if parameters is not None and stored is not None:
         raise UnsupportedError(
             f"{kind_of(stored).upper().replace('_', ' ')} takes no parameters",
-            hint="queries, INSERT, UPDATE and DELETE do; a definition outlives the values",
+            hint="queries, INSERT, UPDATE, DELETE and MERGE do; a definition outlives the values",
         )
     return found
 
@@ -128,6 +129,7 @@ PARAMETRISED = (
     statement.Insert,
     statement.Update,
     statement.Delete,
+    statement.Merge,
 )
 """Statements that may have parameters: what others define is stored as text."""
 
@@ -139,7 +141,7 @@ def _run_statement(
         raise BindError("as_of is for queries: a statement that changes something does so now")
     with cancellable((watch or CancelToken(context.config.statement_timeout_ms)).check):
         result = _run(context, given, as_of, watch)
-    if isinstance(given, statement.Insert | statement.Update | statement.Delete):
+    if isinstance(given, statement.Insert | statement.Update | statement.Delete | statement.Merge):
         maintain_in_steps(context.table(given.table.text))
     return result
 
@@ -168,9 +170,9 @@ def _run(
             return define.drop_column(context, given)
         case statement.CreateView():
             return define.create_view(context, given)
-        case statement.Insert():
+        case statement.Insert() if not needs_query(given):
             return insert(context, given, watch)
-        case statement.Delete() | statement.Update():
+        case statement.Insert() | statement.Delete() | statement.Update() | statement.Merge():
             return modify(context, given, watch)
         case statement.Show():
             return show(context, given)

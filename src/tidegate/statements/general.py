@@ -60,10 +60,11 @@ def spark_engine(context: Context) -> GeneralEngine:
 
 def select_general(context: Context, query: PinnedSelect, watch: CancelToken) -> Result:
     """Runs a query; the caller keeps its snapshots pinned until its last row is read."""
-    return _run(context, relational_query(context, query, watch), watch)
+    return run_general(context, relational_query(context, query, watch), watch)
 
 
-def _run(context: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
+def run_general(context: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
+    """Runs a pinned query on the engine that suits it."""
     if engine_for(context, pinned) == "embedded":
         return run_embedded(pinned, watch)
     return spark_engine(context).select(context, pinned, watch)
@@ -72,20 +73,27 @@ def _run(context: Context, pinned: PinnedQuery, watch: CancelToken) -> Result:
 # ---------------------------------------------------------------- EXPLAIN
 
 
-def explain_general(context: Context, query: PinnedSelect, *, analyze: bool, as_json: bool) -> Result:
-    """Describes how a query runs, and starts nothing; with `analyze` it is run, and costs are added."""
+def explain_general(
+    context: Context, query: PinnedSelect, *, analyze: bool, as_json: bool, head: str | None = None
+) -> Result:
+    """Describes how a query runs, and starts nothing; with `analyze` it is run, and costs are added.
+
+    `head` says what a statement does with the rows of its query, which then runs on the embedded engine.
+    """
     watch = CancelToken(context.config.statement_timeout_ms)
     pinned = relational_query(context, query, watch)
-    engine = engine_for(context, pinned)
+    engine = engine_for(context, pinned) if head is None else "embedded"
     _ = pinned.reduced
     scans = {id(scan.scan): scan for scan in pinned.scans}
     steps, names = explain_query.query_steps(pinned.query, lambda scan: scan_step(scans[id(scan)]))
     title = "Spark" if engine == "spark" else "Embedded engine"
     lines = [
+        *([] if head is None else [head]),
         f"{title}: {format_bytes(pinned.bytes)} left after pruning",
         *explain_query.branching_tree(steps),
     ]
     document: dict[str, object] = {"Engine": engine, "Bytes": pinned.bytes}
+    document |= {} if head is None else {"Statement": head}
     document["Plan"] = explain_query.plan_document(steps)
     if not analyze:
         return explained(lines, document if as_json else None)
@@ -98,7 +106,7 @@ def explain_general(context: Context, query: PinnedSelect, *, analyze: bool, as_
     else:
         costs = [spark_engine(context).plan(context, pinned, watch)]
         document["Spark Plan"] = costs[0]
-        ran = _run(context, pinned, watch)
+        ran = run_general(context, pinned, watch)
         rows, cost = ran.exhaust(), ran.scan
     took = 1000 * (time.perf_counter() - began)
     lines += [f"Answered from {engine} in {took:.1f} ms: {plural(rows, 'row')}", _read_line(cost), *costs]

@@ -58,17 +58,21 @@ def select(
     watch = watch or CancelToken(context.config.statement_timeout_ms)
     with interruptible(watch), ExitStack() as stack:
         query = stack.enter_context(pinned_select(context, parsed, as_of, watch.check))
-        single = query.prepared.single
-        if single is None:
-            result = select_general(context, query, watch)
-        elif query.snapshot is None:
-            return run_without_from(single, query.now)
-        else:
-            request = question_of(context, single, query.snapshot, query.now, watch)
-            on_engine = groups_on_engine(query, request)
-            result = select_general(context, query, watch) if on_engine else answer(request)
-        result.when_over(partial(_unpin, stack.pop_all()))
+        result = run_pinned(context, query, watch)
+        if query.snapshots:
+            result.when_over(partial(_unpin, stack.pop_all()))
         return result
+
+
+def run_pinned(context: Context, query: PinnedSelect, watch: CancelToken) -> Result:
+    """Runs a query whose snapshots stay pinned until its last row is read."""
+    single = query.prepared.single
+    if single is None:
+        return select_general(context, query, watch)
+    if query.snapshot is None:
+        return run_without_from(single, query.now)
+    request = question_of(context, single, query.snapshot, query.now, watch)
+    return select_general(context, query, watch) if groups_on_engine(query, request) else answer(request)
 
 
 def groups_on_engine(query: PinnedSelect, request: ScanRequest) -> bool:

@@ -209,7 +209,7 @@ def test_mz_now_is_the_time_of_the_statement(db: Database, clock: ManualClock) -
         ("DELETE FROM u", tidegate.BindError, 'no table or view "u"'),
         ("DELETE FROM v", tidegate.BindError, '"v" is a view'),
         ("UPDATE t AS a SET n = t.n", tidegate.BindError, 'no table "t"'),
-        ("DELETE FROM t WHERE id IN (SELECT id FROM t)", tidegate.UnsupportedError, "is not supported in DELETE"),
+        ("UPDATE t SET n = max(n)", tidegate.BindError, "aggregates are not allowed in UPDATE"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_and_changes_nothing(
@@ -245,12 +245,16 @@ def test_too_many_bytes_are_refused(db: Database) -> None:
     assert rows(db, "SELECT id, n FROM t ORDER BY id") == [(1, 1), (2, 2)]
 
 
-def test_the_plan_is_there_for_explain(db: Database) -> None:
-    (given,) = grammar.parse_statements("UPDATE t SET n = n + 1 WHERE id > 5")
-    assert isinstance(given, Update)
-    found = modify.plan_modification(db.context, given)
-    assert found.names == ("id", "n", "s", "new n")
-    assert found.mfp.show() == "Map #1 + 1\nFilter #0 > 5"
+def test_binding_alone_tells_the_columns_of_returning(db: Database) -> None:
+    (plain, returning) = grammar.parse_statements(
+        "UPDATE t SET n = n + 1 WHERE id > 5; UPDATE t SET n = n + 1 RETURNING id, n::text AS m"
+    )
+    assert isinstance(plain, Update)
+    assert isinstance(returning, Update)
+    assert modify.bind_returning(db.context, plain) is None
+    found = modify.bind_returning(db.context, returning)
+    assert found is not None
+    assert (found[0], [str(type_) for type_ in found[1]]) == (("id", "m"), ["int8", "text"])
 
 
 # ---------------------------------------------------------------- against a plain list

@@ -22,18 +22,21 @@ from tests.unit.storage.shards import World
 from tidegate.context import relation_of
 from tidegate.errors import UnsupportedError
 from tidegate.expr.model.types import INT8, TEXT
+from tidegate.query import Result
 from tidegate.query.cancellation import CancelToken
-from tidegate.sql.bind import bind_change
+from tidegate.sql.bind import DictCatalog, Relation, bind_change
+from tidegate.sql.changes import ChangeTarget, bind_merge, bind_update, needs_query
 from tidegate.sql.parse import parse_statement
-from tidegate.sql.parse.statement import Delete, Update
-from tidegate.statements.modify import by_position, by_value, run
+from tidegate.sql.parse.statement import Delete, Merge, Update
+from tidegate.statements.modify import by_value, commit, general, run
 from tidegate.statements.modify.change import BoundModification
 from tidegate.statements.modify.concurrency import Attempts
+from tidegate.statements.pinned import Pinned
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.changes import Change
 from tidegate.storage.shard.shard import Shard
-from tidegate.storage.shard.snapshot import open_snapshot
+from tidegate.storage.shard.snapshot import Snapshot, open_snapshot
 from tidegate.storage.shard.state import State
 
 SCHEMA = Schema.of([("id", INT8, False), ("v", INT8, True), ("s", TEXT, True)])
@@ -65,10 +68,21 @@ MOVE_LOW = RowChange(
 )
 
 
+MERGE_LOW = RowChange(
+    "MERGE INTO t USING (VALUES (1), (2), (3)) AS x (id) ON t.id = x.id WHEN MATCHED THEN DELETE",
+    lambda row: row[0] in (1, 2, 3),
+)
+RAISE_JOINED = RowChange(
+    "UPDATE t SET v = t.v + x.n FROM (VALUES (0, 100), (5, 7)) AS x (rest, n) WHERE t.id % 2 = x.rest",
+    RAISE_EVEN.passes,
+    RAISE_EVEN.becomes,
+)
+
+
 def run_change(shard: Shard, sql: str, token: str = "") -> int:
-    """Runs DELETE or UPDATE of `t` over a shard, as the statement does; returns how many rows it concerned."""
+    """Runs a statement that changes `t` over a shard, as the statement does; returns how many rows it concerned."""
     given = parse_statement(sql)
-    assert isinstance(given, Delete | Update)
+    assert isinstance(given, Delete | Update | Merge)
     attempts, count = Attempts(given, CancelToken()), 0
 
     def name(_: int) -> str:
@@ -80,19 +94,38 @@ def run_change(shard: Shard, sql: str, token: str = "") -> int:
         tokens = SimpleNamespace(token_hex=name)
         with (
             open_snapshot(shard) as found,
-            mock.patch.object(by_position, "secrets", tokens if token else by_position.secrets),
+            mock.patch.object(commit, "secrets", tokens if token else commit.secrets),
             mock.patch.object(by_value, "secrets", tokens if token else by_value.secrets),
         ):
             wall = shard.clock.now()
             relation = relation_of("t", found.schema, found.state.options)
-            bound = BoundModification(
-                given, shard, found.schema, bind_change(given, relation, _no_default, wall), wall
-            )
-            context: Any = SimpleNamespace(config=shard.config)
-            result = run._attempt(context, bound, found, attempts)
+            context: Any = SimpleNamespace(config=shard.config, metrics=shard.metrics, engine=None)
+            if isinstance(given, Merge) or needs_query(given):
+                result = _attempt_query(context, given, shard, relation, found, attempts, wall)
+            else:
+                change = bind_change(given, relation, _no_default, wall)
+                bound = BoundModification(given, shard, found.schema, change, wall)
+                result = run._attempt(context, bound, found, attempts)
         if result is not None:
             return int(result.text().split()[-1])
         attempts.again()
+
+
+def _attempt_query(
+    context: Any,
+    given: Update | Delete | Merge,
+    shard: Shard,
+    relation: Relation,
+    found: Snapshot,
+    attempts: Attempts,
+    wall: int,
+) -> Result | None:
+    """One attempt of a statement whose rows a query finds."""
+    target, catalog = ChangeTarget(relation, _no_default), DictCatalog({"t": relation})
+    bind: Any = bind_merge if isinstance(given, Merge) else bind_update
+    bound = general.BoundModificationQuery(given, shard, found.schema, bind(given, target, catalog, wall))
+    seen: Any = None
+    return general._LocatedAttempt(context, Pinned(bound, {"t": found}, seen, wall), attempts).result()
 
 
 def _no_default(place: int) -> Any:

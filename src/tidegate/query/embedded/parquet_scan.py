@@ -117,7 +117,7 @@ def plan_parquet_scan(scan: RelationalScan) -> ParquetScan | None:
     snapshot, planned = scan.snapshot, scan.planned
     blob = snapshot.shard.machine.objects.blob
     pruned, plan = planned.pruned, planned.own_plan
-    if not isinstance(blob, FileBlob) or pruned.retracts:
+    if not isinstance(blob, FileBlob) or pruned.retracts or scan.scan.address:
         return None
     types = [snapshot.schema.columns[i].type for i in plan.demand()]
     names = [f"s{i}" for i in range(len(snapshot.schema.columns))]

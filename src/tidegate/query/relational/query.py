@@ -21,6 +21,7 @@ from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import Expr, Literal, Now, tree, types
 from tidegate.metrics import Metrics
 from tidegate.plan import logical
+from tidegate.query.relational.held_keys import reduce_by_held_keys
 from tidegate.query.relational.scans import RelationalScan
 from tidegate.query.relational.semi_join import reduce_scans
 
@@ -40,6 +41,7 @@ class PinnedQuery:
     def reduced(self) -> bool:
         """Prunes scans by the keys of small ones, once; whether that is switched on."""
         if self.config.join_reduction:
+            reduce_by_held_keys(self.query, self.scans, self.metrics)
             reduce_scans(self.query, self.scans, self.metrics)
         return self.config.join_reduction
 
@@ -54,6 +56,8 @@ class PinnedQuery:
 
     def evaluated_rows(self, rel: logical.ConstantRows) -> list[pa.Array]:
         """The columns of a VALUES."""
+        if rel.arrays is not None:
+            return list(rel.arrays)
         return [self._column([row[i] for row in rel.rows], c.type.arrow) for i, c in enumerate(rel.columns)]
 
     def _column(self, values: Sequence[Expr], wanted: pa.DataType) -> pa.Array:

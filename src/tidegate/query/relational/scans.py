@@ -27,6 +27,7 @@ from tidegate.query.cancellation import CancelToken
 from tidegate.query.estimate import Estimates
 from tidegate.query.paths import local
 from tidegate.query.prune import PruneResult, prune
+from tidegate.query.relational.located import located_rows, numbered_rows
 from tidegate.query.request import ScanRequest
 from tidegate.query.row_stream import Batch
 from tidegate.query.scan_metrics import ScanMetrics
@@ -94,6 +95,8 @@ class RelationalScan:
     cost: ScanMetrics = field(default_factory=ScanMetrics)
     notes: list[str] = field(default_factory=list)
     """Further lines for EXPLAIN."""
+    by_value: bool = False
+    """Of a table that is changed: its rows have no positions (`located.py`)."""
     _table: pa.Table | None = None
 
     def __post_init__(self) -> None:
@@ -120,7 +123,7 @@ class RelationalScan:
 
     def request(self) -> ScanRequest:
         """The scan as a request of one collection."""
-        names = tuple(self.names)
+        names = tuple(f"c{column.index}" for column in self.scan.values())
         return ScanRequest(
             self.snapshot, self.planned.plan, names, ResultShape(), self.now, self.config, self.cancel
         )
@@ -131,7 +134,8 @@ class RelationalScan:
             for batch in self._table.to_batches():
                 yield batch.columns, batch.num_rows
             return
-        yield from local.stream(self.request(), parts or self.planned.pruned, self.cost)
+        read = local.stream if not self.scan.address else numbered_rows if self.by_value else located_rows
+        yield from read(self.request(), parts or self.planned.pruned, self.cost)
 
     def audit(self) -> None:
         """Reads some of the pruned parts, which must yield nothing."""

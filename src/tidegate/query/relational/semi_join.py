@@ -7,7 +7,7 @@
 
 The join itself stays as it is; these conditions are added. That is sound where a row without a match is dropped in any case: under
 an inner join, on the side of an outer join that is filled with NULLs, under IN and EXISTS; and only if between the join and the
-scan there is no window, limit or set operation, which would notice missing rows (`_drops`).
+scan there is no window, limit or set operation, which would notice missing rows (`drops`).
 
 Scans are taken from the smallest on: a scan that a reduction makes small can reduce others.
 """
@@ -28,7 +28,7 @@ MAX_SOURCE_BYTES = 1 << 20
 """Scans of fewer bytes are read first, for their keys."""
 MAX_LISTED_KEYS = 1_000
 """Up to this many distinct keys become a list; more become only a range."""
-_KEYS = (
+KEY_KINDS = (
     Kind.INT2, Kind.INT4, Kind.INT8, Kind.NUMERIC, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.UUID,
 )  # fmt: skip
 
@@ -40,7 +40,7 @@ def reduce_scans(query: logical.LogicalQuery, scans: Sequence[RelationalScan], m
         (source, target)
         for source, target in _pairs(query.rel)
         if source.index in of_column and target.index in of_column
-        and source.type == target.type and source.type.kind in _KEYS
+        and source.type == target.type and source.type.kind in KEY_KINDS
     ]  # fmt: skip
     done: set[int] = set()
     while True:
@@ -83,8 +83,8 @@ def _narrow(
     )
 
 
-def conditions(keys: pa.ChunkedArray, column: Column) -> list[Expr]:
-    """Returns conditions that every row with one of these keys passes."""
+def conditions(keys: pa.ChunkedArray | pa.Array, column: Expr, most: int = MAX_LISTED_KEYS) -> list[Expr]:
+    """Returns conditions that every row with one of these keys passes; up to `most` keys are listed."""
     distinct = pc.unique(keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys)
     if isinstance(distinct, pa.ChunkedArray):
         distinct = distinct.combine_chunks()
@@ -98,10 +98,10 @@ def conditions(keys: pa.ChunkedArray, column: Column) -> list[Expr]:
         build.call(">=", column, Literal(low, column.type)),
         build.call("<=", column, Literal(high, column.type)),
     ]
-    if 1 < len(values) <= MAX_LISTED_KEYS:
-        keys_list = Literal(
-            pa.scalar(values.to_pylist(), pa.list_(column.type.arrow)), types.array(column.type)
-        )
+    if 1 < len(values) <= most:
+        offsets = pa.array([0, len(values)], pa.int32())
+        array = pa.ListArray.from_arrays(offsets, values).cast(pa.list_(column.type.arrow))
+        keys_list = Literal(array[0], types.array(column.type))
         bounds.append(build.call("in", column, keys_list))
     return bounds
 
@@ -118,9 +118,9 @@ def _pairs(root: logical.Rel) -> Iterator[tuple[Column, Column]]:
                 one, other = (a, b) if a in left and b in right else (b, a)
                 if one not in left or other not in right:
                     continue
-                if rel.kind in ("inner", "left") and _drops(rel.right, other):
+                if rel.kind in ("inner", "left") and drops(rel.right, other):
                     yield one, other
-                if rel.kind in ("inner", "right") and _drops(rel.left, one):
+                if rel.kind in ("inner", "right") and drops(rel.left, one):
                     yield other, one
         elif isinstance(rel, logical.Filter) and isinstance(rel.input, logical.SubqueryApply):
             for index, look in whole_condition_subqueries(rel, rel.input).items():
@@ -141,9 +141,9 @@ def _looked(
         outer, own = (a, b) if a in outside else (b, a)
         if outer not in outside or own not in inside:
             continue
-        if positive and _drops(ask.input, outer):
+        if positive and drops(ask.input, outer):
             yield own, outer
-        if (positive or look.kind == "exists") and _drops(look.query, own):
+        if (positive or look.kind == "exists") and drops(look.query, own):
             yield outer, own
 
 
@@ -158,7 +158,7 @@ def _correlated(rel: logical.Rel) -> list[tuple[Column, Column]]:
     return equi_join_keys(rel.conditions) if isinstance(rel, logical.Filter) else []
 
 
-def _drops(rel: logical.Rel, column: Column) -> bool:
+def drops(rel: logical.Rel, column: Column) -> bool:
     """Whether rows that are dropped above by this column's value may be left out in its scan already."""
     match rel:
         case logical.Scan():
@@ -170,17 +170,17 @@ def _drops(rel: logical.Rel, column: Column) -> bool:
             | logical.Distinct()
             | logical.TableFunctionApply()
         ):
-            return _drops(rel.input, column)
+            return drops(rel.input, column)
         case logical.Sort():
-            return rel.limit is None and not rel.offset and _drops(rel.input, column)
+            return rel.limit is None and not rel.offset and drops(rel.input, column)
         case logical.Join():
-            left = rel.kind in ("inner", "left") and _drops(rel.left, column)
-            return left or (rel.kind in ("inner", "right") and _drops(rel.right, column))
+            left = rel.kind in ("inner", "left") and drops(rel.left, column)
+            return left or (rel.kind in ("inner", "right") and drops(rel.right, column))
         case logical.Group():
             return (
                 not rel.sets
                 and any(key == column == value for key, value in rel.keys)
-                and _drops(rel.input, column)
+                and drops(rel.input, column)
             )
         case _:
             return False

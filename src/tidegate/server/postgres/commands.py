@@ -31,15 +31,28 @@ from tidegate.server.postgres.settings import set_config_calls
 from tidegate.server.postgres.wire import sqlstate
 from tidegate.server.postgres.wire.sqlstate import PostgresError
 from tidegate.sql.bind import session_identity
-from tidegate.sql.parse import StatementText, parse_statement, statement, syntax, tokenize
-from tidegate.statements import columns_of, plan_modification
+from tidegate.sql.parse import StatementText, parse_statement, statement, tokenize
+from tidegate.statements import bind_returning, columns_of
 from tidegate.statements.postgres_catalog import ClientIdentity, PostgresCatalog, is_catalog, strip_schemas
 
 T = TypeVar("T")
 Columns: TypeAlias = "tuple[tuple[str, ...], tuple[Type, ...]]"
-WRITE_STATEMENTS = ("insert", "update", "delete", "create", "drop", "alter")
+WRITE_STATEMENTS = ("insert", "update", "delete", "merge", "create", "drop", "alter")
+_MODIFICATIONS = ("insert", "update", "delete", "merge")
 ROW_STATEMENTS = ("select", "with", "values", "table", "(", "show", "explain", "fetch")
-"""Statements that return rows, and that may be run to find out their columns."""
+"""Statements that return rows."""
+
+
+def returns_rows(piece: StatementText) -> bool:
+    """Whether a statement returns rows: a query, or one that changes rows and has RETURNING."""
+    return piece.words(1)[0] in ROW_STATEMENTS or has_returning(piece)
+
+
+def has_returning(piece: StatementText) -> bool:
+    """Whether a statement changes rows and has RETURNING: it must not be run to find out its columns."""
+    words = [token.text for token in piece.tokens if token.kind == "word"]
+    changes = words[:1] and words[0] in (*_MODIFICATIONS, "with")
+    return bool(changes) and "returning" in words
 
 
 class StatementRunner:
@@ -80,7 +93,7 @@ class StatementRunner:
             result = _run_with_client_positions(
                 lambda text: self.client.sql(text, watch), substitute(piece, types, values), piece
             )
-        self.state.wrote |= word in WRITE_STATEMENTS
+        self.state.wrote |= word in WRITE_STATEMENTS or result.tag is not None
         return _statement_result(result, word)
 
     def _copy(
@@ -140,7 +153,7 @@ class StatementRunner:
     def columns(self, piece: StatementText, types: Sequence[str | None]) -> Columns | None:
         """Returns the columns of a statement without parameter values; None: it returns no rows."""
         word, values = piece.words(1)[0], [None] * len(types)
-        if word not in ROW_STATEMENTS:
+        if not returns_rows(piece):
             return None
         if word == "fetch":
             result = self.cursors.result_of(piece)
@@ -162,13 +175,10 @@ class StatementRunner:
         match parse_statement(text):
             case statement.SelectStatement(parsed):
                 return columns_of(parsed, CatalogSnapshot(self.lake), self.lake.clock.now())
-            case (statement.Update() | statement.Delete()) as given:
-                plan_modification(self.lake, given)
-            case statement.Insert(query=syntax.Query() as parsed):
-                columns_of(parsed, CatalogSnapshot(self.lake), self.lake.clock.now())
+            case (statement.Update() | statement.Delete() | statement.Insert() | statement.Merge()) as given:
+                return bind_returning(self.lake, given)
             case _:
-                pass
-        return None
+                return None
 
     def _has(self, name: str) -> bool:
         return self.lake.catalog.find(name) is not None
@@ -189,6 +199,8 @@ def _statement_result(result: Result, word: str) -> StatementResult:
     if word == "explain" and not result.names:
         result = Result.of(["QUERY PLAN"], [types.TEXT], [result.text().split("\n")])
         return StatementResult(result, "EXPLAIN")
+    if result.tag is not None:
+        return StatementResult(result, result.tag)
     if result.names:
         tags = {"show": "SHOW", "explain": "EXPLAIN"}
         return StatementResult(result, tags.get(word, "SELECT"))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tidegate.errors import TidegateError
 from tidegate.query import CancelToken
 from tidegate.server.postgres import parameters
-from tidegate.server.postgres.commands import ROW_STATEMENTS, StatementRunner
+from tidegate.server.postgres.commands import StatementRunner, has_returning, returns_rows
 from tidegate.server.postgres.parameter_types import infer_types
 from tidegate.server.postgres.rows import (
     ResultRows,
@@ -182,9 +182,20 @@ class ExtendedQuery:
             return self.header(StatementResult(self.commands.cursors.open[name].rows.result, ""), None)
         portal = self.portal(name)
         piece = portal.statement.piece
-        if piece is None or piece.words(1)[0] not in ROW_STATEMENTS:
+        if piece is None or not returns_rows(piece):
             return messages.NO_DATA
+        if portal.answer is None and has_returning(piece):
+            return self._changed_columns(portal, piece)
         return self.header(self.run(portal, watch), portal)
+
+    def _changed_columns(self, portal: Portal, piece: StatementText) -> bytes:
+        """Describes the columns of RETURNING: Execute alone may change rows."""
+        columns = self.commands.columns(piece, portal.statement.types)
+        if columns is None:
+            return messages.NO_DATA
+        formats = portal.formats(len(columns[0]))
+        described = zip(*columns, formats, strict=True)
+        return messages.row_description([encode.column_description(*column) for column in described])
 
     def header(self, answer: StatementResult, portal: Portal | None) -> bytes:
         """Builds the RowDescription of an answer."""
@@ -223,7 +234,7 @@ class ExtendedQuery:
         """Runs a portal and returns its rows; None: there is no such portal, or it returns no rows."""
         portal = self.portals.get(name)
         piece = None if portal is None else portal.statement.piece
-        if portal is None or piece is None or piece.words(1)[0] not in ROW_STATEMENTS:
+        if portal is None or piece is None or not returns_rows(piece):
             return None
         self.run(portal, watch)
         return portal.rows

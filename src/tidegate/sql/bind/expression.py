@@ -194,7 +194,9 @@ class Binder:
         """An aggregate has no place in an expression over one row."""
         if self._clause is None:
             raise logical.not_row_by_row(f"the aggregate {node.name}")
-        raise BindError(f"aggregates are not allowed in {self._clause}", hint=_PLACES.get(self._clause))
+        hint = _PLACES.get(self._clause)
+        message = f"aggregates are not allowed in {self._clause}"
+        raise BindError(message, code=ErrorCode.GROUPING_ERROR, hint=hint)
 
     def _apply(self, node: Apply, args: tuple[Expr, ...]) -> Expr:
         name = "substring" if node.name == "substr" else node.name

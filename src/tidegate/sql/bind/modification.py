@@ -11,7 +11,7 @@ A value is assigned as PostgreSQL assigns it: narrowed to the column's type if n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -52,9 +52,9 @@ def bind_change(
     places: list[int] = []
     values: list[Expr] = []
     for target, node in given.assignments if isinstance(given, Update) else ():
-        place = _place(names, target, given.sql)
+        place = column_place(names, target, given.sql)
         stored = plan.projection[place]
-        values.append(_value(binder, node, names[place], columns[place][1], partial(default, stored)))
+        values.append(assigned_value(binder, node, names[place], columns[place][1], partial(default, stored)))
         places.append(stored)
     called = dict(zip(plan.projection, names, strict=True))
     leaving = (*(called.get(i, "") for i in range(plan.arity)), *(f"new {called[place]}" for place in places))
@@ -63,7 +63,8 @@ def bind_change(
     return BoundChange(BoundQuery(given.table.text, whole, leaving), tuple(places))
 
 
-def _place(names: list[str], target: Ident, sql: str) -> int:
+def column_place(names: Sequence[str], target: Ident, sql: str) -> int:
+    """The place of a column that is written to; an error if there is none."""
     if target.text in names:
         return names.index(target.text)
     close = get_close_matches(target.text, names, n=2) if len(target.text) < MAX_NAME_LENGTH else []
@@ -76,10 +77,11 @@ def _place(names: list[str], target: Ident, sql: str) -> int:
     )
 
 
-def _value(binder: Binder, node: Node, name: str, type_: Type, default: Callable[[], Expr]) -> Expr:
+def assigned_value(binder: Binder, node: Node, name: str, type_: Type, default: Callable[[], Expr]) -> Expr:
+    """A value as its column stores it."""
     if isinstance(node, Default):
         return default()
-    bound = binder.bind(node)
+    bound = binder.bind(node, "UPDATE")
     try:
         return assignment_cast(bound, type_)
     except TidegateError as error:

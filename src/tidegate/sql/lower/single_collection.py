@@ -53,6 +53,8 @@ def single_collection(query: logical.LogicalQuery) -> BoundQuery | None:
         return None
     if isinstance(rel, logical.ConstantRows) and len(rel.rows) != 1:
         return None
+    if isinstance(rel, logical.Scan) and rel.address:
+        return None
     chain = _Chain.over(rel)
     if not all(map(chain.add, reversed(steps))):
         return None

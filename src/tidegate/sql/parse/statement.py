@@ -16,7 +16,10 @@ from typing import Literal, TypeAlias
 
 from tidegate.expr.model import Type
 from tidegate.sql.parse import syntax
-from tidegate.sql.parse.syntax import Ident, Node, Span
+from tidegate.sql.parse.from_clause import From
+from tidegate.sql.parse.modification import NO_TABLES, Assignments, OnConflict, RowAssignment, With
+from tidegate.sql.parse.modification import Merge as Merge  # noqa: PLC0414  # a statement like those below
+from tidegate.sql.parse.syntax import Ident, Item, Node, Span
 
 Value: TypeAlias = "str | int | float | bool | tuple[Value, ...]"
 
@@ -128,27 +131,42 @@ class Insert:
     table: Ident
     columns: tuple[Ident, ...]
     query: syntax.Query | None
+    alias: Ident | None = None
+    conflict: OnConflict | None = None
+    returning: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True)
 class Delete:
-    """DELETE FROM t [WHERE …]."""
+    """DELETE FROM t [USING …] [WHERE …]."""
 
     sql: str
     table: Ident
     alias: Ident | None
     where: Node | None
+    source: From | None = None
+    returning: tuple[Item, ...] = ()
+    common: With = NO_TABLES
 
 
 @dataclass(frozen=True)
 class Update:
-    """UPDATE t SET column = value, … [WHERE …]."""
+    """UPDATE t SET column = value, … [FROM …] [WHERE …]."""
 
     sql: str
     table: Ident
     alias: Ident | None
     assignments: tuple[tuple[Ident, Node], ...]
     where: Node | None
+    rows: tuple[RowAssignment, ...] = ()
+    source: From | None = None
+    returning: tuple[Item, ...] = ()
+    common: With = NO_TABLES
+
+    @property
+    def changes(self) -> Assignments:
+        """All that stands behind SET."""
+        return Assignments(self.assignments, self.rows)
 
 
 @dataclass(frozen=True)
@@ -265,5 +283,5 @@ class AlterSource:
 
 Statement: TypeAlias = (
     SelectStatement | Explain | CreateTable | AddColumn | DropColumn | CreateView | DropStatement | Insert | Delete | Update |
-    Show | Set | CreateConnection | CreateSource | AlterSource
+    Merge |     Show | Set | CreateConnection | CreateSource | AlterSource
 )  # fmt: skip

@@ -11,12 +11,23 @@ nothing is changed; a row whose new values are its old ones is counted, and noth
 | module | contents |
 |---|---|
 | `run` | the statement: binding, attempts, the result |
+| `general` | MERGE, UPDATE … FROM and the like: a query of any shape finds the rows |
+| `source_rows`, `collected` | what a table is joined with is computed first; the rows of the query as changes |
 | `by_position` | rows are deleted by their positions: the cost is that of finding them |
 | `by_value` | rows are retracted by rows with negative diffs: where such retractions are still waiting to meet theirs |
+| `commit` | one commit of deleted positions and new rows |
 | `change` | the bound statement, and the new rows of an UPDATE |
 | `concurrency` | what others change meanwhile |
 """
 
-from tidegate.statements.modify.run import deletes_by_position, modify, pinned_change, plan_modification
+from tidegate.statements.modify.general import is_general, pinned_modification
+from tidegate.statements.modify.run import bind_returning, deletes_by_position, modify, pinned_change
 
-__all__ = ["deletes_by_position", "modify", "pinned_change", "plan_modification"]
+__all__ = [
+    "bind_returning",
+    "deletes_by_position",
+    "is_general",
+    "modify",
+    "pinned_change",
+    "pinned_modification",
+]

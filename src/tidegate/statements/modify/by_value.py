@@ -23,7 +23,7 @@ from tidegate.query import ScanMetrics, ScanRequest, audit_parts, row_error
 from tidegate.query.paths import local
 from tidegate.query.prune import PruneResult
 from tidegate.sql.parse import statement
-from tidegate.statements.modify.change import BoundModification, checked_size, new_rows
+from tidegate.statements.modify.change import BoundModification, ChangedTable, checked_size, new_rows
 from tidegate.statements.modify.concurrency import Attempts, Moved, changes_since, check_unchanged
 from tidegate.storage.part import Block, concat, consolidate, consolidate_rows, repeat_rows
 from tidegate.storage.shard import PartSwept
@@ -48,6 +48,28 @@ def modify_by_value(
             return None
         attempts.again()
         columns = _followed(question, columns, news)
+
+
+def commit_retractions(
+    question: ScanRequest, table: ChangedTable, retracted: list[Block], inserted: list[Block]
+) -> bool:
+    """Appends retractions and new rows in one entry; nothing if somebody has changed the table."""
+    state, shard = question.snapshot.state, table.shard
+    block = consolidate(concat([*retracted, *inserted]), by_time=False)
+    if not len(block):
+        return True
+    stamped = replace(block, times=np.full(len(block), max(question.now, state.upper), np.int64))
+    check = partial(check_unchanged, state.upper, table.schema.id, state.repaired)
+    with shard.writing() as written:
+        for part in shard.write(state, table.schema, stamped):
+            question.cancel.check()
+            written.append(part)
+        try:
+            shard.commit(written, at=None, token=secrets.token_hex(16), check=check)
+        except (Moved, PartSwept):
+            shard.discard(written)
+            return False
+    return True
 
 
 def _picked(question: ScanRequest, pruned: PruneResult, scan: ScanMetrics) -> list[pa.Array]:
@@ -91,7 +113,7 @@ def _appended(
             except PartSwept:
                 pass
             except Moved as moved:
-                news = changes_since(question, bound, upper, moved.upper)
+                news = changes_since(question, bound.table, upper, moved.upper)
                 upper = moved.upper
             if news is None or len(news):
                 shard.discard(written)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from tidegate.config import Config
 from tidegate.context import position_of
 from tidegate.errors import LimitError
 from tidegate.plan.run import Failures
@@ -21,6 +23,19 @@ LARGEST = 2**31 - 1
 """Bytes that a column of one batch can have, whatever `max_result_bytes` allows."""
 
 
+Modification: TypeAlias = statement.Insert | statement.Update | statement.Delete | statement.Merge
+
+
+@dataclass(frozen=True)
+class ChangedTable:
+    """The table that a statement changes."""
+
+    shard: Shard
+    schema: Schema
+    follows: bool
+    """Whether what others change meanwhile matters only if it passes the filter by which the table is read."""
+
+
 @dataclass(frozen=True)
 class BoundModification:
     """DELETE or UPDATE of one table, bound."""
@@ -30,6 +45,11 @@ class BoundModification:
     schema: Schema
     change: BoundChange
     wall: int
+
+    @property
+    def table(self) -> ChangedTable:
+        """The table."""
+        return ChangedTable(self.shard, self.schema, follows=not self.change.read.mfp.is_temporal)
 
     @property
     def verb(self) -> str:
@@ -63,10 +83,15 @@ def _check_nulls(
             raise error
 
 
-def checked_size(question: ScanRequest, columns: list[pa.Array], before: int = 0) -> int:
+def checked_size(question: ScanRequest, columns: Sequence[pa.Array], before: int = 0) -> int:
     """The bytes of these columns, if there may be so many more."""
+    return checked_bytes(question.config, columns, before)
+
+
+def checked_bytes(config: Config, columns: Sequence[pa.Array], before: int) -> int:
+    """The same by the settings."""
     size: int = sum(column.nbytes for column in columns)
-    limit = min(question.config.max_result_bytes, LARGEST)
+    limit = min(config.max_result_bytes, LARGEST)
     if before + size > limit:
         raise LimitError(
             f"the rows to be changed have more than {limit} bytes",

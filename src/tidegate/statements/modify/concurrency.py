@@ -25,8 +25,7 @@ from tidegate.errors import ConflictError, TidegateError, TimeError
 from tidegate.expr.model import support
 from tidegate.plan.run import SafePlan
 from tidegate.query import CancelToken, ScanRequest
-from tidegate.sql.parse import statement
-from tidegate.statements.modify.change import BoundModification, checked_size
+from tidegate.statements.modify.change import ChangedTable, Modification, checked_size
 from tidegate.storage import CONTENTION
 from tidegate.storage.part import Block, concat
 from tidegate.storage.shard import State, open_changes
@@ -43,7 +42,7 @@ class Moved(TidegateError):  # noqa: N818  # reads as what it is; never leaves t
 class Attempts:
     """How often it was tried; the time between two attempts."""
 
-    def __init__(self, given: statement.Delete | statement.Update, watch: CancelToken) -> None:
+    def __init__(self, given: Modification, watch: CancelToken) -> None:
         self.given, self.watch, self.lost = given, watch, 0
 
     def again(self) -> None:
@@ -65,11 +64,11 @@ def check_unchanged(upper: int, schema: int, repaired: int, state: State) -> Non
         raise Moved(state.upper)
 
 
-def changes_since(question: ScanRequest, bound: BoundModification, lower: int, upper: int) -> Block | None:
+def changes_since(question: ScanRequest, table: ChangedTable, lower: int, upper: int) -> Block | None:
     """The rows others changed that pass or fail the filter; None if following is not exact."""
-    snapshot, plan, schema = question.snapshot, question.plan, bound.schema
+    snapshot, plan, schema = question.snapshot, question.plan, table.schema
     exact = all(plan.inputs[i].identity_is_equality for i in support(*plan.conditions))
-    followed = exact and not bound.change.read.mfp.is_temporal and snapshot.validity is None
+    followed = exact and table.follows and snapshot.validity is None
     if not followed or lower == upper:  # the latter if only the columns are others
         return None
     filtering = SafePlan(plan.project(()))
@@ -78,7 +77,7 @@ def changes_since(question: ScanRequest, bound: BoundModification, lower: int, u
     ]
     size = 0
     try:
-        with open_changes(bound.shard, lower, upper, repaired=snapshot.state.repaired) as changes:
+        with open_changes(table.shard, lower, upper, repaired=snapshot.state.repaired) as changes:
             if changes.schema.id != schema.id:
                 return None
             for block in changes.rows([column.id for column in schema.columns]):

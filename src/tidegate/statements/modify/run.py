@@ -7,31 +7,43 @@ from functools import partial
 
 from tidegate.context import CatalogSnapshot, Context, position_of
 from tidegate.errors import ConflictError, PlanError, UnsupportedError
-from tidegate.expr.model import Expr
-from tidegate.plan import BoundQuery
+from tidegate.expr.model import Expr, Type
 from tidegate.query import CancelToken, Path, Result, ResultShape, ScanMetrics, ScanRequest
 from tidegate.query.prune import PruneResult, prune
 from tidegate.sql.bind import Relation, bind_change
+from tidegate.sql.changes import needs_query
 from tidegate.sql.parse import statement
 from tidegate.statements.insert import default_of
 from tidegate.statements.modify.by_position import modify_by_position
 from tidegate.statements.modify.by_value import modify_by_value
-from tidegate.statements.modify.change import BoundModification
+from tidegate.statements.modify.change import BoundModification, Modification
 from tidegate.statements.modify.concurrency import Attempts
+from tidegate.statements.modify.general import bind_modification, modify_general
 from tidegate.statements.pinned import Pinned, pinned
+from tidegate.statements.select import columns_of
 from tidegate.storage.shard import Snapshot, resolve_now
 
 
-def plan_modification(context: Context, given: statement.Delete | statement.Update) -> BoundQuery:
-    """The query that finds the rows to change: all their columns, then the new values."""
-    return _bind(context, given, CatalogSnapshot(context), context.clock.now()).change.read
+def bind_returning(context: Context, given: Modification) -> tuple[tuple[str, ...], tuple[Type, ...]] | None:
+    """Binds a statement without running it: the columns of RETURNING, None without it."""
+    catalog, wall = CatalogSnapshot(context), context.clock.now()
+    if isinstance(given, statement.Update | statement.Delete) and not needs_query(given):
+        _bind(context, given, catalog, wall)
+        return None
+    if isinstance(given, statement.Insert) and not needs_query(given):
+        if given.query is not None:
+            columns_of(given.query, catalog, wall)
+        return None
+    changes = bind_modification(context, given, catalog, wall).changes
+    types = tuple(column.type for column in changes.columns.returning)
+    return (changes.bound.names, types) if types else None
 
 
-def modify(
-    context: Context, given: statement.Delete | statement.Update, watch: CancelToken | None = None
-) -> Result:
+def modify(context: Context, given: Modification, watch: CancelToken | None = None) -> Result:
     """Runs the statement; the result says how many rows, as psql does."""
     attempts = Attempts(given, watch or CancelToken(context.config.statement_timeout_ms))
+    if isinstance(given, statement.Insert | statement.Merge) or needs_query(given):
+        return modify_general(context, given, attempts)
     while True:
         with pinned_change(context, given) as found:
             result = _attempt(context, found.query, found.snapshots[given.table.text], attempts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from tidegate.errors import BindError, Position, TidegateError, UnsupportedError
+from tidegate.errors import BindError, ErrorCode, Position, TidegateError, UnsupportedError
 from tidegate.expr.model import Column, Expr, build, tree
 from tidegate.plan import logical
 from tidegate.sql.bind.queries.names import NestedScope, ScopeColumn, look_columns
@@ -87,6 +87,7 @@ def _check_tables(
         name = min(both)
         raise BindError(
             f'table "{name}" stands in FROM twice',
+            code=ErrorCode.DUPLICATE_ALIAS,
             hint=f"give one of them another name: {name} AS other",
             position=Position(queries.sql, *written.at),
         )

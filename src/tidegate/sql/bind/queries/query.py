@@ -82,6 +82,10 @@ class QueryBinder:
         found = self.query(parsed, None)
         if not found.columns:
             raise self.unsupported("a query without columns, other than in EXISTS,", parsed.at)
+        return self.complete(found)
+
+    def complete(self, found: logical.LogicalQuery) -> logical.LogicalQuery:
+        """A tree that is bound, with the definitions of what it reads and the notes on it."""
         notes = self.world.notes
         tree = replace(found, rel=self.world.shared.around(found.rel), count=self.numbers.count)
         return replace(shared(tree), obstacle=notes.obstacle, refusal=notes.refusal)
@@ -93,15 +97,22 @@ class QueryBinder:
 
         `within` says inside of what: its order then counts only for its limits.
         """
-        if parsed.recursive is not None:
-            self.note("WITH RECURSIVE", parsed.recursive)
-            check_recursion(parsed, self.sql)
-        inner = self
-        for table in parsed.tables:
-            inner = inner._with(table, outer, recursive=parsed.recursive is not None)
+        inner = self.with_tables(parsed.tables, parsed.recursive, outer)
         if isinstance(parsed.body, Query) and not (parsed.order_by or parsed.limit or parsed.offset):
             return inner.query(parsed.body, outer, within)
         return inner._limited(parsed, outer, within)
+
+    def with_tables(
+        self, tables: Sequence[CommonTable], recursive: Place | None, outer: NestedScope | None = None
+    ) -> QueryBinder:
+        """Binds what stands behind WITH."""
+        if recursive is not None:
+            self.note("WITH RECURSIVE", recursive)
+            check_recursion(tables, self.sql)
+        inner = self
+        for table in tables:
+            inner = inner._with(table, outer, recursive=recursive is not None)
+        return inner
 
     def _limited(self, parsed: Query, outer: NestedScope | None, within: str | None) -> logical.LogicalQuery:
         """A query with its order and limits."""
@@ -351,9 +362,9 @@ class QueryBinder:
         if isinstance(entry, ViewRelation):
             bind = partial(self._view, name, entry, table.at)
             return self.world.shared.read(self.numbers, name, name, bind, is_view=True)
-        return self._scan(entry)
+        return self.scan(entry)
 
-    def _scan(self, entry: Relation) -> logical.LogicalQuery:
+    def scan(self, entry: Relation) -> logical.LogicalQuery:
         """A collection. What it hides is among the scan's columns, and only its conditions read that."""
         names = tuple(column for column, _ in entry.columns)
         if entry.stored is None:

@@ -15,7 +15,7 @@ side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -221,12 +221,10 @@ def _holds(rel: logical.Rel, number: int) -> bool:
 # ---------------------------------------------------------------- syntax
 
 
-def check_recursion(parsed: Query, sql: str) -> None:
+def check_recursion(tables: Sequence[CommonTable], sql: str) -> None:
     """Refuses recursion over several tables, and one that is not a UNION."""
-    if parsed.recursive is None:
-        return
-    names = [table.name.text for table in parsed.tables]
-    for i, table in enumerate(parsed.tables):
+    names = [table.name.text for table in tables]
+    for i, table in enumerate(tables):
         at = Position(sql, *table.name.at)
         reads = table_names(table.query)
         if not reads.isdisjoint(names[i + 1 :]):

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import BindError, Position
 from tidegate.expr.model import Column, Expr, build, types
-from tidegate.plan import logical
-from tidegate.plan.window_frame import UNFRAMED, FrameEnd, FrameSpec
+from tidegate.plan import logical, window_frame
 from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.queries.grouping import GroupBinder, first_grouping, groups_of
 from tidegate.sql.bind.queries.names import (
@@ -134,7 +133,7 @@ class SelectBinder:
         rows = {column.index for column, _ in gathered.tables}
         later = [look for look in gathered.looks if rows & look_columns(look[1])]
         first = [look for look in gathered.looks if look not in later]
-        for stage in _stages(first):
+        for stage in stages(first):
             self.rel = logical.SubqueryApply(self.rel, stage)
         if gathered.windows:
             computed = tuple(
@@ -145,7 +144,7 @@ class SelectBinder:
                 raise BindError("a window function cannot be given a table function", hint="put it into FROM")
         for level in levels(gathered.tables):
             self.rel = logical.TableFunctionApply(self.rel, level)
-        for stage in _stages(later):
+        for stage in stages(later):
             self.rel = logical.SubqueryApply(self.rel, stage)
         gathered.looks, gathered.windows, gathered.tables = [], [], []
 
@@ -205,7 +204,9 @@ class SelectBinder:
         return BoundSelect(first, names, columns, order)
 
 
-_WHOLE = FrameSpec("rows", FrameEnd("preceding"), FrameEnd("following"))
+_WHOLE = window_frame.FrameSpec(
+    "rows", window_frame.FrameEnd("preceding"), window_frame.FrameEnd("following")
+)
 _BY_PLACE = frozenset(("row_number", "ntile", "lag", "lead"))
 """Window functions that ask for the places of rows even where no order is written, and see no frame."""
 
@@ -218,20 +219,20 @@ def _over_inherited(
         return over
     if call.kind in _BY_PLACE:
         return replace(over, order=order)
-    if call.kind in UNFRAMED or (over.frame is not None and over.frame.unit != "rows"):
+    if call.kind in window_frame.UNFRAMED or (over.frame is not None and over.frame.unit != "rows"):
         return over
     return replace(over, order=order, frame=over.frame or _WHOLE)
 
 
-def _stages(
+def stages(
     looks: Sequence[tuple[Column, logical.Subquery]],
 ) -> list[tuple[tuple[Column, logical.Subquery], ...]]:
     """Subqueries by who reads whom: in `(a IN (…)) IN (…)` the second is compared with the first."""
-    stages: list[list[tuple[Column, logical.Subquery]]] = []
+    found: list[list[tuple[Column, logical.Subquery]]] = []
     stage: dict[int, int] = {}
     for column, look in looks:
         place = 1 + max((stage[i] for i in look_columns(look) if i in stage), default=-1)
         stage[column.index] = place
-        stages += [[]] if place == len(stages) else []
-        stages[place].append((column, look))
-    return [tuple(some) for some in stages]
+        found += [[]] if place == len(found) else []
+        found[place].append((column, look))
+    return [tuple(some) for some in found]

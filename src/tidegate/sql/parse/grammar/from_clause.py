@@ -61,14 +61,15 @@ _SIDES: dict[str, Literal["inner", "left", "right", "full", "cross"]] = {
 
 def from_clause(c: TokenCursor, query: ParseQuery) -> From:
     """What stands behind FROM."""
-    left = _joined(c, query)
+    left = from_item(c, query)
     while c.sees(","):
         at = c.expect(",")
-        left = JoinClause("CROSS JOIN (a comma in FROM)", left, _joined(c, query), None, (), at)
+        left = JoinClause("CROSS JOIN (a comma in FROM)", left, from_item(c, query), None, (), at)
     return left
 
 
-def _joined(c: TokenCursor, query: ParseQuery) -> From:
+def from_item(c: TokenCursor, query: ParseQuery) -> From:
+    """One entry of FROM: a table, or tables that are joined."""
     left = _table(c, query)
     while _starts_join(c):
         left = _join(c, left, query)
@@ -126,7 +127,7 @@ def _table_itself(c: TokenCursor, query: ParseQuery) -> From:
             c.expect(")")
             return Derived(inner, _alias(c), at, lateral)
         c.next()
-        joined = _joined(c, query)
+        joined = from_item(c, query)
         c.expect(")", of="JOIN")
         alias = _alias(c)
         return joined if alias is None else Derived(_all_of(c, joined, at), alias, at, lateral=True)

@@ -42,12 +42,7 @@ def query(c: TokenCursor) -> Query:
     """A whole query, up to what cannot belong to it."""
     c.enter()
     start = c.token.start
-    tables: tuple[CommonTable, ...] = ()
-    recursive: Span | None = None
-    if c.eat("with"):
-        place = c.span()
-        recursive = place if c.eat("recursive") else None
-        tables = c.comma_list(lambda: _common_table(c))
+    tables, recursive = with_clause(c) if c.eat("with") else ((), None)
     body = _body(c)
     order_by: tuple[Ordering, ...] = ()
     if c.eat("order", "by"):
@@ -67,6 +62,13 @@ def _with_clauses(outer: Query, inner: Query) -> Query:
     within = replace(inner, **merged)
     body = within if not isinstance(inner.body, Query) else _with_clauses(within, inner.body)
     return replace(outer, body=body, order_by=(), limit=None, offset=None, ties=None)
+
+
+def with_clause(c: TokenCursor) -> tuple[tuple[CommonTable, ...], Span | None]:
+    """The common tables behind WITH, and where RECURSIVE stands."""
+    place = c.span()
+    recursive = place if c.eat("recursive") else None
+    return c.comma_list(lambda: _common_table(c)), recursive
 
 
 def _common_table(c: TokenCursor) -> CommonTable:
@@ -140,7 +142,7 @@ def _term(c: TokenCursor) -> Body:
     if c.eat("select"):
         return _select(c, at)
     if c.eat("values"):
-        return Values(c.comma_list(lambda: _row(c)), at)
+        return Values(c.comma_list(lambda: values_row(c)), at)
     if c.eat("table"):
         name_at = c.span()
         name = c.qualified("a table's name")
@@ -152,14 +154,16 @@ def _term(c: TokenCursor) -> Body:
     raise c.fail("SELECT")
 
 
-def _row(c: TokenCursor) -> tuple[Node, ...]:
+def values_row(c: TokenCursor) -> tuple[Node, ...]:
+    """One row of VALUES."""
     c.expect("(")
-    row = c.comma_list(lambda: _value(c))
+    row = c.comma_list(lambda: value_or_default(c))
     c.expect(")", of="a comma")
     return row
 
 
-def _value(c: TokenCursor) -> Node:
+def value_or_default(c: TokenCursor) -> Node:
+    """An expression, or DEFAULT."""
     at = c.span()
     return Default(at) if c.eat("default") else expression(c)
 
@@ -167,7 +171,7 @@ def _value(c: TokenCursor) -> Node:
 def _select(c: TokenCursor, at: Span) -> Select:
     beyond: list[tuple[str, Span]] = []
     distinct, distinct_on = _distinct(c, beyond)
-    items = () if c.sees("from") else c.comma_list(lambda: _item(c), trailing=True)
+    items = () if c.sees("from") else c.comma_list(lambda: select_item(c), trailing=True)
     source = from_clause(c, query) if c.eat("from") else None
     where = expression(c) if c.eat("where") else None
     group_by = having = None
@@ -252,7 +256,8 @@ def _keys(c: TokenCursor, keys: list[Node]) -> tuple[int, ...]:
     return tuple(range(len(keys) - len(found), len(keys)))
 
 
-def _item(c: TokenCursor) -> Item:
+def select_item(c: TokenCursor) -> Item:
+    """One entry of a select list."""
     at = c.span()
     if c.eat("*"):
         return Item(Star((), at), None)

@@ -17,6 +17,9 @@ from tidegate.sql.parse import syntax
 from tidegate.sql.parse.grammar.explain_options import explain_options
 from tidegate.sql.parse.grammar.expressions import expression
 from tidegate.sql.parse.grammar.lookahead import QUERY_STARTS
+from tidegate.sql.parse.grammar.modifications import delete, insert, merge, update, with_common_tables
+from tidegate.sql.parse.grammar.names import no_duplicates as _no_duplicates
+from tidegate.sql.parse.grammar.names import own_name as _own_name
 from tidegate.sql.parse.grammar.queries import query
 from tidegate.sql.parse.grammar.sources import (
     cluster_by,
@@ -35,19 +38,16 @@ from tidegate.sql.parse.statement import (
     ColumnDefinition,
     CreateTable,
     CreateView,
-    Delete,
     DropColumn,
     DropStatement,
     Explain,
-    Insert,
     SelectStatement,
     Set,
     Show,
     Statement,
-    Update,
 )
-from tidegate.sql.parse.syntax import Default, Ident, Node
-from tidegate.sql.parse.token_cursor import TokenCursor, is_name
+from tidegate.sql.parse.syntax import Ident, Node
+from tidegate.sql.parse.token_cursor import TokenCursor
 
 
 def parse_statements(sql: str, parameters: Parameters | None = None) -> list[Statement]:
@@ -96,6 +96,9 @@ def parse_expression(sql: str) -> Node:
 
 
 def _statement(c: TokenCursor) -> Statement:
+    changing = with_common_tables(c)
+    if changing is not None:
+        return changing
     if c.token.kind in ("word", "op") and c.token.text in (*QUERY_STARTS, "("):
         return _query(c)
     for words, read in _STATEMENTS.items():
@@ -106,7 +109,7 @@ def _statement(c: TokenCursor) -> Statement:
         c.next()
         raise c.fail(after)
     raise c.fail(
-        "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, EXPLAIN, SHOW or SET",
+        "SELECT, INSERT, UPDATE, DELETE, MERGE, CREATE, ALTER, DROP, EXPLAIN, SHOW or SET",
         hint="every collection is kept: there are no transactions to BEGIN"
         if c.token.text in _TRANSACTIONS
         else None,
@@ -209,24 +212,6 @@ def _no_constraint(c: TokenCursor) -> UnsupportedError:
     )
 
 
-def _no_duplicates(c: TokenCursor, names: tuple[Ident, ...]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name.text in seen:
-            raise ParseError(f'column "{name.text}" is given twice', position=Position(c.sql, *name.at))
-        seen.add(name.text)
-
-
-def _own_name(c: TokenCursor, what: str) -> Ident:
-    """A name without a schema: `public.` in front of it means nothing more and is left out."""
-    parts = c.qualified(what)
-    if len(parts) > 2 or (len(parts) == 2 and parts[0].text != "public"):
-        raise UnsupportedError(
-            "there are no schemas: names have one part", position=Position(c.sql, *parts[0].at)
-        )
-    return parts[-1]
-
-
 def _create_view(c: TokenCursor, or_replace: bool = False) -> CreateView:
     if_not_exists = c.eat("if", "not", "exists")
     name = _own_name(c, "the view's name")
@@ -281,52 +266,6 @@ def _alter_source(c: TokenCursor) -> AlterSource:
     raise c.fail("PAUSE, RESUME, REPLAY ERRORS or SET TRANSFORM USING (query)")
 
 
-# ---------------------------------------------------------------- rows
-
-
-def _insert(c: TokenCursor) -> Insert:
-    table = _own_name(c, "the table's name")
-    columns: tuple[Ident, ...] = ()
-    if c.sees("(") and is_name(c.ahead(1)):
-        c.next()
-        columns = c.comma_list(lambda: c.name("a column's name"))
-        c.expect(")", of="a comma")
-        _no_duplicates(c, columns)
-    if c.eat("default", "values"):
-        return Insert(c.sql, table, columns, None)
-    if c.token.text not in (*QUERY_STARTS, "("):
-        raise c.fail("VALUES, SELECT or a list of columns")
-    return Insert(c.sql, table, columns, query(c))
-
-
-def _delete(c: TokenCursor) -> Delete:
-    table = _own_name(c, "the table's name")
-    alias = _row_alias(c)
-    return Delete(c.sql, table, alias, expression(c) if c.eat("where") else None)
-
-
-def _update(c: TokenCursor) -> Update:
-    table = _own_name(c, "the table's name")
-    alias = _row_alias(c)
-    c.expect("set")
-    assignments = c.comma_list(lambda: _assignment(c))
-    _no_duplicates(c, tuple(name for name, _ in assignments))
-    return Update(c.sql, table, alias, assignments, expression(c) if c.eat("where") else None)
-
-
-def _row_alias(c: TokenCursor) -> Ident | None:
-    if c.eat("as") or (is_name(c.token) and c.token.text != "set"):
-        return c.name("an alias")
-    return None
-
-
-def _assignment(c: TokenCursor) -> tuple[Ident, Node]:
-    name = c.name("a column's name")
-    c.expect("=")
-    at = c.span()
-    return name, Default(at) if c.eat("default") else expression(c)
-
-
 # ---------------------------------------------------------------- SHOW and SET
 
 
@@ -378,9 +317,10 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[TokenCursor], Statement]] = {
     ("drop", "connection"): _dropping("connection"),
     ("alter", "table"): _alter_table,
     ("alter", "source"): _alter_source,
-    ("insert", "into"): _insert,
-    ("delete", "from"): _delete,
-    ("update",): _update,
+    ("insert", "into"): insert,
+    ("delete", "from"): delete,
+    ("update",): update,
+    ("merge", "into"): merge,
     ("show",): _show,
     ("set",): _set,
     ("reset",): _reset,
