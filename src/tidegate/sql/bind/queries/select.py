@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import BindError, Position
 from tidegate.expr.model import Column, Expr, build, types
-from tidegate.plan import logical
-from tidegate.plan.window_frame import UNFRAMED, FrameEnd, FrameSpec
+from tidegate.plan import logical, window_frame
 from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.queries.grouping import GroupBinder, first_grouping, groups_of
 from tidegate.sql.bind.queries.names import (
@@ -205,7 +204,9 @@ class SelectBinder:
         return BoundSelect(first, names, columns, order)
 
 
-_WHOLE = FrameSpec("rows", FrameEnd("preceding"), FrameEnd("following"))
+_WHOLE = window_frame.FrameSpec(
+    "rows", window_frame.FrameEnd("preceding"), window_frame.FrameEnd("following")
+)
 _BY_PLACE = frozenset(("row_number", "ntile", "lag", "lead"))
 """Window functions that ask for the places of rows even where no order is written, and see no frame."""
 
@@ -218,7 +219,7 @@ def _over_inherited(
         return over
     if call.kind in _BY_PLACE:
         return replace(over, order=order)
-    if call.kind in UNFRAMED or (over.frame is not None and over.frame.unit != "rows"):
+    if call.kind in window_frame.UNFRAMED or (over.frame is not None and over.frame.unit != "rows"):
         return over
     return replace(over, order=order, frame=over.frame or _WHOLE)
 
