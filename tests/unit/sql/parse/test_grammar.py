@@ -371,3 +371,30 @@ def test_reserved_words_can_be_quoted_and_others_are_names() -> None:
     with pytest.raises(ParseError) as caught:
         parse_statement("SELECT table FROM t")
     assert "quote it" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message", "hint"),
+    [
+        (
+            "WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SEARCH DEPTH FIRST BY n SET o SELECT n FROM t",
+            "SEARCH of a recursive",
+            "path",
+        ),
+        (
+            "WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT 2 FROM t) CYCLE n SET c USING p SELECT n FROM t",
+            "CYCLE of a recursive",
+            "path",
+        ),
+        (
+            "SELECT substring('foobar' SIMILAR '%#\"o_b#\"%' ESCAPE '#')",
+            "expected TO",
+            "SUBSTRING … SIMILAR is not supported",
+        ),
+    ],
+)
+def test_what_postgres_has_beside_is_refused_by_name(sql: str, message: str, hint: str) -> None:
+    with pytest.raises(TidegateError, match=message) as caught:
+        parse_statement(sql)
+    assert hint in str(caught.value.hint)
+    assert caught.value.position is not None

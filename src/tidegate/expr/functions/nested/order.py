@@ -1,4 +1,4 @@
-"""Bytes that sort as arrays, records and intervals do, for engines that order or compare these in another way.
+"""Bytes that sort as arrays, records and intervals do, for engines that sort these otherwise.
 
     ORDER BY path                    is planned as        ORDER BY ordered bytes(path)
     PARTITION BY span                                     PARTITION BY ordered bytes(span)
@@ -96,7 +96,7 @@ def _of_integers(values: pa.Array) -> Iterator[bytes]:
 
 
 def _of_floats(values: pa.Array) -> Iterator[bytes]:
-    """-0 is 0, and NaN greater than infinity: it has the greatest bits once its sign is that of the others."""
+    """Keys of floats: -0 is 0, and NaN is greater than infinity, by its bits once its sign is +."""
     numbers = pc.fill_null(values.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False) + 0.0
     numbers = np.where(np.isnan(numbers), np.nan, numbers)
     bits = np.ascontiguousarray(numbers).view(np.uint64)

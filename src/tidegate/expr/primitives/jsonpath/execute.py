@@ -275,7 +275,7 @@ def _below_descendants(path: Path) -> bool:
 
 
 def _descendants(item: Json, first: int | None, final: int | None) -> Iterator[Json]:
-    """What lies between two levels below an item, the outer before the inner; None: any level, from where the leaves are."""
+    """What lies between two levels below an item, the outer first; None: where leaves are, no end."""
     stack = [] if first is None and final is not None else [(item, 0)]
     while stack:
         one, level = stack.pop()
@@ -291,7 +291,7 @@ def _descendants(item: Json, first: int | None, final: int | None) -> Iterator[J
 
 
 def _quotient(a: Decimal, b: Decimal) -> Decimal:
-    """A quotient with as many digits as PostgreSQL gives it: 16 significant ones at least, in groups of four.
+    """A quotient with PostgreSQL's digits: 16 significant ones at least, in groups of four.
 
     1 / 3 = 0.33333333333333333333, and 10000 / 3 = 3333.3333333333333333.
     """

@@ -57,7 +57,7 @@ class Elements:
 
 @dataclass(frozen=True)
 class Descendants:
-    """`.**` and `.**{2 to last}`: what lies so many levels below, itself at level 0; None: `last`, where leaves are."""
+    """`.**` and `.**{2 to last}`: what lies so many levels below; None: `last`, where leaves are."""
 
     base: Path
     first: int | None

@@ -115,7 +115,7 @@ def _aggregates(roots: Sequence[Node]) -> Iterator[Node]:
                 yield from _aggregates(inner)
 
 
-def _listed(call: logical.AggregateExpr, order: tuple[logical.SortKey, ...]) -> logical.AggregateExpr:
+def _in_order(call: logical.AggregateExpr, order: tuple[logical.SortKey, ...]) -> logical.AggregateExpr:
     """A list of values with the order that the rows have, unless it has one of its own."""
     if call.kind not in ("array_agg", "string_agg") or call.order or call.distinct:
         return call
@@ -161,9 +161,9 @@ class GroupBinder(Binder):
         return self._over_groups(self.scope.column(place), Star((), at))
 
     def group(self, below: logical.Rel, order: tuple[logical.SortKey, ...] = ()) -> logical.Group:
-        """The node: call it when everything is bound. `order` is that of the rows, which lists of values keep."""
+        """The node: call it when everything is bound; lists of values keep the order of the rows."""
         keys = tuple((column, value) for value, column in self.keys.items())
-        computed = tuple((c, _listed(one, order)) for one, c in self.summaries.items())
+        computed = tuple((c, _in_order(one, order)) for one, c in self.summaries.items())
         return logical.Group(below, keys, computed, self._sets)
 
     def _new(self, type_: Type, name: str) -> Column:

@@ -65,7 +65,7 @@ def _beside(
     left: logical.Rel,
     right: logical.Rel,
 ) -> tuple[logical.Rel, logical.Rel]:
-    """A subquery in ON of an outer join, computed for each row of the side that it reads before rows are paired."""
+    """A subquery in ON of an outer join, computed for the rows of the side that it reads."""
     reads = look_columns(look[1])
     sides = [reads & {column.index for column in logical.output_columns(side)} for side in (left, right)]
     if all(sides):

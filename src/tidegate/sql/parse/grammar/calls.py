@@ -342,7 +342,9 @@ def _session_word(c: TokenCursor, _: Parse) -> Node | None:
 
 def similar(c: TokenCursor, x: Node, expression: Parse, power: int, at: Span) -> Node:
     """`x SIMILAR TO pattern [ESCAPE e]`: the regular expression that the pattern means."""
-    c.expect("to")
+    if not c.eat("to"):
+        hint = "SUBSTRING … SIMILAR is not supported: substring(x FROM 'a(b+)c') takes a regular expression"
+        raise c.fail("TO", hint=hint)
     pattern = expression(c, power)
     escape = (expression(c, power),) if c.eat("escape") else ()
     return Apply("~", (x, Apply("similar_to_escape", (pattern, *escape), at)), at)

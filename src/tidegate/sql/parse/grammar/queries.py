@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tidegate.errors import Position, UnsupportedError
 from tidegate.sql.parse.from_clause import TableRef
 from tidegate.sql.parse.grammar.calls import ordering, over
 from tidegate.sql.parse.grammar.expressions import expression
@@ -54,7 +55,7 @@ def query(c: TokenCursor) -> Query:
 
 
 def _with_clauses(outer: Query, inner: Query) -> Query:
-    """`(SELECT … ORDER BY a) LIMIT 2` is one query, as in PostgreSQL, unless both have the same clause."""
+    """`(SELECT … ORDER BY a) LIMIT 2` is one query, unless both have the same clause."""
     clauses = ("order_by", "limit", "offset")
     if any(getattr(outer, clause) and getattr(inner, clause) for clause in clauses):
         return outer
@@ -79,6 +80,12 @@ def _common_table(c: TokenCursor) -> CommonTable:
     c.expect("(")
     inner = query(c)
     c.expect(")")
+    if c.sees("search") or c.sees("cycle"):
+        raise UnsupportedError(
+            f"{c.token.text.upper()} of a recursive common table is not supported",
+            hint="keep the path of a row as an array: path || id; order by it, or stop where id = ANY (path)",
+            position=Position(c.sql, *c.span()),
+        )
     return CommonTable(name, columns, inner, wanted)
 
 
