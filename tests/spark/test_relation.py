@@ -84,3 +84,14 @@ def test_filters_prune_and_spark_agrees_with_itself(db: tidegate.Database, spark
     assert parts_read(df.where("id < 24").union(df.where("id >= 216"))) == [1, 1]
     db.set("stats_filter", False)
     assert parts_read(db.table("days", spark).where("id < 24")) == [10]
+
+
+def test_a_table_shows_its_first_rows_in_a_notebook(db: tidegate.Database, spark: SparkSession) -> None:
+    db.sql("CREATE TABLE shown (id int8, note text)")
+    db.append("shown", {"id": [*range(50)], "note": ["<b>", None] * 25})
+    html = db.table("shown", spark)._repr_html_()
+    assert html is not None
+    assert html.count("<tr>") == 21
+    assert "&lt;b&gt;" in html
+    assert 'title="NULL"' in html
+    assert db.table("shown", spark).where("id = 7").count() == 1

@@ -37,7 +37,14 @@ from tidegate.cli.configuration import active_config, configured, file_lake
 from tidegate.cli.doctor import doctor
 from tidegate.cli.init import init
 from tidegate.cli.logging import LogFormat, LogLevel, logs_on_stderr
-from tidegate.cli.options import ArgumentError, Json, Lake, enable_garbage_collection, open_lake
+from tidegate.cli.options import (
+    ArgumentError,
+    Json,
+    Lake,
+    enable_garbage_collection,
+    keep_spark_quiet,
+    open_lake,
+)
 from tidegate.cli.output import Format, print_result
 
 if TYPE_CHECKING:
@@ -129,6 +136,7 @@ def sql(
     timing
         Print how long each statement took.
     """
+    keep_spark_quiet()
     form: Format = "json" if json else format
     if form == "parquet" and output is None:
         raise tidegate.UnsupportedError("Parquet needs an output file", hint="-o result.parquet")
@@ -199,6 +207,7 @@ def explain(
     tidegate explain --analyze "SELECT …"     run it: rows, bytes and time of each stage
     ```
     """
+    keep_spark_quiet()
     words = "FILTER PUSHDOWN " if pushdown else "ANALYZE " if analyze else ""
     with open_lake(lake) as db:
         result = db.sql(f"EXPLAIN {words}{query}")

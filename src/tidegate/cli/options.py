@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +42,19 @@ def open_lake(lake: str, *, make: bool = False) -> Database:
     db = tidegate.open(lake, config=active_config().config)
     enable_garbage_collection()
     return db
+
+
+def state_folder() -> Path:
+    """Where the history and the log of Spark are kept, for this user alone."""
+    home = Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local" / "state")) / "tidegate"
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return home
+
+
+def keep_spark_quiet() -> None:
+    """Lets the JVM that a query may start log to a file: on a terminal its lines would stand between answers."""
+    if sys.stderr.isatty():
+        os.environ.setdefault("TIDEGATE_SPARK_LOG", str(state_folder() / "spark.log"))
 
 
 def enable_garbage_collection() -> None:

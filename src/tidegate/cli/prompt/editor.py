@@ -5,9 +5,7 @@ Ctrl-C clears the input, or cancels what runs; Ctrl-D on an empty line quits.
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession as Editor
@@ -15,6 +13,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 import tidegate
+from tidegate.cli.options import state_folder
 from tidegate.cli.output import Format
 from tidegate.cli.prompt.completion import SqlCompleter
 from tidegate.cli.prompt.scan import is_complete
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 def repl(db: Database, form: Format = "table") -> None:
     """Reads and runs statements until the user quits."""
     editor: Editor[str] = Editor(
-        history=FileHistory(str(_history_file())),
+        history=FileHistory(str(state_folder() / "history")),
         completer=SqlCompleter(db),
         complete_while_typing=False,
         multiline=True,
@@ -66,10 +65,3 @@ def _key_bindings() -> KeyBindings:
             buffer.insert_text("\n")
 
     return keys
-
-
-def _history_file() -> Path:
-    """Returns the history file, readable by this user only."""
-    home = Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local" / "state")) / "tidegate"
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return home / "history"

@@ -11,11 +11,13 @@ r"""Results for people: as text that fits a screen, and as HTML for notebooks.
 out of the middle and named below the table: a cell that is blank is an empty text, never a lack of room.
 """
 
-from tidegate.query.display.cells import Cells, footer, preview
+from tidegate.query.display.cells import NULL, PREVIEW, Cells, footer, preview
 from tidegate.query.display.html import table_html, text_html
 from tidegate.query.display.text import record_text, table_text, table_width, terminal_width
 
 __all__ = [
+    "NULL",
+    "PREVIEW",
     "Cells",
     "footer",
     "preview",

@@ -16,6 +16,9 @@ from pyspark.sql import SparkSession
 
 from tidegate.spark.session.java import java_home
 
+LOG_VARIABLE = "TIDEGATE_SPARK_LOG"
+"""Names the file for the log of a JVM that Tidegate starts; without it, that is standard error."""
+STDERR, TAIL = 2, 4_000
 _USER_SESSION = "_tidegate_beside"
 """Attribute of a session of ours: the user's session that it was created beside."""
 DEFAULT_SETTINGS: Mapping[str, str] = {
@@ -39,7 +42,33 @@ def session(master: str = "local[*]", settings: Mapping[str, str] | None = None)
     builder = SparkSession.builder.master(master).appName("tidegate")
     for name, value in {**DEFAULT_SETTINGS, **(settings or {})}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with log_to(os.environ.get(LOG_VARIABLE)):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def log_to(path: str | None) -> Iterator[None]:
+    """The JVM that is started inside writes its log, and whatever else it has to say, to this file.
+
+    It inherits our standard error, which is the file meanwhile. If it does not start, the file is shown.
+    """
+    if not path:
+        yield
+        return
+    sys.stderr.flush()
+    kept, log = os.dup(STDERR), os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    os.dup2(log, STDERR)
+    try:
+        yield
+    except BaseException:
+        os.dup2(kept, STDERR)
+        with open(path, encoding="utf-8", errors="replace") as lines:
+            sys.stderr.write(lines.read()[-TAIL:])
+        raise
+    finally:
+        os.dup2(kept, STDERR)
+        os.close(kept)
+        os.close(log)
 
 
 def user_session() -> SparkSession | None:
