@@ -10,11 +10,9 @@
 
 Every column has one number in the whole tree, whichever node computes it: a scan, a Map, an aggregate, a window function or a
 subquery. A node passes on the columns of its input and adds its own. So an expression means the same anywhere above the nodes
-that compute its columns, moving an expression does not rewrite it, and a correlated subquery simply uses columns of the outer
-query. A collection that appears twice in FROM is two scans with different column numbers.
-
-`sql/bind` builds the tree from syntax. `sql/lower` says whether it is a plan over one collection, and else moves conditions and
-expressions down into the scans; `plan/sql/writer.py` writes it as SQL of the engine that runs it.
+that compute its columns, moving it does not rewrite it, and a correlated subquery simply uses columns of the outer query.
+`sql/bind` builds the tree. `sql/lower` says whether it is a plan over one collection, and else moves conditions and expressions
+down into the scans; `plan/sql/writer.py` writes it as SQL of the engine that runs it.
 """
 
 from __future__ import annotations

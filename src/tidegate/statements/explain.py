@@ -45,14 +45,8 @@ def explain(
     context: Context, given: statement.Statement, as_of: int | None, *, analyze: bool, as_json: bool
 ) -> Result:
     """Describes a query, with `analyze` also its costs; of DELETE and UPDATE, how they find rows."""
-    if analyze and isinstance(
-        given, statement.Delete | statement.Update | statement.Insert | statement.Merge
-    ):
-        raise UnsupportedError(
-            f"EXPLAIN ANALYZE would run the {type(given).__name__.upper()}",
-            hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE SELECT with the same WHERE what that costs",
-        )
-
+    if analyze:
+        _check_changes_nothing(given)
     if is_general(given):
         with pinned_modification(context, given) as (head, modification):
             return explain_general(context, modification, analyze=False, as_json=as_json, head=head)
@@ -88,6 +82,15 @@ def explain(
         return explain_general(context, query, analyze=analyze, as_json=as_json)
 
     return _explained(context, given, as_of, read, alone, general)
+
+
+def _check_changes_nothing(given: statement.Statement) -> None:
+    """EXPLAIN ANALYZE runs a statement, so it is for queries alone."""
+    if isinstance(given, statement.Delete | statement.Update | statement.Insert | statement.Merge):
+        raise UnsupportedError(
+            f"EXPLAIN ANALYZE would run the {type(given).__name__.upper()}",
+            hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE SELECT with the same WHERE what that costs",
+        )
 
 
 def _explained(
@@ -312,7 +315,7 @@ class Ran:
         ]
         return [
             f"Answered from {self.result.path} in {1000 * self.seconds:.1f} ms: {rows}",
-            f"  read {read}; {scan.parts_audited:,} {_plural(scan.parts_audited)} audited",
+            f"  read {read}; {plural(scan.parts_audited, 'part')} audited",
             *(text.table(("stage", "rows in", "rows out", "bytes", "ms"), table) if table else []),
         ]
 
@@ -390,10 +393,6 @@ def _does(one: Conjunct) -> str:
     """What a condition does, in words."""
     if not one.can_prune:
         return f"cannot prune: {one.why}"
-    done = [f"prunes {one.pruned:,} {_plural(one.pruned)}"] if one.pruned else ["can prune, but does not"]
+    done = [f"prunes {plural(one.pruned, 'part')}"] if one.pruned else ["can prune, but does not"]
     done += [f"proves {one.whole:,} whole"] if one.whole else []
     return ", ".join(done) + (f": {one.why}" if one.why else "")
-
-
-def _plural(many: int) -> str:
-    return "part" if many == 1 else "parts"

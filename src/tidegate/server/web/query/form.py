@@ -32,8 +32,7 @@ def query_form(
     lines = min(max(form.sql.count("\n") + 1, MIN_LINES if console else 3), MAX_LINES)
     return el(
         "form",
-        el("link", rel="stylesheet", href="/static/vendor/uplot.css"),
-        el("link", rel="stylesheet", href="/static/console/console.css"),
+        *(el("link", rel="stylesheet", href=f"/static/{name}.css") for name in ("vendor/uplot", "console/console")),
         el("script", src="/static/console/early.js"),
         el("script", src="/static/console/console.js", type="module"),
         el("label", "SQL", for_="sql", class_="unseen", id="sql-label"),
