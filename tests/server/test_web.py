@@ -23,8 +23,7 @@ from tidegate.server.web.guard import BODY_BYTES, COOKIE
 from tidegate.server.web.markup import Html, el
 from tidegate.server.web.query.boxes import MAX_BOXES, QueryBoxes
 
-EVIL = "<script>alert('x')</script>&\"/.."
-HTML = "text/html"
+EVIL, HTML = "<script>alert('x')</script>&\"/..", "text/html"
 
 
 @pytest.fixture(scope="module")
