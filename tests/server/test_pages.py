@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import tidegate
 from tests.server.chromium import CHROMIUM, DESKTOP, PHONE, browsing, text, until
-from tests.server.web_site import PAGES, Site, furnished, serving
+from tests.server.web_site import Site, orders, serving, tiled
 from tidegate.config import Config
 from tidegate.server.web.part_map import svg as drawing
 from tidegate.server.web.sources import history
@@ -24,12 +27,54 @@ pytestmark = [
     pytest.mark.slow,
 ]
 PICTURES = Path(os.environ.get("TIDEGATE_SCREENSHOTS", "screenshots"))
+PAGES = {
+    "collections": "/",
+    "collection": "/c/orders",
+    "explained": "/c/orders?sql=SELECT id FROM orders WHERE customer < 3000 AND price > 2",
+    "empty": "/c/empty",
+    "many": "/c/many",
+    "console": "/query",
+    "views": "/views",
+    "sources": "/ingest",
+    "maintenance": "/maintenance",
+    "orphans": "/maintenance?orphans=orders",
+    "settings": "/settings",
+    "health": "/health",
+    "glossary": "/glossary",
+}
 
 
 @pytest.fixture(scope="module")
 def db() -> Iterator[tidegate.Database]:
-    with furnished() as found:
+    with tiled("memory://", 6) as found:
+        found.sql("CREATE VIEW cheap AS SELECT id, price FROM orders WHERE price < 5 AND customer < 2000")
+        found.sql("CREATE VIEW cheapest (n) AS SELECT count(*) FROM cheap")
+        found.sql("CREATE TABLE gone (id int8)")
+        found.sql("CREATE VIEW broken AS SELECT id FROM gone")
+        found.sql("CREATE TABLE empty (id int8, at timestamptz)")
+        found.sql("CREATE TABLE events (id int8, at timestamptz)")
+        for i in range(4):
+            at = pa.array([(1_767_225_600 + i * 3_600) * 1_000_000], pa.timestamp("us", "UTC"))
+            found.append("events", {"id": [i], "at": at})
+        found.sql("DELETE FROM orders WHERE customer < 1500 AND created_at < '2026-02-01'")
+        many(found)
+        found.sql("CREATE SOURCE clicks FROM GENERATOR events (RATE 500)")
         yield found
+
+
+def many(db: tidegate.Database) -> None:
+    """A table of more parts than are drawn one by one."""
+    db.sql("CREATE TABLE many (id int8, created_at timestamptz, customer int4, country text, price float8)")
+    random = np.random.default_rng(1)
+    for batch in range(10):
+        db.append("many", orders(batch * 7, 7, 40, random))
+    shard = db.context.table("many")
+    copies = [
+        replace(part, name=f"{part.name}{i:04d}", id=-1)
+        for part in shard.machine.fetch().parts.all()
+        for i in range(100)
+    ]
+    shard.commit(copies, at=None, token="copies")
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,8 @@ from tidegate.server.web.guard import BODY_BYTES, COOKIE
 from tidegate.server.web.markup import Html, el
 from tidegate.server.web.query.boxes import MAX_BOXES, QueryBoxes
 
-EVIL, HTML = "<script>alert('x')</script>&\"/..", "text/html"
+EVIL = "<script>alert('x')</script>&\"/.."
+HTML = "text/html"
 
 
 @pytest.fixture(scope="module")

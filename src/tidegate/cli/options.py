@@ -52,7 +52,7 @@ def state_folder() -> Path:
 
 
 def keep_spark_quiet() -> None:
-    """Lets a JVM that a query starts log to a file: its lines would stand between answers."""
+    """Lets the JVM that a query may start log to a file, not between the answers on a terminal."""
     if sys.stderr.isatty():
         os.environ.setdefault("TIDEGATE_SPARK_LOG", str(state_folder() / "spark.log"))
 

@@ -27,7 +27,7 @@ def table(lake: Context, name: str, spark: SparkSession, as_of: int | None = Non
 
 
 def with_preview(frame: DataFrame, name: str) -> DataFrame:
-    """The same DataFrame, which notebooks show by its first rows; not so what is derived from it."""
+    """The same DataFrame, which notebooks show by its first rows; what is derived from it is not."""
 
     def shown() -> str:
         columns = frame.limit(PREVIEW).toArrow()
