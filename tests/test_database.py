@@ -254,7 +254,7 @@ def test_a_read_waits_for_its_time(tmp_path: Path) -> None:
         ({"id": [1]}, tidegate.BindError, 'column "at" is missing'),
         ({**ROWS, "more": [1, 2, 3]}, tidegate.BindError, 'column "more" is not in the collection'),
         ({**ROWS, "id": ["a", "b", "c"]}, tidegate.TypeMismatch, 'column "id" is int8'),
-        ({**ROWS, "id": [1, 2]}, tidegate.BindError, "different lengths"),
+        ({**ROWS, "id": [1, 2]}, tidegate.BindError, "different numbers of values"),
         ({**ROWS, "payload": ["{", None, None]}, tidegate.EvaluationError, "invalid input syntax for type json"),
         (None, tidegate.TypeMismatch, "rows must be an Arrow table"),
         ([{"id": 1}], tidegate.TypeMismatch, "rows must be an Arrow table"),

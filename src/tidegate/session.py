@@ -32,7 +32,7 @@ from tidegate.boundary import callback, instance, milliseconds, public, text
 from tidegate.context import Context
 from tidegate.errors import StoreError, TidegateError, UnsupportedError
 from tidegate.logs import log_maintenance
-from tidegate.progress import Report
+from tidegate.progress import Meter, Report
 from tidegate.query import CancelToken, Result
 from tidegate.query.relational import PinnedQuery
 from tidegate.sql.parse import Parameters
@@ -248,7 +248,7 @@ class Session:
 
             spark = compaction_session(shard, place, full=full)
         if spark is None:
-            return compact_shard(shard, full=full)
+            return compact_shard(shard, full=full, meter=Meter(f"compact {name}", _as_callback(progress)))
 
         from tidegate.storage.maintain import compact_distributed
 

@@ -96,6 +96,9 @@ def test_the_answer_is_under_the_query(page: Any) -> None:
     rows = page.locator(".rows tbody tr")
     assert rows.nth(4).bounding_box()["y"] < 800
     assert page.evaluate("scrollY") == 0
+    page.wait_for_selector(
+        "#chart svg"
+    )  # the map comes with the answer of /explain, which may take longer than the rows
     editor, result, chart = (page.locator(one).bounding_box() for one in (".cm-editor", "#result", "#chart"))
     assert editor["y"] < result["y"] < chart["y"]
     assert "local in" in page.inner_text(".answer .cost")

@@ -19,7 +19,7 @@ import pytest
 import tidegate
 from tidegate.config import Config
 from tidegate.storage.maintain import merge_parts
-from tidegate.storage.maintain.compact import _tiers, plan_parts
+from tidegate.storage.maintain.compact import _tiers, plan_groups
 from tidegate.storage.maintain.key_ranges import KeySample, key_ranges, split_points
 from tidegate.storage.maintain.merge_parts import merged, together
 from tidegate.storage.part.merge import Block
@@ -75,7 +75,7 @@ READS: dict[str, Work] = {
     "explain": lambda db: db.sql("EXPLAIN SELECT * FROM t WHERE name LIKE 'name 5%'").text(),
     "map": lambda db: db.maps.collection("t"),
     "plan": lambda db: list(
-        plan_parts(shard := db.context.collection("t"), shard.machine.fetch(), full=False)
+        plan_groups(shard := db.context.collection("t"), shard.machine.fetch(), full=False)
     ),
     "backfill": lambda db: db.backfill_statistics("t"),
     "sweep": lambda db: db.sweep(),

@@ -28,13 +28,14 @@ passes a lease. Parts whose rows have all ended are dropped without being read (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.progress import Meter
 from tidegate.storage.maintain.expire import advance, drop_expired, follow
 from tidegate.storage.maintain.merge_parts import (
     by_time,
@@ -97,19 +98,23 @@ class Compacted:
     """Rows that were retracted by rows, and are deleted by their position now."""
 
 
-def compact_shard(shard: Shard, *, full: bool = False, max_bytes: int | None = None) -> Compacted:
+def compact_shard(
+    shard: Shard, *, full: bool = False, max_bytes: int | None = None, meter: Meter | None = None
+) -> Compacted:
     """Moves `since`, drops expired parts, settles retractions, merges small parts: see above.
 
-    With `max_bytes`, no further group is merged once so many bytes were: the next compaction goes on.
+    With `max_bytes`, no further group is merged once so many bytes were: the next compaction goes on. `meter` counts groups.
     """
     done, size = advance_and_settle(shard), 0
     folded = MIN_FOLDED_SHARE if max_bytes is None else MIN_FOLDED_WHILE_RUNNING
     with hold_planned_parts(shard) as lease:
         order = compaction_order(shard, lease.state)
-        for group in plan_parts(shard, lease.state, full=full, order=order, folded=folded):
+        groups = plan_groups(shard, lease.state, full=full, order=order, folded=folded)
+        for planned in groups if meter is None else _metered(groups, meter):
             if max_bytes is not None and size >= max_bytes:
                 break
-            size += sum(part.size for part in group)
+            group = parts_of(lease.state, planned.ids)
+            size += planned.size
             try:
                 added = rewrite(shard, lease, group, order)
             except (Conflict, PartSwept):
@@ -119,6 +124,15 @@ def compact_shard(shard: Shard, *, full: bool = False, max_bytes: int | None = N
                 done.removed += len(group)
                 done.added += added
     return done
+
+
+def _metered(groups: Iterable[PartGroup], meter: Meter) -> Iterator[PartGroup]:
+    """The groups; each counts as done when the next one is asked for."""
+    planned = list(groups)
+    meter.expect(len(planned), sum(group.rows for group in planned), sum(group.size for group in planned))
+    for group in planned:
+        yield group
+        meter.add(1, group.rows, group.size)
 
 
 def advance_since_and_expire(shard: Shard) -> Compacted:
@@ -135,14 +149,6 @@ def advance_and_settle(shard: Shard) -> Compacted:
     if done.settled:
         done.expired += drop_expired(shard)  # parts of which all rows are deleted now
     return done
-
-
-def plan_parts(
-    shard: Shard, state: State, *, full: bool, order: tuple[int, ...] = (), folded: float = MIN_FOLDED_SHARE
-) -> Iterator[list[Part]]:
-    """Groups of neighbours to be merged, each as parts in the order of their times."""
-    for some in plan_groups(shard, state, full=full, order=order, folded=folded):
-        yield parts_of(state, some.ids)
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,3 +67,14 @@ def test_orphans_are_objects_without_a_state() -> None:
     world.blob.put("part/s1/stray", b"xyz")
     (orphan,) = orphan_objects(shard)
     assert (orphan.name, orphan.size) == ("part/s1/stray", 3)
+
+
+def test_a_compaction_in_this_process_tells_how_far_it_is() -> None:
+    told: list[tidegate.Progress] = []
+    with tidegate.open("memory://") as db:
+        db.sql("CREATE TABLE t (id int8)")
+        for i in range(9):
+            db.append("t", {"id": [i] * 10})
+        assert db.compact("t", full=True, progress=told.append).added == 1
+    assert (told[0].groups, told[0].groups_total, told[0].rows_total) == (0, 1, 90)
+    assert (told[-1].what, told[-1].share, told[-1].is_done) == ("compact t", 1.0, True)
