@@ -15,13 +15,12 @@ from tidegate.errors import BindError, ParseError, Position, UnsupportedError
 from tidegate.expr.primitives import cancellable
 from tidegate.query import CancelToken, Result
 from tidegate.sql.bind import bind_as_of
-from tidegate.sql.changes import needs_query
 from tidegate.sql.parse import Parameters, parse_statements, statement, statement_texts
 from tidegate.statements import define, explain
 from tidegate.statements import select as query
 from tidegate.statements.drop import drop
 from tidegate.statements.insert import insert
-from tidegate.statements.modify import modify
+from tidegate.statements.modify import explain_modification, is_general, modify
 from tidegate.statements.observe import observed
 from tidegate.statements.postgres_settings import is_postgres_setting, set_postgres_setting
 from tidegate.statements.show import show
@@ -159,6 +158,8 @@ def _run(
             when = time_of(context, inner, as_of) if isinstance(inner, statement.SelectStatement) else as_of
             if isinstance(inner, statement.CreateSource) and not given.analyze and not given.filter_pushdown:
                 return _explained_source(context, inner)
+            if is_general(inner):
+                return explain_modification(context, inner, given)
             if given.filter_pushdown:
                 return explain.pushdown(context, inner, when)
             return explain.explain(context, inner, when, analyze=given.analyze, as_json=given.as_json)
@@ -170,7 +171,7 @@ def _run(
             return define.drop_column(context, given)
         case statement.CreateView():
             return define.create_view(context, given)
-        case statement.Insert() if not needs_query(given):
+        case statement.Insert() if not is_general(given):
             return insert(context, given, watch)
         case statement.Insert() | statement.Delete() | statement.Update() | statement.Merge():
             return modify(context, given, watch)

@@ -29,7 +29,7 @@ from tidegate.query.paths import local
 from tidegate.query.prune import Conjunct, PruneResult, conjunct_effects, prune, treats_equal_alike
 from tidegate.sql.parse import statement, syntax
 from tidegate.statements.general import explain_general, explained
-from tidegate.statements.modify import deletes_by_position, is_general, pinned_change, pinned_modification
+from tidegate.statements.modify import deletes_by_position, pinned_change
 from tidegate.statements.pinned import PinnedSelect, pinned_select
 from tidegate.statements.select import groups_on_engine, question_of, run_without_from
 from tidegate.storage.shard import Snapshot, resolve_now
@@ -47,9 +47,6 @@ def explain(
     """Describes a query, with `analyze` also its costs; of DELETE and UPDATE, how they find rows."""
     if analyze:
         _check_changes_nothing(given)
-    if is_general(given):
-        with pinned_modification(context, given) as (head, modification):
-            return explain_general(context, modification, analyze=False, as_json=as_json, head=head)
 
     def read(bound: BoundQuery, found: Snapshot, now: int, query: PinnedSelect | None) -> Result:
         question = question_of(context, bound, found, now)
@@ -86,7 +83,7 @@ def explain(
 
 def _check_changes_nothing(given: statement.Statement) -> None:
     """EXPLAIN ANALYZE runs a statement, so it is for queries alone."""
-    if isinstance(given, statement.Delete | statement.Update | statement.Insert | statement.Merge):
+    if isinstance(given, statement.Delete | statement.Update):
         raise UnsupportedError(
             f"EXPLAIN ANALYZE would run the {type(given).__name__.upper()}",
             hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE SELECT with the same WHERE what that costs",
@@ -113,7 +110,7 @@ def _explained(
                 return read(single, query.snapshot, query.now, query)
         case statement.Delete() | statement.Update() if as_of is not None:
             raise BindError("as_of is for queries: a statement that changes something does so now")
-        case statement.Delete() | statement.Update() if not is_general(given):
+        case statement.Delete() | statement.Update():
             with pinned_change(context, given) as found:
                 held = found.snapshots[given.table.text]
                 now = resolve_now(found.wall, [held.state], context.config, temporal=False)

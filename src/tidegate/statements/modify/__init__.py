@@ -13,6 +13,7 @@ nothing is changed; a row whose new values are its old ones is counted, and noth
 | `run` | the statement: binding, attempts, the result |
 | `general` | MERGE, UPDATE … FROM and the like: a query of any shape finds the rows |
 | `source_rows`, `collected` | what a table is joined with is computed first; the rows of the query as changes |
+| `explain` | what such a statement does and reads |
 | `by_position` | rows are deleted by their positions: the cost is that of finding them |
 | `by_value` | rows are retracted by rows with negative diffs: where such retractions are still waiting to meet theirs |
 | `commit` | one commit of deleted positions and new rows |
@@ -20,14 +21,15 @@ nothing is changed; a row whose new values are its old ones is counted, and noth
 | `concurrency` | what others change meanwhile |
 """
 
-from tidegate.statements.modify.general import is_general, pinned_modification
+from tidegate.statements.modify.explain import explain_modification
+from tidegate.statements.modify.general import is_general
 from tidegate.statements.modify.run import bind_returning, deletes_by_position, modify, pinned_change
 
 __all__ = [
     "bind_returning",
     "deletes_by_position",
+    "explain_modification",
     "is_general",
     "modify",
     "pinned_change",
-    "pinned_modification",
 ]

@@ -12,8 +12,6 @@ value; then any change of the table by others makes it begin anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeGuard
@@ -24,13 +22,12 @@ from tidegate.context import CatalogSnapshot, Context, position_of
 from tidegate.errors import ConflictError
 from tidegate.expr.model import Expr
 from tidegate.plan import logical
-from tidegate.query import CancelToken, Result, ResultShape, ScanMetrics, ScanRequest
+from tidegate.query import Result, ResultShape, ScanMetrics, ScanRequest
 from tidegate.query.embedded import run_embedded
 from tidegate.query.relational import PinnedQuery, RelationalScan, total_cost
 from tidegate.sql import PreparedQuery
 from tidegate.sql.bind import Relation
 from tidegate.sql.changes import (
-    Action,
     ChangeQuery,
     ChangeTarget,
     bind_insert,
@@ -100,32 +97,6 @@ def is_general(given: statement.Statement) -> TypeGuard[Modification]:
             return False
 
 
-@contextmanager
-def pinned_modification(context: Context, given: Modification) -> Iterator[tuple[str, PinnedSelect]]:
-    """What a statement does with the rows of its query, and the query, for EXPLAIN."""
-    with pinned(context, partial(bind_modification, context, given), BoundModificationQuery.sources) as found:
-        changes, attempts = found.query.changes, Attempts(given, CancelToken())
-        now = _Attempt(context, found, attempts).now
-        tree, _ = changes.query(with_before="update" in changes.actions)
-        actions = [action for action in dict.fromkeys(changes.actions) if action in _SAID]
-        words = [_SAID[action] for action in actions]
-        if not context.config.delete_by_position:
-            words = [one.replace(*_BY_VALUE) for one in words]
-        said = ", ".join(words) or "changes nothing"
-        yield (
-            f"{found.query.verb.capitalize()}: {said}",
-            PinnedSelect(PreparedQuery(tree, None), found.snapshots, now),
-        )
-
-
-_SAID: dict[Action, str] = {
-    "insert": "inserts rows",
-    "update": "deletes rows by position, and inserts them with new values",
-    "delete": "deletes rows by position",
-}
-_BY_VALUE = ("deletes rows by position", "retracts rows")
-
-
 def bind_modification(
     context: Context, given: Modification, catalog: CatalogSnapshot, wall: int
 ) -> BoundModificationQuery:
@@ -150,7 +121,7 @@ def bind_modification(
     return BoundModificationQuery(given, shard, schema, changes)
 
 
-class _Attempt:
+class Attempt:
     """One attempt of a statement."""
 
     def __init__(self, context: Context, found: Pinned[BoundModificationQuery], attempts: Attempts) -> None:
@@ -173,7 +144,7 @@ class _Attempt:
         return Result(names, types, arrays, ran.path, scan, tag=said)
 
 
-class _InsertAttempt(_Attempt):
+class _InsertAttempt(Attempt):
     """INSERT … RETURNING, which reads no row of its table."""
 
     def result(self) -> Result | None:
@@ -190,7 +161,7 @@ class _InsertAttempt(_Attempt):
         return self.finished(done, ran.scan, ran)
 
 
-class _LocatedAttempt(_Attempt):
+class _LocatedAttempt(Attempt):
     """A statement that may change rows of the table."""
 
     def result(self) -> Result | None:
