@@ -95,6 +95,24 @@ class ErrorCode(StrEnum):
     """A type, a setting, or a kind of source or connection does not exist."""
     DUPLICATE_TABLE = "duplicate_table"
     """A name is in use."""
+    DUPLICATE_COLUMN = "duplicate_column"
+    """A column of this name exists, or is given twice."""
+    INVALID_TABLE = "invalid_table"
+    """A definition of a table contradicts itself: two keys."""
+    WRONG_OBJECT = "wrong_object"
+    """A name means something of another kind: a view instead of a table."""
+    DEPENDENT_OBJECTS = "dependent_objects"
+    """Something else needs what would be changed."""
+    NOT_NULL_VIOLATION = "not_null_violation"
+    """A column that must not hold NULL does."""
+    UNDEFINED_STATEMENT = "undefined_statement"
+    """There is no prepared statement of this name."""
+    UNDEFINED_PARAMETER = "undefined_parameter"
+    """A parameter has no value."""
+    INVALID_ARGUMENTS = "invalid_arguments"
+    """EXECUTE gives more or fewer values than the statement has parameters."""
+    DUPLICATE_STATEMENT = "duplicate_statement"
+    """A prepared statement of this name exists."""
     INVALID_OPTION = "invalid_option"
     """An option of a statement is unknown, missing or has a wrong value; `subject` is its name in lower case."""
 
@@ -119,6 +137,8 @@ _ROW_ERRORS: tuple[tuple[re.Pattern[str], ErrorCode], ...] = tuple(
         (r'(value )?".*" is out of range for type [\w ]+$', ErrorCode.NUMBER_OVERFLOW),
         (r"numeric field (over|under)flow", ErrorCode.NUMBER_OVERFLOW),
         (r"value too long for type", ErrorCode.TEXT_TOO_LONG),
+        (r'null value in column ".*" violates not-null', ErrorCode.NOT_NULL_VIOLATION),
+        (r'column ".*" of relation ".*" contains null values', ErrorCode.NOT_NULL_VIOLATION),
         (r"cannot take logarithm of", ErrorCode.INVALID_LOGARITHM),
         (
             r"cannot take square root of|zero raised to a|a negative number raised to a",

@@ -29,16 +29,16 @@ from tidegate.server.postgres.rows import ResultRows, StatementResult
 from tidegate.server.postgres.session_state import SessionState
 from tidegate.server.postgres.settings import set_config_calls
 from tidegate.server.postgres.wire import sqlstate
-from tidegate.server.postgres.wire.sqlstate import PostgresError
+from tidegate.server.postgres.wire.sqlstate import NOTICE, PostgresError
 from tidegate.sql.bind import session_identity
-from tidegate.sql.parse import StatementText, parse_statement, statement, syntax, tokenize
-from tidegate.statements import columns_of, plan_modification
+from tidegate.sql.parse import StatementText, parse_statement, statement, syntax, table_statement, tokenize
+from tidegate.statements import columns_of, plan_modification, prepared_columns
 from tidegate.statements.postgres_catalog import ClientIdentity, PostgresCatalog, is_catalog, strip_schemas
 
 T = TypeVar("T")
 Columns: TypeAlias = "tuple[tuple[str, ...], tuple[Type, ...]]"
-WRITE_STATEMENTS = ("insert", "update", "delete", "create", "drop", "alter")
-ROW_STATEMENTS = ("select", "with", "values", "table", "(", "show", "explain", "fetch")
+WRITE_STATEMENTS = ("insert", "update", "delete", "create", "drop", "alter", "truncate", "comment")
+ROW_STATEMENTS = ("select", "with", "values", "table", "(", "show", "explain", "fetch", "execute")
 """Statements that return rows, and that may be run to find out their columns."""
 
 
@@ -81,7 +81,7 @@ class StatementRunner:
                 lambda text: self.client.sql(text, watch), substitute(piece, types, values), piece
             )
         self.state.wrote |= word in WRITE_STATEMENTS
-        return _statement_result(result, word)
+        return _statement_result(result, piece)
 
     def _copy(
         self,
@@ -113,7 +113,7 @@ class StatementRunner:
         if any(token.text == "set_config" for token in piece.tokens):
             for name, value in set_config_calls(tokenize(filled.text)):
                 changed += self.state.set_config(name, value)
-        return replace(_statement_result(result, piece.words(1)[0]), changed=tuple(changed))
+        return replace(_statement_result(result, piece), changed=tuple(changed))
 
     def _cursor(
         self,
@@ -162,6 +162,8 @@ class StatementRunner:
         match parse_statement(text):
             case statement.SelectStatement(parsed):
                 return columns_of(parsed, CatalogSnapshot(self.lake), self.lake.clock.now())
+            case table_statement.Execute() as given:
+                return prepared_columns(self.lake, given)
             case (statement.Update() | statement.Delete()) as given:
                 plan_modification(self.lake, given)
             case statement.Insert(query=syntax.Query() as parsed):
@@ -185,11 +187,15 @@ def _run_with_client_positions(work: Callable[[str], T], filled: SubstitutedText
         raise reported from error
 
 
-def _statement_result(result: Result, word: str) -> StatementResult:
+def _statement_result(result: Result, piece: StatementText) -> StatementResult:
+    word = piece.words(1)[0]
     if word == "explain" and not result.names:
         result = Result.of(["QUERY PLAN"], [types.TEXT], [result.text().split("\n")])
         return StatementResult(result, "EXPLAIN")
     if result.names:
         tags = {"show": "SHOW", "explain": "EXPLAIN"}
         return StatementResult(result, tags.get(word, "SELECT"))
-    return StatementResult(result, result.text() or "OK")
+    said = result.text() or "OK"
+    if said.startswith('"'):  # IF EXISTS or IF NOT EXISTS: nothing was done, and a notice says why
+        return StatementResult(result, " ".join(piece.words(2)).upper(), PostgresError(NOTICE, said))
+    return StatementResult(result, said)

@@ -1,8 +1,9 @@
 """Statements: what a user can ask for, one frozen dataclass each.
 
-    CREATE TABLE t (id int8, at timestamptz) CLUSTER BY (at)
-    CreateTable(name="t", columns=(ColumnDef("id", INT8), ColumnDef("at", TIMESTAMPTZ)), cluster_by=("at",),
-    …)
+    DELETE FROM t WHERE id = 5
+    Delete(table="t", alias=None, where=…)
+
+Those of tables and of prepared statements are in `table_statement.py`.
 
 They say what was written, and nothing of what it means: no name has been looked up, no default chosen.
 Queries and expressions inside are syntax trees with their places (`syntax.py`), and die at binding; what must
@@ -14,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tidegate.expr.model import Type
 from tidegate.sql.parse import syntax
 from tidegate.sql.parse.syntax import Ident, Node, Span
+from tidegate.sql.parse.table_statement import PreparedCommand, TableStatement
 
 Value: TypeAlias = "str | int | float | bool | tuple[Value, ...]"
 
@@ -49,53 +50,6 @@ class Explain:
     filter_pushdown: bool = False
     analyze: bool = False
     as_json: bool = False
-
-
-@dataclass(frozen=True)
-class ColumnDefinition:
-    """A column of CREATE TABLE or ADD COLUMN."""
-
-    name: Ident
-    type: Type
-    nullable: bool = True
-    default: Node | None = None
-    default_at: Span | None = None
-    """Where all of the default stands: its text lasts, as that of a view does."""
-
-
-@dataclass(frozen=True)
-class CreateTable:
-    """CREATE TABLE; `keep_statistics` are paths such as (payload, ts)."""
-
-    sql: str
-    name: Ident
-    columns: tuple[ColumnDefinition, ...]
-    cluster_by: tuple[Ident, ...] = ()
-    keep_statistics: tuple[tuple[Ident, ...], ...] = ()
-    options: tuple[Option, ...] = ()
-    if_not_exists: bool = False
-
-
-@dataclass(frozen=True)
-class AddColumn:
-    """ALTER TABLE … ADD COLUMN."""
-
-    sql: str
-    table: Ident
-    column: ColumnDefinition
-    if_exists: bool = False
-    if_not_exists: bool = False
-
-
-@dataclass(frozen=True)
-class DropColumn:
-    """ALTER TABLE … DROP COLUMN."""
-
-    sql: str
-    table: Ident
-    column: Ident
-    if_exists: bool = False
-    if_column_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -264,6 +218,6 @@ class AlterSource:
 
 
 Statement: TypeAlias = (
-    SelectStatement | Explain | CreateTable | AddColumn | DropColumn | CreateView | DropStatement | Insert | Delete | Update |
+    SelectStatement | Explain | TableStatement | CreateView | DropStatement | Insert | Delete | Update | PreparedCommand |
     Show | Set | CreateConnection | CreateSource | AlterSource
 )  # fmt: skip
