@@ -143,6 +143,7 @@ def _run(
         case statement.SelectStatement(parsed):
             return query.select(with_options(context, given), parsed, time_of(context, given, as_of), watch)
         case statement.Explain(inner):
+            inner = inner.query if isinstance(inner, table_statement.CreateTableAs) else inner
             context = (
                 with_options(context, inner) if isinstance(inner, statement.SelectStatement) else context
             )

@@ -28,7 +28,7 @@ from tidegate.statements.tables.keys import primary_key, with_key
 from tidegate.statements.tables.table_definition import COMMENTS, TableDefinition
 from tidegate.statements.tables.widening import check_widening
 from tidegate.storage import CONTENTION
-from tidegate.storage.part import Schema, SchemaColumn, differs
+from tidegate.storage.part import SchemaColumn
 from tidegate.storage.shard import State, changes, shard_options
 from tidegate.text import identifier
 
@@ -91,7 +91,7 @@ class _Alteration:
         """The entry that makes the change; `_Moved` if rows came since time `proven` that matter."""
         before = TableDefinition(state.schema, state.options)
         after = self.apply(before)
-        if state.upper != proven and _demands(before.schema, after.schema):
+        if state.upper != proven and after.schema.demands_more_than(before.schema):
             raise _Moved("rows came meanwhile")
         gone = dict.fromkeys(before.options.keys() - after.options.keys())
         options = gone | {
@@ -101,7 +101,7 @@ class _Alteration:
             return changes.Configure(options) if options else None
         # Several actions are one new version.
         schema = replace(after.schema, id=before.schema.id + 1).to_json()
-        plain = not options and not differs(before.schema, after.schema)
+        plain = not options and not after.schema.differs_from(before.schema)
         return changes.Evolve(schema) if plain else changes.Alter(schema, options)
 
     def apply(self, table: TableDefinition) -> TableDefinition:
@@ -256,13 +256,3 @@ class _Alteration:
         except TidegateError as error:
             error.position = None if at is None else Position(self.given.sql, *at)
             raise
-
-
-def _demands(before: Schema, after: Schema) -> bool:
-    """Whether some column became NOT NULL, or was added so."""
-    nullable = {column.id for column in before.columns if column.nullable}
-    known = {column.id for column in before.columns}
-    return any(
-        not column.nullable and (column.id in nullable or (column.id not in known and column.missing is None))
-        for column in after.columns
-    )

@@ -28,7 +28,7 @@ from tidegate.storage.part.page_reader import RowRange
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.part_file import PartFile
 from tidegate.storage.part.row_keys import exact_keys, has_ambiguous_equality, row_keys
-from tidegate.storage.part.schema import HIDDEN_COLUMNS, Schema, SchemaColumn, differs
+from tidegate.storage.part.schema import HIDDEN_COLUMNS, Schema, SchemaColumn
 
 __all__ = [
     "HIDDEN_COLUMNS",
@@ -47,7 +47,6 @@ __all__ = [
     "consolidate",
     "consolidate_rows",
     "deletion_records",
-    "differs",
     "exact_keys",
     "from_storage",
     "has_ambiguous_equality",

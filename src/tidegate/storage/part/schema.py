@@ -123,6 +123,21 @@ class Schema:
         types = {column.id: column.type for column in self.columns}
         return tuple(AddedColumn.of(id_, types[id_], value) for id_, value in self.constants.items())
 
+    def differs_from(self, written: Schema) -> bool:
+        """Whether parts of that version hold columns as other types, or lack some that are not NULL."""
+        types = {column.id: column.type for column in written.columns}
+        return any(
+            column.missing is not None if column.id not in types else types[column.id] != column.type
+            for column in (self.columns if written.id != self.id else ())
+        )
+
+    def demands_more_than(self, written: Schema) -> bool:
+        """Whether rows of that version may hold NULL where this one allows none."""
+        nullable = {column.id: column.nullable for column in written.columns}
+        return any(
+            not column.nullable and nullable.get(column.id, column.missing is None) for column in self.columns
+        )
+
     def completed(self, frame: Frame, has: Callable[[int], bool]) -> Frame:
         """The statistics of pages of a file, which lacks the columns that `has` denies."""
         every = np.ones(len(frame), bool)
@@ -180,17 +195,6 @@ class StoredSchema:
     def parsed(self) -> Schema:
         """The schema."""
         return Schema.from_json(self.json)
-
-
-def differs(written: Schema, read: Schema) -> bool:
-    """Whether parts of one version hold columns as other types, or lack some that are not NULL."""
-    if written.id == read.id:
-        return False
-    types = {column.id: column.type for column in written.columns}
-    return any(
-        column.missing is not None if column.id not in types else types[column.id] != column.type
-        for column in read.columns
-    )
 
 
 def is_narrow(type_: Type) -> bool:

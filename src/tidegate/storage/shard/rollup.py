@@ -26,7 +26,7 @@ from tidegate.errors import CorruptError, TidegateError
 from tidegate.storage.part.checksum import seal, unseal, unseal_view
 from tidegate.storage.part.deletion_records import DELETIONS_SCHEMA
 from tidegate.storage.part.deletions import Deletions
-from tidegate.storage.part.schema import StoredSchema, differs
+from tidegate.storage.part.schema import StoredSchema
 from tidegate.storage.shard.parts import Parts, Segment, without_stats
 from tidegate.storage.shard.state import FIRST_FORMAT, FORMAT, Garbage, LeaseRecord, State
 from tidegate.storage.stats.frame import Frame, Packed, pack
@@ -73,7 +73,7 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
 
 def _format(state: State, deletions: str | None) -> int:
     """The oldest format whose readers read this state rightly."""
-    if any(differs(stored.parsed, state.schema) for stored in state.schemas[:-1]):
+    if any(state.schema.differs_from(stored.parsed) for stored in state.schemas[:-1]):
         return _OF_ALTERED_COLUMNS
     return _OF_DELETIONS if deletions else FIRST_FORMAT
 
