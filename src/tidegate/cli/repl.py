@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 _WORDS = (
     "SELECT FROM WHERE GROUP BY ORDER LIMIT OFFSET AS OF AND OR NOT IN LIKE BETWEEN IS NULL CASE WHEN THEN ELSE END JOIN LEFT ON "
     "USING UNION ALL DISTINCT HAVING INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE VIEW SOURCE CONNECTION DROP ALTER ADD "
-    "COLUMN EXPLAIN ANALYZE FILTER PUSHDOWN SHOW TABLES COLUMNS SOURCES CLUSTER KEEP STATISTICS TRANSFORM mz_now()"
+    "COLUMN RENAME TO TYPE DEFAULT PRIMARY KEY ENFORCED INCLUDING TRUNCATE COMMENT PREPARE EXECUTE DEALLOCATE "
+    "EXPLAIN ANALYZE FILTER PUSHDOWN SHOW TABLES COLUMNS SOURCES CLUSTER KEEP STATISTICS TRANSFORM mz_now()"
 )
 KEY_WORDS = tuple(_WORDS.split())
 HELP = (__doc__ or "").split("|---|---|\n")[-1].replace("| ", "", 1)
@@ -100,7 +101,7 @@ def is_complete(text: str) -> bool:
     if not stripped or stripped.startswith("\\"):
         return True
     try:
-        sql_tokens = [token for token in tokenize(text) if token.kind != "end"]
+        sql_tokens = [token for token in tokenize(text, parameters=True) if token.kind != "end"]
     except tidegate.TidegateError:
         return stripped.endswith(";;")  # an open string continues; two semicolons end it anyway
     return bool(sql_tokens) and sql_tokens[-1].kind == "op" and sql_tokens[-1].text == ";"

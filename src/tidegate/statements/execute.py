@@ -139,6 +139,8 @@ def _run(
 ) -> Result:
     if isinstance(given, table_statement.TableStatement):
         return define_table(context, given, watch)
+    if isinstance(given, table_statement.PreparedCommand):
+        return run_prepared(context, given, partial(_run_text, context, as_of, watch))
     match given:
         case statement.SelectStatement(parsed):
             return query.select(with_options(context, given), parsed, time_of(context, given, as_of), watch)
@@ -165,16 +167,16 @@ def _run(
             return _set(context, given)
         case statement.DropStatement():
             return drop(context, given)
-        case table_statement.Prepare() | table_statement.Execute() | table_statement.Deallocate():
-
-            def run(text: str, parameters: Parameters) -> Result:
-                return execute(context, text, as_of, watch, parameters if parameters.values else None)
-
-            return run_prepared(context, given, run)
         case statement.CreateConnection() | statement.CreateSource() | statement.AlterSource():
             return _source(context, given)
         case _:
             assert_never(given)
+
+
+def _run_text(
+    context: Context, as_of: int | None, watch: CancelToken | None, text: str, parameters: Parameters
+) -> Result:
+    return execute(context, text, as_of, watch, parameters if parameters.values else None)
 
 
 def _source(
