@@ -93,7 +93,7 @@ class Lake:
         """The verdicts of the pages of each part."""
         with self._snapshot() as found:
             columns = [(column.id, column.type) for column in found.schema.columns]
-            frames = [found.shard.machine.files.open(part).frame for part in found.parts()]
+            frames = [found.open_file(part).frame for part in found.parts()]
         assert all(frame is not None for frame in frames)
         of = [Interpretation(frame.specs(columns, {}), (NOW_MS, NOW_MS)) for frame in frames if frame]
         return [one.of(condition).verdict() for one in of]

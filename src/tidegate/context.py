@@ -33,7 +33,7 @@ from tidegate.query.relational import PinnedQuery
 from tidegate.settings import DatabaseSettings, SessionSettings
 from tidegate.sql import PreparedStatements
 from tidegate.sql.bind import CatalogEntry, Relation, ViewRelation
-from tidegate.sql.parse import syntax
+from tidegate.sql.parse import syntax, table_statement
 from tidegate.storage.catalog import (
     Catalog,
     CatalogItem,
@@ -154,6 +154,8 @@ class Context:
     """The tables of pg_catalog, once they are asked for (`statements/postgres_catalog`)."""
     session_id: str = field(default_factory=new_id)
     """The id of the session in logs."""
+    named_statements: dict[str, table_statement.Prepare] = field(default_factory=dict)
+    """The statements that PREPARE has named in this session."""
 
     @property
     def catalog(self) -> Catalog:
@@ -177,7 +179,14 @@ class Context:
     def for_session(self, access: Reach) -> Context:
         """A context for one client, with its own settings and access."""
         settings = self.settings.for_session()
-        return replace(self, settings=settings, config=settings.config, access=access, session_id=new_id())
+        return replace(
+            self,
+            settings=settings,
+            config=settings.config,
+            access=access,
+            session_id=new_id(),
+            named_statements={},
+        )
 
     def set(self, name: str, value: object) -> None:
         """Changes a setting of this session, or of the database for everybody; None restores it.

@@ -66,27 +66,17 @@ class ErrorCode(StrEnum):
     DATETIME_OVERFLOW = "datetime_overflow"
     """A date or a time, or a field of one, is out of range."""
     INTERVAL_OVERFLOW = "interval_overflow"
-    """A field of an interval is out of range."""
     ZONE_OVERFLOW = "zone_overflow"
-    """The offset of a time zone is out of range."""
     NUMBER_OVERFLOW = "number_overflow"
-    """A number is out of range of its type."""
     DIVISION_BY_ZERO = "division_by_zero"
-    """A number is divided by zero."""
     TEXT_TOO_LONG = "text_too_long"
-    """A text is longer than its column allows."""
     INVALID_LOGARITHM = "invalid_logarithm"
-    """A logarithm of zero or of a negative number."""
     INVALID_POWER = "invalid_power"
     """A power or root that is no number."""
     INVALID_SUBSTRING = "invalid_substring"
-    """A substring of negative length."""
     INVALID_REGEXP = "invalid_regexp"
-    """A text is not a regular expression."""
     UNDEFINED_COLUMN = "undefined_column"
-    """A column does not exist."""
     AMBIGUOUS_COLUMN = "ambiguous_column"
-    """A name means several columns."""
     UNDEFINED_TABLE = "undefined_table"
     """A table, view or source does not exist."""
     UNDEFINED_FUNCTION = "undefined_function"
@@ -105,6 +95,16 @@ class ErrorCode(StrEnum):
     """A statement would change a row twice, or a subquery that stands for one value gave several."""
     NOT_NULL_VIOLATION = "not_null_violation"
     """A value of a column that is NOT NULL is NULL."""
+    DUPLICATE_COLUMN = "duplicate_column"
+    INVALID_TABLE = "invalid_table"
+    """A definition of a table contradicts itself: two keys."""
+    WRONG_OBJECT = "wrong_object"
+    """A name means something of another kind: a view instead of a table."""
+    DEPENDENT_OBJECTS = "dependent_objects"
+    """Something else needs what would be changed."""
+    UNDEFINED_STATEMENT = "undefined_statement"
+    UNDEFINED_PARAMETER = "undefined_parameter"
+    DUPLICATE_STATEMENT = "duplicate_statement"
     INVALID_OPTION = "invalid_option"
     """An option of a statement is unknown, missing or has a wrong value; `subject` is its name in lower case."""
 
@@ -118,18 +118,19 @@ _ROW_ERRORS: tuple[tuple[re.Pattern[str], ErrorCode], ...] = tuple(
         (r"invalid input syntax\b", ErrorCode.INVALID_LITERAL),
         (r"interval field value out of range", ErrorCode.INTERVAL_OVERFLOW),
         (r"time zone displacement out of range", ErrorCode.ZONE_OVERFLOW),
-        (r"(date|time|date/time) field value out of range", ErrorCode.DATETIME_OVERFLOW),
         (
-            r"(date|time|timestamp|timestamptz|interval|mz_timestamp) out of range",
+            r"(date|time|date/time) field value out of range|a time is out of range",
             ErrorCode.DATETIME_OVERFLOW,
         ),
-        (r"a time is out of range", ErrorCode.DATETIME_OVERFLOW),
-        (r"(\w+|double precision) out of range", ErrorCode.NUMBER_OVERFLOW),
-        (r"(input|a number|a diff) is out of range", ErrorCode.NUMBER_OVERFLOW),
+        (rf"({_TIMES}|timestamptz|mz_timestamp) out of range", ErrorCode.DATETIME_OVERFLOW),
+        (r"(\w+|double precision|(input|a number|a diff) is) out of range", ErrorCode.NUMBER_OVERFLOW),
         (r'(value )?".*" is out of range for type [\w ]+$', ErrorCode.NUMBER_OVERFLOW),
         (r"numeric field (over|under)flow", ErrorCode.NUMBER_OVERFLOW),
         (r"value too long for type", ErrorCode.TEXT_TOO_LONG),
-        (r"null value in column", ErrorCode.NOT_NULL_VIOLATION),
+        (
+            r'null value in column|column ".*" of relation ".*" contains null values',
+            ErrorCode.NOT_NULL_VIOLATION,
+        ),
         (r"(MERGE|ON CONFLICT DO UPDATE) command cannot affect row", ErrorCode.CARDINALITY_VIOLATION),
         (r"a subquery that stands for one value gave more", ErrorCode.CARDINALITY_VIOLATION),
         (r"cannot take logarithm of", ErrorCode.INVALID_LOGARITHM),

@@ -175,7 +175,7 @@ class Filled:
             schema = state.schema.columns[column]
             records = Deletions((gave.deletions.records,))
             for part, _, positions in records.located(machine.objects.get, state.parts.get):
-                file = machine.files.open(part)
+                file = machine.files.open(part, machine.fetch().schema)
                 (values,) = file.read([schema.id], [schema.type], RowRange(0, 0, file.groups[0]))
                 made += [(-1, value) for value in values.take(pa.array(positions)).to_pylist()]
         return sorted(made)

@@ -177,7 +177,7 @@ def delete(shard: Shard, n: int) -> None:
     state = shard.machine.fetch()
     for part in state.parts.find(np.arange(state.next_id)):
         column = state.schema.columns[0]
-        file = shard.machine.files.open(part)
+        file = shard.machine.files.open(part, shard.machine.fetch().schema)
         rows = RowRange(0, 0, file.groups[0])
         values = file.read([column.id], [column.type], rows)[0].to_pylist()
         if n in values:

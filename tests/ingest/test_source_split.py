@@ -12,7 +12,7 @@ import pytest
 import tidegate
 from tidegate.database import Database
 from tidegate.ingest.define.catalog import load_source
-from tidegate.storage.catalog.catalog import SourceItem
+from tidegate.storage.catalog.items import SourceItem
 
 DOCUMENTS: list[Any] = [
     {"kind": "a", "n": 1, "env": "prod", "deep": {"x": [1, 2]}, "pad": "x" * 50},

@@ -353,7 +353,7 @@ def test_in_other_words() -> None:
     for given, wanted in {
         "SELECT a OPERATOR(pg_catalog.~) '^(x)$' COLLATE pg_catalog.default": "SELECT a ~ '(?s).*(?:^(x)$).*'",
         "SELECT a !~* 'it''s'": "SELECT a !~ '(?si).*(?:it''s).*'",
-        "SELECT CAST('t' AS REGCLASS)": "SELECT to_regclass ( 't' )",
+        "SELECT CAST('t' AS REGCLASS)": "SELECT to_regclass('t')",
         "SELECT c.oid::pg_catalog.regclass::pg_catalog.text": "SELECT regclass_name(c.oid) :: text",
         "SELECT x::pg_catalog.oid, current_user": "SELECT x :: bigint , tg_current_user()",
         "SELECT 'FROM pg_catalog.x ::regclass'": "SELECT 'FROM pg_catalog.x ::regclass'",

@@ -23,7 +23,7 @@ from tidegate.ingest.protocol import BatchLimit
 from tidegate.ingest.runtime.ingestion import Ingestion
 from tidegate.spark.tasks.ingest import SETTINGS
 from tidegate.spark.tasks.ingest_stream import PLAN, IngestStreamSource, SourceStreamReader, unpickle
-from tidegate.storage.catalog.catalog import SourceItem as Item
+from tidegate.storage.catalog.items import SourceItem as Item
 
 
 @pytest.fixture

@@ -24,11 +24,18 @@ from tidegate.access import Reach
 from tidegate.database import Database
 from tidegate.errors import ReadOnlyError
 from tidegate.query import CancelToken, Result
-from tidegate.sql.parse import parse_statements, statement
+from tidegate.sql.parse import parse_statements, statement, table_statement
 from tidegate.statements import kind_of
 
-READ_STATEMENTS = (statement.SelectStatement, statement.Explain, statement.Show, statement.Set)
-"""Statements that change at most the client's own settings; EXPLAIN ANALYZE refuses writes by itself."""
+READ_STATEMENTS = (
+    statement.SelectStatement,
+    statement.Explain,
+    statement.Show,
+    statement.Set,
+    table_statement.Execute,
+    table_statement.Deallocate,
+)
+"""Statements that change at most the client's own settings; EXPLAIN ANALYZE refuses writes by itself, PREPARE what it names."""
 
 
 class Gateway:
@@ -78,7 +85,9 @@ class ClientSession:
 
     def check(self, parsed: statement.Statement) -> None:
         """Raises `ReadOnlyError` if this client may not run a statement."""
-        if not isinstance(parsed, READ_STATEMENTS):
+        if isinstance(parsed, table_statement.Prepare):
+            self.check(parsed.inner)
+        elif not isinstance(parsed, READ_STATEMENTS):
             self.check_write(kind_of(parsed).replace("_", " ").upper())
 
     def check_write(self, what: str) -> None:

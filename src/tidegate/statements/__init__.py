@@ -9,7 +9,9 @@
 | `general.py` | queries of several collections: chooses the embedded engine or Spark |
 | `pinned.py` | binds a query and pins what it reads |
 | `insert.py`, `modify.py` | INSERT; DELETE and UPDATE |
-| `define.py`, `drop.py` | CREATE TABLE, CREATE VIEW, ALTER TABLE; DROP |
+| `tables/` | CREATE TABLE, ALTER TABLE, TRUNCATE, COMMENT |
+| `define.py`, `drop.py` | CREATE VIEW; DROP |
+| `prepared.py` | PREPARE, EXECUTE, DEALLOCATE |
 | `explain.py`, `show.py` | EXPLAIN; SHOW |
 | `postgres_settings.py` | SET and SHOW of PostgreSQL's settings |
 | `append.py`, `maintain.py`, `status/` | `db.append`; `db.recluster` and statistics; `db.status` |
@@ -28,6 +30,7 @@ from tidegate.statements.maintain import backfill_statistics, recluster
 from tidegate.statements.modify import bind_returning
 from tidegate.statements.pinned import Pinned, pin, pin_select, pinned
 from tidegate.statements.postgres_settings import duration_text, milliseconds_of
+from tidegate.statements.prepared import prepared_columns
 from tidegate.statements.select import columns_of
 from tidegate.statements.status import CollectionStatus, Status, contents, source_statuses, status
 
@@ -50,6 +53,7 @@ __all__ = [
     "pin",
     "pin_select",
     "pinned",
+    "prepared_columns",
     "recluster",
     "relational_query",
     "source_statuses",

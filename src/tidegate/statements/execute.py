@@ -15,7 +15,7 @@ from tidegate.errors import BindError, ParseError, Position, UnsupportedError
 from tidegate.expr.primitives import cancellable
 from tidegate.query import CancelToken, Result
 from tidegate.sql.bind import bind_as_of
-from tidegate.sql.parse import Parameters, parse_statements, statement, statement_texts
+from tidegate.sql.parse import Parameters, parse_statements, statement, statement_texts, table_statement
 from tidegate.statements import define, explain
 from tidegate.statements import select as query
 from tidegate.statements.drop import drop
@@ -23,7 +23,9 @@ from tidegate.statements.insert import insert
 from tidegate.statements.modify import explain_modification, is_general, modify
 from tidegate.statements.observe import observed
 from tidegate.statements.postgres_settings import is_postgres_setting, set_postgres_setting
+from tidegate.statements.prepared import run_prepared
 from tidegate.statements.show import show
+from tidegate.statements.tables import define_table
 from tidegate.storage.maintain import maintain_in_steps
 
 T = TypeVar("T")
@@ -133,10 +135,14 @@ PARAMETRISED = (
 """Statements that may have parameters: what others define is stored as text."""
 
 
+_WITH_TIMES = (statement.SelectStatement, statement.Explain, table_statement.Execute)
+"""Statements that may read at another time."""
+
+
 def _run_statement(
     context: Context, given: statement.Statement, as_of: int | None, watch: CancelToken | None
 ) -> Result:
-    if as_of is not None and not isinstance(given, statement.SelectStatement | statement.Explain):
+    if as_of is not None and not isinstance(given, _WITH_TIMES):
         raise BindError("as_of is for queries: a statement that changes something does so now")
     with cancellable((watch or CancelToken(context.config.statement_timeout_ms)).check):
         result = _run(context, given, as_of, watch)
@@ -148,10 +154,15 @@ def _run_statement(
 def _run(
     context: Context, given: statement.Statement, as_of: int | None, watch: CancelToken | None
 ) -> Result:
+    if isinstance(given, table_statement.TableStatement):
+        return define_table(context, given, watch)
+    if isinstance(given, table_statement.PreparedCommand):
+        return run_prepared(context, given, partial(_run_text, context, as_of, watch))
     match given:
         case statement.SelectStatement(parsed):
             return query.select(with_options(context, given), parsed, time_of(context, given, as_of), watch)
         case statement.Explain(inner):
+            inner = inner.query if isinstance(inner, table_statement.CreateTableAs) else inner
             context = (
                 with_options(context, inner) if isinstance(inner, statement.SelectStatement) else context
             )
@@ -163,12 +174,6 @@ def _run(
             if given.filter_pushdown:
                 return explain.pushdown(context, inner, when)
             return explain.explain(context, inner, when, analyze=given.analyze, as_json=given.as_json)
-        case statement.CreateTable():
-            return define.create_table(context, given)
-        case statement.AddColumn():
-            return define.add_column(context, given)
-        case statement.DropColumn():
-            return define.drop_column(context, given)
         case statement.CreateView():
             return define.create_view(context, given)
         case statement.Insert() if not is_general(given):
@@ -185,6 +190,12 @@ def _run(
             return _source(context, given)
         case _:
             assert_never(given)
+
+
+def _run_text(
+    context: Context, as_of: int | None, watch: CancelToken | None, text: str, parameters: Parameters
+) -> Result:
+    return execute(context, text, as_of, watch, parameters if parameters.values else None)
 
 
 def _source(

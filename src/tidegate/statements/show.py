@@ -28,6 +28,7 @@ from tidegate.sql.parse import statement
 from tidegate.statements.define import DEFAULTS
 from tidegate.statements.postgres_settings import is_postgres_setting, show_postgres_setting
 from tidegate.statements.select import columns_of
+from tidegate.statements.tables.keys import primary_key
 from tidegate.storage.catalog import (
     ConnectionItem,
     SourceItem,
@@ -164,6 +165,10 @@ def create_table_sql(name: str, shard: Shard) -> str:
         words.append(f"DEFAULT {default}" if default else "")
         columns.append(" ".join(word for word in words if word))
     names = {column.id: identifier(column.name) for column in schema.columns}
+    if (key := primary_key(schema, options)) is not None:
+        named = "" if key.name == f"{name}_pkey" else f"CONSTRAINT {identifier(key.name)} "
+        listed = ", ".join(names[column.id] for column in key.columns)
+        columns.append(f"{named}PRIMARY KEY ({listed}) NOT ENFORCED")
     sql = f"CREATE TABLE {identifier(name)} ({', '.join(columns)})"
     if cluster := [names[id_] for id_ in options.get(shard_options.CLUSTER_BY, ()) if id_ in names]:
         sql += f" CLUSTER BY ({', '.join(cluster)})"

@@ -17,8 +17,8 @@ def client_shop(lake: Path) -> Iterator[int]:
     """Serves `orders`, `big` and the view `recent` in a process of its own; gives the port."""
     with tidegate.open(lake) as db:
         db.sql(
-            "CREATE TABLE orders (id int8 NOT NULL, name text DEFAULT 'x', price numeric(10,2), at timestamptz, tags text[], "
-            "doc jsonb, u uuid, b bool, f float8, d date)"
+            "CREATE TABLE orders (id int8, name text DEFAULT 'x', price numeric(10,2), at timestamptz, tags text[], "
+            "doc jsonb, u uuid, b bool, f float8, d date, PRIMARY KEY (id) NOT ENFORCED)"
         )
         db.sql(
             "INSERT INTO orders VALUES (1, 'ham', 1.50, '2026-01-02 03:04:05+00', ARRAY['a', 'b'], '{\"k\": 1}', "

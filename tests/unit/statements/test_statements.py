@@ -69,8 +69,7 @@ def test_a_handle_that_holds_a_dropped_table() -> None:
         ("CREATE VIEW u (p, q) AS SELECT a FROM t", "2 names are given"),
         ("CREATE VIEW t AS SELECT 1", 'table "t" already exists'),
         ("DROP VIEW t", '"t" is a table'),
-        ("ALTER TABLE t ADD COLUMN a int4", "is there twice"),
-        ("ALTER TABLE t ADD COLUMN b int4 NOT NULL", "NOT NULL and DEFAULT are not supported"),
+        ("ALTER TABLE t ADD COLUMN a int4", "already exists"),
         ("ALTER TABLE t DROP COLUMN a", "is the only one"),
         ("ALTER TABLE t DROP COLUMN x", 'column "x" does not exist'),
         ("ALTER TABLE x ADD COLUMN a int4", 'no table or view "x"'),
@@ -120,7 +119,7 @@ def test_views(db: tidegate.Database) -> None:
     assert rows(db, "SHOW VIEWS LIKE 'w%'") == [("w",)]
     assert db.sql("SHOW CREATE VIEW v").text() == "CREATE VIEW v (n) AS SELECT a + 1, b FROM t WHERE a > 1"
     for sql in ("DROP TABLE t", "DROP VIEW v", "ALTER TABLE t DROP COLUMN b"):
-        with pytest.raises(tidegate.BindError, match=r'view "[vw]" reads'):
+        with pytest.raises(tidegate.BindError, match=r'view "[vw]" reads?'):
             db.sql(sql)
     with pytest.raises(tidegate.BindError, match="reads itself"):
         db.sql("CREATE OR REPLACE VIEW v AS SELECT n FROM w")

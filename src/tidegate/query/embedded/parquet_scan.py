@@ -155,7 +155,7 @@ def _is_direct(snapshot: Snapshot, part: Part) -> bool:
 
 
 def _open(snapshot: Snapshot, part: Part) -> PartFile:
-    return snapshot.shard.machine.files.open(part)
+    return snapshot.open_file(part)
 
 
 def _read(name: str, type_: Type) -> str:

@@ -41,7 +41,8 @@ def page_specs(request: ScanRequest, file: PartFile, wanted: frozenset[int]) -> 
     """What each column may be on the pages of a file with statistics; None if it is not wanted."""
     assert file.frame is not None
     columns, count = request.snapshot.schema.columns, len(file.frame)
-    lacking = {columns[i].id: np.ones(count, bool) for i in wanted if not file.has(columns[i].id)}
+    absent = (columns[i] for i in wanted if not file.has(columns[i].id) and columns[i].missing is None)
+    lacking = {column.id: np.ones(count, bool) for column in absent}
     asked = sorted(wanted)
     described = file.frame.specs([(columns[i].id, columns[i].type) for i in asked], lacking)
     specs = dict(zip(asked, described, strict=True))

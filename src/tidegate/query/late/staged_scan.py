@@ -148,7 +148,7 @@ class StagedScan:
             raise self.snapshot.lease.vanished(error) from None
 
     def _read(self, part: Part, *, proven: bool) -> Iterator[Taken]:
-        file = self.snapshot.shard.machine.files.open(part)
+        file = self.snapshot.open_file(part)
         self.scan.open(part.size)
         try:
             keep, whole = self._pages(file, part, proven=proven)
@@ -256,7 +256,7 @@ class StagedScan:
         """Sometimes reads the skipped pages, and raises if one holds a matching or failing row."""
         if not dropped.any() or self.request.audit_random.random() >= self.request.config.audit:
             return
-        unseen, file, first = copy(self), self.snapshot.shard.machine.files.open(file.part), 0
+        unseen, file, first = copy(self), self.snapshot.open_file(file.part), 0
         unseen.scan, unseen.failing = ScanMetrics(), Failing()  # what is audited does not count as read
         for group, rows in enumerate(file.groups):
             mask = np.repeat(dropped, PAGE_ROWS)[first : first + rows]

@@ -10,8 +10,9 @@ other rows satisfy such a LIMIT (`row_failures.py`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +40,9 @@ from tidegate.query.row_stream import Batch, shaped, size_of
 from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.query.sort import ResultShape, SortBuffer
 from tidegate.storage.part import Block, Part, concat, consolidate, consolidate_rows, repeat_rows
-from tidegate.storage.shard import RowFilter
+
+_RowFilter: TypeAlias = Callable[[list[pa.Array], int], np.ndarray]
+"""From columns and a number of rows, the places of the rows that are selected."""
 
 SUMMED_AT = 1_000_000
 """Rows that have passed the filter beyond which those of equal value are made one while more are read."""
@@ -192,7 +195,7 @@ def _met(request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing: F
 
 
 def _passing(
-    request: ScanRequest, found: PruneResult, scan: ScanMetrics, demanded: Sequence[int], where: RowFilter
+    request: ScanRequest, found: PruneResult, scan: ScanMetrics, demanded: Sequence[int], where: _RowFilter
 ) -> Block | None:
     """The rows that are wanted, with their diffs; None: they take more than `HELD` bytes."""
     plan = request.plan
@@ -222,7 +225,7 @@ def _whole(
     found: PruneResult,
     scan: ScanMetrics,
     failing: Failing,
-    where: RowFilter | None = None,
+    where: _RowFilter | None = None,
 ) -> Iterator[Batch]:
     """Rows that have met what retracts them, and then the plan."""
     demanded, names, narrow = _narrow(request)
@@ -287,7 +290,7 @@ def weights(
 ) -> dict[int, float] | None:
     """The bytes of each column that the plan reads, in one of the larger parts; None: unknown."""
     largest = max(found.first(LOOKED_AT), key=lambda part: part.size)
-    file = request.snapshot.shard.machine.files.open(largest)
+    file = request.snapshot.open_file(largest)
     if file.table is None:
         return None
     columns = request.snapshot.schema.columns

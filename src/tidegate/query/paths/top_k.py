@@ -158,7 +158,10 @@ class _Bars:
 
         Each page has a row at its bound, if that is exact and the row is not deleted: half of them are expected to.
         """
-        wanted, file = 2 * (request.shape.max_rows or 0), request.snapshot.shard.machine.files.open(part)
+        wanted, file = (
+            2 * (request.shape.max_rows or 0),
+            request.snapshot.open_file(part),
+        )
         if file.frame is None or len(file.frame) < PAGES_PER_BOUND * wanted:
             return None
         key, first = key_of(request), request.shape.order[0]

@@ -29,17 +29,17 @@ from tidegate.server.postgres.rows import ResultRows, StatementResult
 from tidegate.server.postgres.session_state import SessionState
 from tidegate.server.postgres.settings import set_config_calls
 from tidegate.server.postgres.wire import sqlstate
-from tidegate.server.postgres.wire.sqlstate import PostgresError
+from tidegate.server.postgres.wire.sqlstate import NOTICE, PostgresError
 from tidegate.sql.bind import session_identity
-from tidegate.sql.parse import StatementText, parse_statement, statement, tokenize
-from tidegate.statements import bind_returning, columns_of
+from tidegate.sql.parse import StatementText, parse_statement, statement, table_statement, tokenize
+from tidegate.statements import bind_returning, columns_of, prepared_columns
 from tidegate.statements.postgres_catalog import ClientIdentity, PostgresCatalog, is_catalog, strip_schemas
 
 T = TypeVar("T")
 Columns: TypeAlias = "tuple[tuple[str, ...], tuple[Type, ...]]"
-WRITE_STATEMENTS = ("insert", "update", "delete", "merge", "create", "drop", "alter")
+WRITE_STATEMENTS = ("insert", "update", "delete", "merge", "create", "drop", "alter", "truncate", "comment")
 _MODIFICATIONS = ("insert", "update", "delete", "merge")
-ROW_STATEMENTS = ("select", "with", "values", "table", "(", "show", "explain", "fetch")
+ROW_STATEMENTS = ("select", "with", "values", "table", "(", "show", "explain", "fetch", "execute")
 """Statements that return rows."""
 
 
@@ -94,7 +94,7 @@ class StatementRunner:
                 lambda text: self.client.sql(text, watch), substitute(piece, types, values), piece
             )
         self.state.wrote |= word in WRITE_STATEMENTS or result.tag is not None
-        return _statement_result(result, word)
+        return _statement_result(result, piece)
 
     def _copy(
         self,
@@ -126,7 +126,7 @@ class StatementRunner:
         if any(token.text == "set_config" for token in piece.tokens):
             for name, value in set_config_calls(tokenize(filled.text)):
                 changed += self.state.set_config(name, value)
-        return replace(_statement_result(result, piece.words(1)[0]), changed=tuple(changed))
+        return replace(_statement_result(result, piece), changed=tuple(changed))
 
     def _cursor(
         self,
@@ -175,6 +175,8 @@ class StatementRunner:
         match parse_statement(text):
             case statement.SelectStatement(parsed):
                 return columns_of(parsed, CatalogSnapshot(self.lake), self.lake.clock.now())
+            case table_statement.Execute() as given:
+                return prepared_columns(self.lake, given)
             case (statement.Update() | statement.Delete() | statement.Insert() | statement.Merge()) as given:
                 return bind_returning(self.lake, given)
             case _:
@@ -195,7 +197,8 @@ def _run_with_client_positions(work: Callable[[str], T], filled: SubstitutedText
         raise reported from error
 
 
-def _statement_result(result: Result, word: str) -> StatementResult:
+def _statement_result(result: Result, piece: StatementText) -> StatementResult:
+    word = piece.words(1)[0]
     if word == "explain" and not result.names:
         result = Result.of(["QUERY PLAN"], [types.TEXT], [result.text().split("\n")])
         return StatementResult(result, "EXPLAIN")
@@ -204,4 +207,7 @@ def _statement_result(result: Result, word: str) -> StatementResult:
     if result.names:
         tags = {"show": "SHOW", "explain": "EXPLAIN"}
         return StatementResult(result, tags.get(word, "SELECT"))
-    return StatementResult(result, result.text() or "OK")
+    said = result.text() or "OK"
+    if said.startswith('"'):  # IF EXISTS or IF NOT EXISTS: nothing was done, and a notice says why
+        return StatementResult(result, " ".join(piece.words(2)).upper(), PostgresError(NOTICE, said))
+    return StatementResult(result, said)

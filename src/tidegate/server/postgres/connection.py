@@ -28,6 +28,7 @@ from tidegate.server.postgres.commands import StatementRunner
 from tidegate.server.postgres.copy.load import CopyLoad, receive
 from tidegate.server.postgres.copy.output import CopyEncoder
 from tidegate.server.postgres.extended_query import ExtendedQuery, Portal
+from tidegate.server.postgres.parameters import names_parameters
 from tidegate.server.postgres.rows import (
     ResultRows,
     RowSource,
@@ -223,7 +224,7 @@ class ClientConnection:
         if not pieces:
             self.out += messages.EMPTY_QUERY_RESPONSE
         for piece in pieces:
-            if any(token.kind == "parameter" for token in piece.tokens):
+            if any(token.kind == "parameter" for token in piece.tokens) and not names_parameters(piece):
                 raise PostgresError(
                     "42P02", "parameters need the extended query protocol", position=piece.start + 1
                 )
@@ -316,7 +317,8 @@ class ClientConnection:
             if name in self.settings.reported():
                 self.out += messages.parameter_status(name, self.settings.show(name))
         if answer.notice is not None:
-            self.out += messages.error_response(answer.notice, severity="WARNING")
+            severity = "NOTICE" if answer.notice.code == sqlstate.NOTICE else "WARNING"
+            self.out += messages.error_response(answer.notice, severity=severity)
         self.out += messages.command_complete(answer.completion_tag(sent))
 
     async def _send_rows(self, rows: RowSource, encoder: encode.RowEncoder, most: int | None) -> int:

@@ -30,6 +30,8 @@ MAX_PARAMETER = 65_535
 
 def parameter_count(piece: StatementText) -> int:
     """Returns the number of the highest parameter in a statement."""
+    if names_parameters(piece):
+        return 0
     highest = 0
     before: Token | None = None
     for token in piece.tokens:
@@ -50,6 +52,11 @@ def parameter_count(piece: StatementText) -> int:
             )
         before = token
     return highest
+
+
+def names_parameters(piece: StatementText) -> bool:
+    """Whether the parameters of a statement are those of another one, which it prepares."""
+    return piece.words(1) == ("prepare",)
 
 
 def _client_position(piece: StatementText, token: Token) -> int:
@@ -90,7 +97,7 @@ def substitute(
         for before, token in pairwise(piece.tokens)
         if before.kind == "word" and before.text == "of"
     }
-    if not parameters:
+    if not parameters or names_parameters(piece):
         return SubstitutedText(piece.text)
     size = len(piece.text) + sum(len(literals[int(token.text) - 1]) + 4 for token in parameters)
     if size > MAX_TEXT:

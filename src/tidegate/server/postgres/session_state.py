@@ -104,7 +104,7 @@ class SessionState:
             case "discard" | "deallocate" | "unlisten":
                 return self._forget(words[0], piece.tokens[1:])
             case word if word in _UNSUPPORTED:
-                raise PostgresError("0A000", f"{word.upper()} is not supported", hint=_ALTERNATIVES.get(word))
+                raise PostgresError("0A000", f"{word.upper()} is not supported")
             case _:
                 return None
 
@@ -240,13 +240,18 @@ class SessionState:
         if word == "discard":
             if name == "all":
                 self._forget_prepared(None)
+                self.db.context.named_statements.clear()
                 self.reset_all()
             return _completed(
                 f"DISCARD {name.upper()}", changed=("application_name",) if name == "all" else ()
             )
         if word == "deallocate":
             everything = name == "all" and tokens[-1].kind == "word"
-            if not self._forget_prepared(None if everything else name) and not everything:
+            named = self.db.context.named_statements
+            if everything:
+                named.clear()
+            own = named.pop(name, None) is not None
+            if not self._forget_prepared(None if everything else name) and not (everything or own):
                 raise PostgresError("26000", f'prepared statement "{name[:60]}" does not exist')
             return _completed("DEALLOCATE ALL" if everything else "DEALLOCATE")
         return _completed("UNLISTEN")
@@ -255,8 +260,7 @@ class SessionState:
         return self.prepared is None or self.prepared.forget(name)
 
 
-_UNSUPPORTED = ("listen", "notify", "prepare", "execute", "call", "do", "lock")
-_ALTERNATIVES = {"prepare": "drivers prepare statements with a message of the protocol"}
+_UNSUPPORTED = ("listen", "notify", "call", "do", "lock")
 
 
 def _setting_value(tokens: Sequence[Token]) -> str | None:

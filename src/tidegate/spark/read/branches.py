@@ -17,8 +17,8 @@ condition on deleted rows takes some nanoseconds a row. So a branch of parts wit
 rows if it has few rows: up to `MAX_JOINED_ROWS`, or as many as the other. 100 million rows, one of them deleted, are two branches.
 
 A column is identified by its id. Parts written with a schema in which the column had another name are read by that name; if
-another column had its name then, it is NULL; if none had, Spark finds no such column and gives NULL too. So parts are grouped by
-the names of their columns as well.
+another column had its name then, it is NULL; if none had, Spark finds no such column and gives NULL too. A column that was added
+with a default is a constant where files lack it. So parts are grouped by the names of their columns as well.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FileColumns:
     """The names that the collection's columns have in the files of some parts."""
 
     names: tuple[str | None, ...]
-    """For each column of the collection; None: another column has its name in the file, and ours is NULL."""
+    """For each column of the collection; None: it is not in the file, and NULL, or as it was added."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +141,8 @@ def _columns_in(schema: Schema, written: Schema, case_sensitive: bool) -> FileCo
     def name_of(column: SchemaColumn) -> str | None:
         if column.id in names:
             return names[column.id]
+        if column.missing is not None:
+            return None
         return None if _fold(column.name, case_sensitive) in taken else column.name
 
     return FileColumns(tuple(map(name_of, schema.columns)))

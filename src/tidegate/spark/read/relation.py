@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tidegate.context import Context, visible_plan
+from tidegate.expr.model import Literal
 from tidegate.plan import MapFilterProject
 from tidegate.spark.jvm import Jvm
 from tidegate.spark.read import deleted_rows, late_scan
@@ -194,6 +195,14 @@ def _rename(
 ) -> DataFrame:
     """Selects the columns of the collection under their own names, and these hidden ones."""
     # Texts are one call to the JVM for all columns; each Column object would be several.
+    if any(
+        name is None and one.missing is not None
+        for name, one in zip(file_columns.names, columns, strict=True)
+    ):
+        return rows.select(
+            *(_column(name, column) for name, column in zip(file_columns.names, columns, strict=True)),
+            *hidden,
+        )
     texts = [_aliased(name, column) for name, column in zip(file_columns.names, columns, strict=True)]
     if not any(map(substituted, texts)):
         return rows.selectExpr(*texts, *hidden)
@@ -203,8 +212,16 @@ def _rename(
 
 
 def _column(name: str | None, column: SchemaColumn) -> Column:
-    value = F.lit(None).cast(spark_type(column.type)) if name is None else F.col(quoted(name))
+    value = _constant(column) if name is None else F.col(quoted(name))
     return value.alias(column.name)
+
+
+def _constant(column: SchemaColumn) -> Column:
+    """A column that files lack."""
+    if column.missing is None:
+        return F.lit(None).cast(spark_type(column.type))
+    spark = SparkSession.active()
+    return F.expr(sql_of(spark, Literal(column.missing, column.type), []))
 
 
 def _aliased(name: str | None, column: SchemaColumn) -> str:

@@ -9,14 +9,15 @@
 | `token_cursor.py` | the cursor over tokens that grammar rules read from |
 | `syntax.py` | nodes of queries and expressions: `syntax.Query`, `syntax.Name`, … |
 | `from_clause.py` | nodes of FROM: `from_clause.TableRef`, `from_clause.JoinClause`, … |
-| `statement.py` | one dataclass a statement: `statement.CreateTable`, … |
-| `grammar/` | the rules: expressions, calls, types, queries, statements, sources |
+| `statement.py` | one dataclass a statement: `statement.Insert`, … |
+| `table_statement.py` | those of tables and of prepared statements: `table_statement.CreateTable`, … |
+| `grammar/` | the rules: expressions, calls, types, queries, statements, tables, sources |
 
 >>> [type(node).__name__ for node in parse_statements("CREATE TABLE t (id int8); SELECT 1")]
 ['CreateTable', 'SelectStatement']
 """
 
-from tidegate.sql.parse import from_clause, statement, syntax
+from tidegate.sql.parse import from_clause, statement, syntax, table_statement
 from tidegate.sql.parse.grammar.statements import (
     parse_expression,
     parse_query,
@@ -24,13 +25,14 @@ from tidegate.sql.parse.grammar.statements import (
     parse_statements,
 )
 from tidegate.sql.parse.lexer import Token, split_statements, tokenize
-from tidegate.sql.parse.parameters import Parameters
+from tidegate.sql.parse.parameters import Parameters, TypedText
 from tidegate.sql.parse.statement_text import StatementText, statement_texts
 
 __all__ = [
     "Parameters",
     "StatementText",
     "Token",
+    "TypedText",
     "from_clause",
     "parse_expression",
     "parse_query",
@@ -40,5 +42,6 @@ __all__ = [
     "statement",
     "statement_texts",
     "syntax",
+    "table_statement",
     "tokenize",
 ]

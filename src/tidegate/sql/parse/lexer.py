@@ -114,7 +114,7 @@ def tokenize(sql: str, *, parameters: bool = False) -> list[Token]:
 def split_statements(sql: str) -> list[str]:
     """The statements of a text, each as a text of its own whose lines are numbered as in the whole."""
     found, start, said = [], 0, False
-    for token in tokenize(sql):
+    for token in tokenize(sql, parameters=True):
         if token.kind == "end" or (token.kind == "op" and token.text == ";"):
             if said:  # a comment behind the last semicolon is no statement
                 found.append("\n" * sql.count("\n", 0, start) + sql[start : token.start])

@@ -40,6 +40,14 @@ MAX_DEPTH = 32
 
 
 @dataclass(frozen=True)
+class TypedText:
+    """A value of EXECUTE: its text, from which it is read as its declared type; None is NULL."""
+
+    text: str | None
+    type: Type
+
+
+@dataclass(frozen=True)
 class Parameters:
     """The values of one statement, by number or by name."""
 
@@ -99,6 +107,9 @@ class Parameters:
 def _node(value: Any, at: Span, depth: int = 0) -> Node:
     if value is None:
         return Constant("null", "null", at)
+    if isinstance(value, TypedText):
+        node = Constant("null", "null", at) if value.text is None else Constant("string", value.text, at)
+        return Cast((node,), value.type, at)
     if isinstance(value, str):
         if "\0" in value:
             raise TypeMismatch("a text cannot hold a NUL character")

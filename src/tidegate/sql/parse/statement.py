@@ -1,8 +1,9 @@
 """Statements: what a user can ask for, one frozen dataclass each.
 
-    CREATE TABLE t (id int8, at timestamptz) CLUSTER BY (at)
-    CreateTable(name="t", columns=(ColumnDef("id", INT8), ColumnDef("at", TIMESTAMPTZ)), cluster_by=("at",),
-    …)
+    DELETE FROM t WHERE id = 5
+    Delete(table="t", alias=None, where=…)
+
+Those of tables and of prepared statements are in `table_statement.py`.
 
 They say what was written, and nothing of what it means: no name has been looked up, no default chosen.
 Queries and expressions inside are syntax trees with their places (`syntax.py`), and die at binding; what must
@@ -14,12 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tidegate.expr.model import Type
 from tidegate.sql.parse import syntax
 from tidegate.sql.parse.from_clause import From
 from tidegate.sql.parse.modification import NO_TABLES, Assignments, OnConflict, RowAssignment, With
 from tidegate.sql.parse.modification import Merge as Merge  # noqa: PLC0414  # a statement like those below
 from tidegate.sql.parse.syntax import Ident, Item, Node, Span
+from tidegate.sql.parse.table_statement import PreparedCommand, TableStatement
 
 Value: TypeAlias = "str | int | float | bool | tuple[Value, ...]"
 
@@ -52,53 +53,6 @@ class Explain:
     filter_pushdown: bool = False
     analyze: bool = False
     as_json: bool = False
-
-
-@dataclass(frozen=True)
-class ColumnDefinition:
-    """A column of CREATE TABLE or ADD COLUMN."""
-
-    name: Ident
-    type: Type
-    nullable: bool = True
-    default: Node | None = None
-    default_at: Span | None = None
-    """Where all of the default stands: its text lasts, as that of a view does."""
-
-
-@dataclass(frozen=True)
-class CreateTable:
-    """CREATE TABLE; `keep_statistics` are paths such as (payload, ts)."""
-
-    sql: str
-    name: Ident
-    columns: tuple[ColumnDefinition, ...]
-    cluster_by: tuple[Ident, ...] = ()
-    keep_statistics: tuple[tuple[Ident, ...], ...] = ()
-    options: tuple[Option, ...] = ()
-    if_not_exists: bool = False
-
-
-@dataclass(frozen=True)
-class AddColumn:
-    """ALTER TABLE … ADD COLUMN."""
-
-    sql: str
-    table: Ident
-    column: ColumnDefinition
-    if_exists: bool = False
-    if_not_exists: bool = False
-
-
-@dataclass(frozen=True)
-class DropColumn:
-    """ALTER TABLE … DROP COLUMN."""
-
-    sql: str
-    table: Ident
-    column: Ident
-    if_exists: bool = False
-    if_column_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -282,6 +236,6 @@ class AlterSource:
 
 
 Statement: TypeAlias = (
-    SelectStatement | Explain | CreateTable | AddColumn | DropColumn | CreateView | DropStatement | Insert | Delete | Update |
-    Merge |     Show | Set | CreateConnection | CreateSource | AlterSource
+    SelectStatement | Explain | TableStatement | CreateView | DropStatement | Insert | Delete | Update | Merge |
+    PreparedCommand | Show | Set | CreateConnection | CreateSource | AlterSource
 )  # fmt: skip

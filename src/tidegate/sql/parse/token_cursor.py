@@ -17,6 +17,7 @@ and never by the interpreter.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -45,11 +46,17 @@ class TokenCursor:
     def __init__(self, sql: str, parameters: Parameters | None = None) -> None:
         self.sql = sql
         self.parameters = parameters
-        self.tokens = tokenize(sql, parameters=parameters is not None and not parameters.named)
+        numbered = _prepares(sql) if parameters is None else not parameters.named
+        self.tokens = tokenize(sql, parameters=numbered)
         if parameters is not None:
             self.tokens = parameters.tokens(sql, self.tokens)
         self.i = 0
         self.depth = 0
+        self.placeholders = False
+        """Whether parameters without values may stand here, as in PREPARE."""
+        self.into: Ident | None = None
+        """The table of SELECT … INTO."""
+        self.into_depth = 0
 
     @property
     def token(self) -> Token:
@@ -131,8 +138,12 @@ class TokenCursor:
 
     def constant(self, token: Token) -> Node:
         """A string, a number, or the value of a parameter."""
-        if token.kind == "parameter" and self.parameters is not None:
-            return self.parameters.node(self.sql, token)
+        if token.kind == "parameter":
+            if self.parameters is not None:
+                return self.parameters.node(self.sql, token)
+            if not self.placeholders:
+                raise self.fail("a value", token, hint="parameters are in statements that are prepared")
+            return Constant("null", "null", Span(token.start, token.end))
         return Constant(
             "string" if token.kind == "string" else "number", token.text, Span(token.start, token.end)
         )
@@ -191,6 +202,14 @@ class TokenCursor:
             hint=f"{MAX_NESTING} levels at most, fewer for subqueries; chains of AND and OR are no nesting",
             position=Position(self.sql, self.token.start, self.token.end),
         )
+
+
+_PREPARE = re.compile(r"\bprepare\b", re.IGNORECASE)
+
+
+def _prepares(sql: str) -> bool:
+    """Whether a text may hold a PREPARE, in which parameters have no values yet."""
+    return "$" in sql and _PREPARE.search(sql) is not None
 
 
 def is_name(token: Token) -> bool:

@@ -47,6 +47,7 @@ from tidegate.statements.modify.concurrency import Attempts
 from tidegate.statements.modify.source_rows import with_source_rows
 from tidegate.statements.pinned import Pinned, PinnedSelect, pinned
 from tidegate.statements.select import run_pinned
+from tidegate.statements.tables.keys import primary_key
 from tidegate.storage.part import Schema
 from tidegate.storage.shard import Shard, resolve_now
 
@@ -111,7 +112,9 @@ def bind_modification(
     def default(place: int) -> Expr:
         return default_of(context, shard, schema.columns[place])
 
-    target = ChangeTarget(relation, default)
+    declared = primary_key(schema, shard.machine.cached_state().options)
+    key = () if declared is None else tuple(column.name for column in declared.columns)
+    target = ChangeTarget(relation, default, key)
     if isinstance(given, statement.Insert):
         changes = bind_insert(given, target, catalog, wall)
     elif isinstance(given, statement.Merge):

@@ -19,6 +19,7 @@ import re
 from tidegate.errors import BindError, ErrorCode, UnsupportedError
 from tidegate.sql.parse import tokenize
 from tidegate.statements.postgres_catalog.rewrite import BARE_FUNCTIONS, text_at
+from tidegate.statements.postgres_catalog.tables import POSTGRES_OIDS
 
 _RENAMED = {
     "version", "current_schema", "current_schemas", "current_database", "current_setting", "set_config", "txid_current",
@@ -165,15 +166,27 @@ class _Translator:
         if self._kind() == "string" and self._peek(1) == "::":
             name, end = self._type_after(2)
             if name in _REG_TYPES:
-                return self._write(end, f"to_{name}({self._source(0)})")
+                return self._write(end, self._oid_of(name, 0))
         is_cast = self._peek() == "cast" and self._peek(1) == "(" and self._kind(2) == "string"
         if is_cast and self._peek(3) == "as" and self._peek(5) == ")" and self._peek(6) == "::":
             name, end = self._type_after(7)  # a parameter: CAST('t' AS text)::regclass
             if name in _REG_TYPES:
-                return self._write(end, f"to_{name}({self._source(2)})")
-        if is_cast and self._peek(3) == "as" and self._peek(4) == "regclass":
-            return self._write(5, f"to_regclass ( {self._source(2)}")
+                return self._write(end, self._oid_of(name, 2))
+        if is_cast and [self._peek(i) for i in (3, 4, 5)] == ["as", "regclass", ")"]:
+            return self._write(6, self._oid_of("regclass", 2))
+        cast_twice = [
+            self._peek(i) for i in (0, 1, 2, 3, 5, 7, 8, 9, 10)
+        ]  # a parameter: CAST(CAST('t' AS text) AS regclass)
+        if cast_twice == [*["cast", "("] * 2, "as", ")", "as", "regclass", ")"] and self._kind(4) == "string":
+            return self._write(11, self._oid_of("regclass", 4))
         return 0
+
+    def _oid_of(self, type_: str, ahead: int) -> str:
+        """The OID of a name in quotes: a number for tables of the catalog, as DuckDB joins by no subquery."""
+        number = POSTGRES_OIDS.get(self._value(ahead).removeprefix("pg_catalog."))
+        if type_ == "regclass" and number is not None:
+            return f"{number}::bigint"
+        return f"to_{type_}({self._source(ahead)})"
 
     def _array_literal(self) -> int:
         """`= ANY ('{a,b}')`, `'{a,b}'::text[]`, `CAST('{a,b}' AS text[])`: a string that is an array."""

@@ -10,7 +10,7 @@ first, and then for everything else by that OID.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,16 @@ from tidegate.context import CatalogSnapshot, Context
 from tidegate.errors import TidegateError
 from tidegate.expr.model import Kind, Type
 from tidegate.statements.define import DEFAULTS
+from tidegate.statements.postgres_catalog import constraints
 from tidegate.statements.postgres_catalog import postgres_types as types
+from tidegate.statements.postgres_catalog.constraints import (
+    BTREE,
+    DEFINITIONS,
+    CatalogKey,
+    KeyRows,
+    descriptions,
+    key_rows,
+)
 from tidegate.statements.postgres_catalog.functions import function_rows, io_functions, io_rows
 from tidegate.statements.postgres_catalog.tables import EMPTY, FILLED, POSTGRES_OIDS, TABLES
 from tidegate.statements.postgres_catalog.views import (
@@ -36,6 +45,8 @@ from tidegate.statements.postgres_catalog.views import (
     empty_views,
 )
 from tidegate.statements.select import columns_of
+from tidegate.statements.tables.keys import primary_key
+from tidegate.statements.tables.table_definition import COMMENTS, TABLE_COMMENT
 from tidegate.storage.catalog import CatalogItem, view_of
 from tidegate.storage.shard import visible_columns
 from tidegate.text import identifier
@@ -64,6 +75,9 @@ class CatalogRelation:
     kind: str
     columns: tuple[CatalogColumn, ...]
     sql: str | None = None
+    key: CatalogKey | None = None
+    comments: tuple[tuple[int, str], ...] = ()
+    """By number of the column; that of the relation has the number 0."""
     rows: int = field(default=0, compare=False)
     bytes: int = field(default=0, compare=False)
     """They change with every write, for which the tables of the catalog are not made anew: see `update_sizes`."""
@@ -86,20 +100,30 @@ def _relation(lake: Context, name: str, item: CatalogItem) -> CatalogRelation | 
     except TidegateError:  # dropped just now, or a view of a dropped table
         return None if view is None else CatalogRelation(name, "v", (), view.sql)
     names = (*view.columns, *names[len(view.columns) :])
-    return CatalogRelation(
-        name, "v", tuple(CatalogColumn(*column) for column in zip(names, kinds, strict=True)), view.sql
-    )
+    columns = tuple(CatalogColumn(*column) for column in zip(names, kinds, strict=True))
+    return CatalogRelation(name, "v", columns, view.sql, comments=_comments(view.comments, ("", *names)))
+
+
+def _comments(by_name: Mapping[str, str], names: Sequence[str]) -> tuple[tuple[int, str], ...]:
+    """Comments by number: the place of each name."""
+    return tuple((number, by_name[name]) for number, name in enumerate(names) if name in by_name)
 
 
 def _table_of(lake: Context, name: str) -> CatalogRelation:
     state = lake.collection(name).machine.fetch()
     defaults = state.options.get(DEFAULTS, {})
+    visible = visible_columns(state.schema, state.options)
     columns = tuple(
-        CatalogColumn(one.name, one.type, one.nullable, defaults.get(str(one.id)))
-        for one in visible_columns(state.schema, state.options)
+        CatalogColumn(one.name, one.type, one.nullable, defaults.get(str(one.id))) for one in visible
     )
+    ids, declared = [one.id for one in visible], primary_key(state.schema, state.options)
+    key = None
+    if declared is not None:
+        numbers = tuple(ids.index(one.id) + 1 for one in declared.columns)
+        key = CatalogKey(declared.name, numbers, tuple(one.name for one in declared.columns))
+    comments = _comments(state.options.get(COMMENTS, {}), [TABLE_COMMENT, *map(str, ids)])
     rows = max(state.parts.rows - state.parts.deletions.rows, 0)
-    return CatalogRelation(name, "r", columns, rows=rows, bytes=state.parts.size)
+    return CatalogRelation(name, "r", columns, key=key, comments=comments, rows=rows, bytes=state.parts.size)
 
 
 def assign_oids(names: Iterable[str]) -> dict[str, int]:
@@ -118,25 +142,45 @@ def assign_oids(names: Iterable[str]) -> dict[str, int]:
 def create_tables(duck: Any, relations: Sequence[CatalogRelation]) -> None:
     """Creates the tables, views and functions of the catalog."""
     oids = assign_oids(relation.name for relation in relations)
+    keys = key_rows({one.name: one.key for one in relations if one.key is not None}, oids)
+    classes = [_class(one, oids[one.name]) for one in relations]
     rows = {
         "pg_namespace": _namespaces(),
-        "pg_class": [_class(one, oids[one.name]) for one in relations],
+        "pg_class": [*classes, *(key.index_class() for key in keys)],
+        "pg_index": [key.index() for key in keys],
+        "pg_constraint": [key.constraint() for key in keys],
+        "pg_description": [row for one in relations for row in descriptions(oids[one.name], one.comments)],
         "pg_attribute": [row for one in relations for row in _attributes(one, oids[one.name])],
         "pg_attrdef": [row for one in relations for row in _defaults(one, oids[one.name])],
         "pg_type": _types(),
         "pg_proc": [*io_rows(_type_names()), *function_rows()],
         "pg_language": [{"oid": 12, "lanname": "internal", "lanowner": OWNER}],
-        "pg_am": [{"oid": _HEAP, "amname": "heap", "amtype": "t"}],
+        "pg_am": [
+            {"oid": _HEAP, "amname": "heap", "amtype": "t"},
+            {"oid": BTREE, "amname": "btree", "amtype": "i"},
+        ],
         "pg_collation": _collations(),
         "pg_tablespace": [{"oid": 1663, "spcname": "pg_default", "spcowner": OWNER}],
     }
     for name, columns in {**FILLED, **EMPTY}.items():
         _table(duck, name, columns, rows.get(name, []))
+    _create_own_tables(duck, relations, oids, keys)
+    update_sizes(duck, relations)
+    functions = (FUNCTIONS, constraints.FUNCTIONS, constant_macros())
+    for text in (VIEWS, *functions, INFORMATION, constraints.INFORMATION, empty_views()):
+        duck.execute(text)
+
+
+def _create_own_tables(
+    duck: Any, relations: Sequence[CatalogRelation], oids: Mapping[str, int], keys: Sequence[KeyRows]
+) -> None:
+    """Creates the tables that functions of the catalog read."""
     views = [
         {"oid": oids[one.name], "name": one.name, "sql": one.sql} for one in relations if one.sql is not None
     ]
     _table(duck, "tg_views", {"oid": "bigint", "name": "varchar", "sql": "varchar"}, views)
-    _table(duck, "tg_regclass", {"name": "varchar", "oid": "bigint", "shown": "boolean"}, _regclasses(oids))
+    indexes = {key.key.name: key.index_oid for key in keys if key.key.name not in oids}
+    _table(duck, "tg_regclass", _REGCLASS, [*_regclasses(oids), *_spellings(indexes)])
     columns = {
         "oid": "bigint",
         "base": "bigint",
@@ -146,11 +190,10 @@ def create_tables(duck: Any, relations: Sequence[CatalogRelation]) -> None:
     }
     _table(duck, "tg_format", columns, _formats())
     _table(duck, "tg_sizes", _SIZES, [])
-    update_sizes(duck, relations)
-    for text in (VIEWS, FUNCTIONS, constant_macros(), INFORMATION, empty_views()):
-        duck.execute(text)
+    _table(duck, "tg_definitions", DEFINITIONS, [row for key in keys for row in key.texts()])
 
 
+_REGCLASS = {"name": "varchar", "oid": "bigint", "shown": "boolean"}
 _SIZES = {"oid": "bigint", "rows": "bigint", "bytes": "bigint"}
 
 
@@ -210,6 +253,7 @@ def _class(relation: CatalogRelation, oid: int) -> dict[str, Any]:
         "oid": oid, "relname": relation.name, "relnamespace": PUBLIC, "relowner": OWNER, "relkind": relation.kind,
         "relam": _HEAP if relation.kind == "r" else 0, "relpersistence": "p", "relnatts": len(relation.columns), "reltuples": -1.0,
         "relispopulated": True, "relreplident": "d" if relation.kind == "r" else "n", "relhasrules": relation.kind == "v",
+        "relhasindex": relation.key is not None,
     }  # fmt: skip
 
 
@@ -308,16 +352,22 @@ def _formats() -> list[dict[str, Any]]:
     return rows
 
 
-def _regclasses(oids: dict[str, int]) -> list[dict[str, Any]]:
+def _regclasses(oids: Mapping[str, int]) -> list[dict[str, Any]]:
     """Lists every way to write the name of a relation, and which of them is shown."""
+    rows = _spellings(oids)
+    for i, name in enumerate(sorted(TABLES)):
+        oid = POSTGRES_OIDS.get(name, 3_000 + i)
+        rows.append({"name": name, "oid": oid, "shown": True})
+        rows.append({"name": f"pg_catalog.{name}", "oid": oid, "shown": False})
+    return rows
+
+
+def _spellings(oids: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Lists every way to write the names of relations or indexes."""
     rows = []
     for name, oid in oids.items():
         quoted = '"' + name.replace('"', '""') + '"'
         spellings = (identifier(name), name, quoted)
         ways = dict.fromkeys(f"{schema}{way}" for schema in ("", "public.", '"public".') for way in spellings)
         rows += [{"name": way, "oid": oid, "shown": way == identifier(name)} for way in ways]
-    for i, name in enumerate(sorted(TABLES)):
-        oid = POSTGRES_OIDS.get(name, 3_000 + i)
-        rows.append({"name": name, "oid": oid, "shown": True})
-        rows.append({"name": f"pg_catalog.{name}", "oid": oid, "shown": False})
     return rows

@@ -2,8 +2,8 @@
 
     FILLED["pg_class"]          {"oid": "bigint", "relname": "varchar", …}
 
-A letter stands for the type of a column. Tables about things that a lake lacks (indexes, constraints, triggers, sequences, …)
-exist and are empty, so a client that asks for the indexes of a collection sees none.
+A letter stands for the type of a column. Tables about things that a lake lacks (triggers, sequences, …)
+exist and are empty, so a client that asks for the triggers of a collection sees none.
 
 | letter | type | |
 |---|---|---|
@@ -55,16 +55,16 @@ pg_proc         o:oid t:proname o:pronamespace o:proowner o:prolang f:procost f:
                 T:proacl b:proisagg b:proiswindow
 pg_language     o:oid t:lanname o:lanowner b:lanispl b:lanpltrusted
 pg_tablespace   o:oid t:spcname o:spcowner T:spcacl T:spcoptions
-"""
-_EMPTY = """
 pg_index        o:indexrelid o:indrelid i:indnatts i:indnkeyatts b:indisunique b:indnullsnotdistinct b:indisprimary
                 b:indisexclusion b:indimmediate b:indisclustered b:indisvalid b:indcheckxmin b:indisready b:indislive
                 b:indisreplident I:indkey I:indcollation I:indclass I:indoption t:indexprs t:indpred
 pg_constraint   o:oid t:conname o:connamespace t:contype b:condeferrable b:condeferred b:convalidated o:conrelid o:contypid
-                o:conindid o:conparentid o:confrelid t:confupdtype t:confdeltype t:confmatchtype b:conislocal
+                b:conenforced o:conindid o:conparentid o:confrelid t:confupdtype t:confdeltype t:confmatchtype b:conislocal
                 i:coninhcount b:connoinherit I:conkey I:confkey I:conpfeqop I:conppeqop I:conffeqop I:confdelsetcols
                 I:conexclop t:conbin
 pg_description  o:objoid o:classoid i:objsubid t:description
+"""
+_EMPTY = """
 pg_shdescription o:objoid o:classoid t:description
 pg_inherits     o:inhrelid o:inhparent i:inhseqno b:inhdetachpending
 pg_sequence     o:seqrelid o:seqtypid o:seqstart o:seqincrement o:seqmax o:seqmin o:seqcache b:seqcycle

@@ -14,8 +14,8 @@ DATABASE_OID, OWNER, CATALOG, PUBLIC, SCHEMA = 16_383, 10, 11, 2200, 13_000
 _CONSTANT_FUNCTIONS = {
     "true": """pg_table_is_visible pg_type_is_visible pg_function_is_visible pg_collation_is_visible
                pg_operator_is_visible pg_opclass_is_visible pg_statistics_obj_is_visible""",
-    "NULL::varchar": """pg_get_ruledef pg_get_indexdef pg_get_constraintdef pg_get_triggerdef
-               shobj_description col_description pg_get_partkeydef pg_get_statisticsobjdef_columns
+    "NULL::varchar": """pg_get_ruledef pg_get_triggerdef
+               shobj_description pg_get_partkeydef pg_get_statisticsobjdef_columns
                pg_get_functiondef pg_get_serial_sequence pg_tablespace_location pg_get_function_sqlbody""",
     "false": "pg_relation_is_publishable pg_is_other_temp_schema pg_has_role_admin",
     "0::bigint": "pg_indexes_size pg_stat_get_numscans pg_stat_get_live_tuples pg_stat_get_dead_tuples",
@@ -90,8 +90,6 @@ CREATE MACRO pg_tablespace_size(a) AS pg_database_size(a);
 CREATE MACRO pg_get_function_result(a) AS (SELECT tg_p.result FROM pg_proc tg_p WHERE tg_p.oid = a);
 CREATE MACRO pg_get_function_arguments(a) AS (SELECT tg_p.arguments FROM pg_proc tg_p WHERE tg_p.oid = a);
 CREATE MACRO pg_get_function_identity_arguments(a) AS pg_get_function_arguments(a);
-CREATE MACRO obj_description(a) AS (SELECT tg_p.description FROM pg_proc tg_p WHERE tg_p.oid = a),
-    (a, b) AS CASE WHEN b = 'pg_proc' THEN (SELECT tg_p.description FROM pg_proc tg_p WHERE tg_p.oid = a) END;
 CREATE MACRO array_remove(a, b) AS list_filter(a, lambda x: x <> b);
 CREATE MACRO array_upper(a, b) AS len(a)::integer;
 CREATE MACRO array_lower(a, b) AS CASE WHEN len(a) > 0 THEN 1 END;
@@ -149,7 +147,7 @@ CREATE VIEW pg_user AS SELECT rolname AS usename, oid AS usesysid, rolcreatedb A
     rolreplication AS userepl, rolbypassrls AS usebypassrls, rolpassword AS passwd, rolvaliduntil AS valuntil,
     rolconfig AS useconfig FROM pg_roles;
 CREATE VIEW pg_tables AS SELECT 'public' AS schemaname, relname AS tablename, getvariable('tg_user') AS tableowner,
-    NULL::varchar AS tablespace, false AS hasindexes, false AS hasrules, false AS hastriggers, false AS rowsecurity
+    NULL::varchar AS tablespace, relhasindex AS hasindexes, false AS hasrules, false AS hastriggers, false AS rowsecurity
     FROM pg_class WHERE relkind = 'r';
 CREATE VIEW pg_views AS SELECT 'public' AS schemaname, c.relname AS viewname, getvariable('tg_user') AS viewowner,
     v.sql AS definition FROM pg_class c JOIN tg_views v ON v.oid = c.oid;
@@ -172,7 +170,7 @@ CREATE VIEW tg_is.tables AS SELECT getvariable('tg_database') AS table_catalog, 
     NULL::varchar AS self_referencing_column_name, NULL::varchar AS reference_generation,
     NULL::varchar AS user_defined_type_catalog, NULL::varchar AS user_defined_type_schema,
     NULL::varchar AS user_defined_type_name, 'NO' AS is_insertable_into, 'NO' AS is_typed,
-    NULL::varchar AS commit_action FROM pg_class;
+    NULL::varchar AS commit_action FROM pg_class WHERE relkind <> 'i';
 CREATE VIEW tg_is.views AS SELECT getvariable('tg_database') AS table_catalog, 'public' AS table_schema,
     c.relname AS table_name, v.sql AS view_definition, 'NONE' AS check_option, 'NO' AS is_updatable,
     'NO' AS is_insertable_into FROM pg_class c JOIN tg_views v ON v.oid = c.oid;
@@ -196,7 +194,7 @@ CREATE VIEW tg_is.columns AS SELECT getvariable('tg_database') AS table_catalog,
     LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum ORDER BY c.relname, a.attnum;
 CREATE VIEW tg_is.table_privileges AS SELECT getvariable('tg_user') AS grantor, getvariable('tg_user') AS grantee,
     getvariable('tg_database') AS table_catalog, 'public' AS table_schema, relname AS table_name,
-    'SELECT' AS privilege_type, 'NO' AS is_grantable, 'NO' AS with_hierarchy FROM pg_class;
+    'SELECT' AS privilege_type, 'NO' AS is_grantable, 'NO' AS with_hierarchy FROM pg_class WHERE relkind <> 'i';
 CREATE VIEW tg_is.role_table_grants AS SELECT * FROM tg_is.table_privileges;
 CREATE VIEW tg_is.information_schema_catalog_name AS SELECT getvariable('tg_database') AS catalog_name;
 CREATE VIEW tg_is.enabled_roles AS SELECT getvariable('tg_user') AS role_name;
@@ -207,14 +205,8 @@ CREATE VIEW tg_is.character_sets AS SELECT NULL::varchar AS character_set_catalo
     getvariable('tg_database') AS default_collate_catalog;
 """
 _EMPTY_VIEWS = {
-    "table_constraints": "constraint_catalog constraint_schema constraint_name table_catalog table_schema table_name "
-    "constraint_type is_deferrable initially_deferred enforced",
-    "key_column_usage": "constraint_catalog constraint_schema constraint_name table_catalog table_schema table_name "
-    "column_name ordinal_position position_in_unique_constraint",
     "referential_constraints": "constraint_catalog constraint_schema constraint_name unique_constraint_catalog "
     "unique_constraint_schema unique_constraint_name match_option update_rule delete_rule",
-    "constraint_column_usage": "table_catalog table_schema table_name column_name constraint_catalog constraint_schema "
-    "constraint_name",
     "check_constraints": "constraint_catalog constraint_schema constraint_name check_clause",
     "routines": "specific_catalog specific_schema specific_name routine_catalog routine_schema routine_name "
     "routine_type data_type routine_body routine_definition external_language",

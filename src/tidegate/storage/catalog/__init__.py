@@ -7,22 +7,21 @@
 | module | contents |
 |---|---|
 | `catalog` | items by name, in a log like that of a shard |
+| `items` | what a name may mean |
 | `root` | opens the database at a location, or creates it |
 | `adopt` | a database with metadata in PostgreSQL that was moved or copied |
 """
 
 from tidegate.storage.catalog.adopt import Adoption, adopt_lake
-from tidegate.storage.catalog.catalog import (
-    Catalog,
+from tidegate.storage.catalog.catalog import Catalog, already_exists, new_shard_name
+from tidegate.storage.catalog.items import (
     CatalogItem,
     ConnectionItem,
     SourceItem,
     SubsourceItem,
     TableItem,
     ViewItem,
-    already_exists,
     kind_of,
-    new_shard_name,
     shard_of,
     view_of,
 )

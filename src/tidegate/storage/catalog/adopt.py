@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from tidegate.clock import Clock
 from tidegate.errors import StoreError, TidegateError
-from tidegate.storage.catalog.catalog import PLACES, Catalog, shard_of
+from tidegate.storage.catalog.catalog import PLACES, Catalog
+from tidegate.storage.catalog.items import shard_of
 from tidegate.storage.catalog.root import ROOT_OBJECT, Root, RootMarker, open_root
 from tidegate.storage.consensus.sql import PostgresConsensus
 from tidegate.storage.location import Location

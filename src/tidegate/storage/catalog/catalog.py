@@ -36,10 +36,20 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, TypeAlias, assert_never
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 from tidegate.errors import BindError, ErrorCode, IndeterminateError, MissingObject, StoreError, TidegateError
+from tidegate.storage.catalog.items import (
+    CatalogItem,
+    TableItem,
+    ViewItem,
+    item_from_json,
+    item_to_json,
+    kind_of,
+    shard_of,
+    view_of,
+)
 from tidegate.storage.location import RootIdentity
 from tidegate.storage.maintain.sweep import FOLDERS, Swept, sweep_shard
 from tidegate.storage.part.schema import Schema
@@ -50,60 +60,6 @@ from tidegate.storage.shard.state import FIRST_FORMAT, Conflict, State
 
 _NAME, _LOOSE = "name/", "loose/"
 PLACES = "places"
-
-
-@dataclass(frozen=True)
-class TableItem:
-    """A table: the name of its shard."""
-
-    kind: ClassVar[str] = "table"
-    shard: str
-
-
-@dataclass(frozen=True)
-class ViewItem:
-    """A view: its query, and the names of its columns if they were renamed."""
-
-    kind: ClassVar[str] = "view"
-    sql: str
-    columns: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ConnectionItem:
-    """A connection to an external system: its kind, and its options as they were written."""
-
-    kind: ClassVar[str] = "connection"
-    to: str
-    options: dict[str, Any] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True)
-class SourceItem:
-    """A source: an external system that is read into a collection of this name, or into subsources."""
-
-    kind: ClassVar[str] = "source"
-    shard: str | None
-    """None: its collections are subsources."""
-    sql: str
-    """The statement that made it, and last changed it."""
-    definition: dict[str, Any] = field(default_factory=dict, repr=False)
-    """As `ingest/definition.py` writes it."""
-    paused: bool = False
-    view: ViewItem | None = None
-    """WITH (SPLIT): the query over the stored collections that its name stands for."""
-
-
-@dataclass(frozen=True)
-class SubsourceItem:
-    """A collection of a source, or its bad rows."""
-
-    kind: ClassVar[str] = "subsource"
-    shard: str
-    source: str
-
-
-CatalogItem: TypeAlias = TableItem | ViewItem | ConnectionItem | SourceItem | SubsourceItem
 
 
 class Catalog:
@@ -153,7 +109,7 @@ class Catalog:
     def find(self, name: str) -> CatalogItem | None:
         """The item with this name, or None."""
         entry = self.machine.fetch().options.get(_NAME + name)
-        return None if entry is None else _item(entry)
+        return None if entry is None else item_from_json(entry)
 
     def shard_machine(self, shard: str) -> Machine:
         """The machine of a shard."""
@@ -171,16 +127,24 @@ class Catalog:
         items: Mapping[str, CatalogItem],
         shards: Mapping[str, tuple[Schema, Mapping[str, Any]]],
         needs: Mapping[str, CatalogItem] | None = None,
+        fill: Callable[[Machine], None] = lambda _: None,
     ) -> None:
         """Creates items and their shards, all at once. A `BindError` if a name is taken.
 
         The items in `needs` must still be as given: a connection cannot be dropped while a source that uses it is created.
+        `fill` writes rows into each shard before it has a name; if it fails, nothing is created.
         """
         loose = {"at": self.machine.clock.now()}
         if shards:
             self._enter(items, {_LOOSE + shard: loose for shard in shards})
         for shard, (schema, options) in shards.items():
             Shard.create(self.shard_machine(shard), schema, options)
+        try:
+            for shard in shards:
+                fill(self.shard_machine(shard))
+        except BaseException:
+            self._drop_loose(shards)
+            raise
 
         def check(state: State) -> None:
             if any(state.options.get(_LOOSE + shard) != loose for shard in shards):
@@ -188,35 +152,54 @@ class Catalog:
                 raise Conflict(f"{names} took so long to create that it was swept", hint="create it again")
             _check_same(state, needs or {})
 
-        entries: dict[str, Any] = {_NAME + name: _entry(item) for name, item in items.items()}
+        entries: dict[str, Any] = {_NAME + name: item_to_json(item) for name, item in items.items()}
         try:
             self._enter(items, entries | {_LOOSE + shard: None for shard in shards}, check)
         except IndeterminateError:
             raise  # the names may exist and refer to these shards; if not, sweep finds the shards loose
         except TidegateError:
-            with contextlib.suppress(StoreError):  # likewise
-                for shard in shards:
-                    if self._claim(_LOOSE + shard):  # no name refers to it
-                        self.shard_machine(shard).update(lambda state: None if state.dropped else DropShard())
+            self._drop_loose(shards)
             raise
+
+    def _drop_loose(self, shards: Iterable[str]) -> None:
+        """Drops shards that got no name; what cannot be dropped now, sweep finds loose."""
+        with contextlib.suppress(StoreError):
+            for shard in shards:
+                if self._claim(_LOOSE + shard):  # no name refers to it
+                    self.shard_machine(shard).update(lambda state: None if state.dropped else DropShard())
 
     def change(self, name: str, was: CatalogItem, becomes: CatalogItem) -> None:
         """Replaces the item of a name, which must still be as given."""
 
         def propose(state: State) -> Configure:
             _check_same(state, {name: was})
-            return Configure({_NAME + name: _entry(becomes)})
+            return Configure({_NAME + name: item_to_json(becomes)})
+
+        self.machine.update(propose)
+
+    def rename(
+        self, name: str, new_name: str, item: CatalogItem, check: Callable[[], None] = lambda: None
+    ) -> None:
+        """Gives an item, which must still be as given, another name; `check` may refuse."""
+
+        def propose(state: State) -> Configure:
+            _check_same(state, {name: item})
+            known = state.options.get(_NAME + new_name)
+            if known is not None:
+                raise already_exists(new_name, item_from_json(known))
+            check()
+            return Configure({_NAME + name: None, _NAME + new_name: item_to_json(item)})
 
         self.machine.update(propose)
 
     def create_view(self, name: str, view: ViewItem, *, replace: bool) -> None:
         """Creates a view, or with `replace` replaces one."""
-        entry = {_NAME + name: _entry(view)}
+        entry = {_NAME + name: item_to_json(view)}
 
         def propose(state: State) -> Configure:
             known = state.options.get(_NAME + name)
             if known is not None and not (replace and known["kind"] == "view"):
-                raise already_exists(name, _item(known))
+                raise already_exists(name, item_from_json(known))
             return Configure(entry)
 
         self.machine.update(propose)
@@ -296,7 +279,7 @@ class Catalog:
             for name in names:
                 known = state.options.get(_NAME + name)
                 if known is not None:
-                    raise already_exists(name, _item(known))
+                    raise already_exists(name, item_from_json(known))
             check(state)
             return Configure(entries)
 
@@ -306,21 +289,6 @@ class Catalog:
 def new_shard_name() -> str:
     """A name for a new shard."""
     return secrets.token_hex(8)
-
-
-def shard_of(item: CatalogItem) -> str | None:
-    """The shard with the rows of an item; None: it has none of its own."""
-    return None if isinstance(item, ViewItem | ConnectionItem) else item.shard
-
-
-def view_of(item: CatalogItem) -> ViewItem | None:
-    """The view that an item stands for; None: none."""
-    return item if isinstance(item, ViewItem) else item.view if isinstance(item, SourceItem) else None
-
-
-def kind_of(item: CatalogItem) -> str:
-    """The kind of an item, in the words of SQL."""
-    return item.kind
 
 
 def already_exists(name: str, item: CatalogItem) -> BindError:
@@ -335,49 +303,12 @@ def already_exists(name: str, item: CatalogItem) -> BindError:
 def _items(state: State) -> dict[str, CatalogItem]:
     found = state.options
     names = sorted(key[len(_NAME) :] for key in found if key.startswith(_NAME))
-    return {name: _item(found[_NAME + name]) for name in names}
+    return {name: item_from_json(found[_NAME + name]) for name in names}
 
 
 def _check_same(state: State, items: Mapping[str, CatalogItem]) -> None:
     """Raises if the item of a name has changed."""
     for name, item in items.items():
         known = state.options.get(_NAME + name)
-        if known is None or _item(known) != item:
+        if known is None or item_from_json(known) != item:
             raise Conflict(f'"{name}" was changed meanwhile', hint="look again")
-
-
-def _entry(item: CatalogItem) -> dict[str, Any]:
-    match item:
-        case TableItem(shard):
-            return {"kind": "table", "shard": shard}
-        case ViewItem(sql, columns):
-            return {"kind": "view", "sql": sql, "columns": list(columns)}
-        case ConnectionItem(to, options):
-            return {"kind": "connection", "to": to, "options": options}
-        case SourceItem(shard, sql, definition, paused, view):
-            entry = {"kind": "source", "shard": shard, "sql": sql, "definition": definition, "paused": paused}
-            return entry if view is None else {**entry, "view": _entry(view)}
-        case SubsourceItem(shard, source):
-            return {"kind": "subsource", "shard": shard, "source": source}
-        case _:
-            assert_never(item)
-
-
-def _item(entry: dict[str, Any]) -> CatalogItem:
-    match entry["kind"]:
-        case "table":
-            return TableItem(entry["shard"])
-        case "view":
-            return ViewItem(entry["sql"], tuple(entry["columns"]))
-        case "connection":
-            return ConnectionItem(entry["to"], entry["options"])
-        case "source":
-            view = _item(entry["view"]) if "view" in entry else None
-            assert view is None or isinstance(view, ViewItem)
-            return SourceItem(entry["shard"], entry["sql"], entry["definition"], entry["paused"], view)
-        case "subsource":
-            return SubsourceItem(entry["shard"], entry["source"])
-        case kind:
-            raise TidegateError(
-                f"the catalog holds a {kind}, which this version does not support", hint="upgrade Tidegate"
-            )

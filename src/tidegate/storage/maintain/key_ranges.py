@@ -86,7 +86,7 @@ def is_sorted(part: Part, order: Sequence[int]) -> bool:
 
 def sample_keys(files: PartFiles, part: Part, schema: Schema, key: Sequence[int], stride: int) -> KeySample:
     """Reads the columns of the key of a part, and samples every `stride`-th row."""
-    file = files.open(part)
+    file = files.open(part, schema)
     found = [_keys(file, schema, key, group, rows) for group, rows in enumerate(file.groups)]
     keys = pa.concat_arrays([pa.array([], pa.large_binary()), *found])
     if not len(keys):
@@ -172,7 +172,7 @@ def _updates(
     shard: Shard, aging: Aging, given: KeyRange, piece: PartSlice, key: Sequence[int]
 ) -> Iterator[Block]:
     """The updates of a part that belong to a range."""
-    file = shard.machine.files.open(piece.part)
+    file = shard.machine.files.open(piece.part, aging.schema)
     ids, types = aging.ids, [column.type for column in aging.schema.columns]
     for rows in _runs(_pages(file.groups), piece.pages, shard.config.batch_rows):
         block = Block(file.read(ids, types, rows), file.times(rows), file.diffs(rows))

@@ -230,7 +230,7 @@ def _order_of(shard: Shard, state: State, part: Part) -> tuple[int, ...]:
     there = {column.id for column in state.schema.columns}
     if part.order:
         return part.order[:1] if part.order[0] in there else ()
-    file = shard.machine.files.open(part)
+    file = shard.machine.files.open(part, state.schema)
     for column in state.schema.columns:
         if column.type.kind in _KINDS and file.has(column.id) and _rises(file, column):
             return (column.id,)

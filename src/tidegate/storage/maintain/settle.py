@@ -196,7 +196,7 @@ class _Settlement:
         blocks, parts, positions = [Block(empty, none, none)], [none], [none]
         bitmaps = self.state.parts.deletions.bitmaps(PartRows.of(self.group), NEVER, machine.objects.get)
         for part, packed in zip(self.group, bitmaps, strict=True):
-            file, start = machine.files.open(part), 0
+            file, start = machine.files.open(part, schema), 0
             deleted = unpack_positions(packed)
             for group, count in enumerate(file.groups):
                 rows = RowRange(group, 0, count)

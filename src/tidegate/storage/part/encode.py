@@ -124,7 +124,7 @@ def decode_part(
 ) -> tuple[list[pa.Array], pa.Table]:
     """The columns with these ids, in the types of `schema`, and `_time`, `_diff`, `_pos`.
 
-    Columns that the part lacks are NULL.
+    Columns that the part lacks are NULL, or as they were added.
     """
     try:
         file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
@@ -140,7 +140,7 @@ def decode_part(
             stored = table.column(there[id_]).combine_chunks()
             columns.append(from_storage(one_chunk(stored), types[id_]))
         else:
-            columns.append(pa.nulls(table.num_rows, types[id_].arrow))
+            columns.append(schema.lacking(id_, types[id_], table.num_rows))
     return columns, table.select(list(HIDDEN_COLUMNS))
 
 
@@ -161,6 +161,21 @@ def one_chunk(array: pa.Array | pa.ChunkedArray) -> pa.Array:
             return pa.array([], array.type)
         return array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
     return array
+
+
+def plain_text(column: pa.ChunkedArray) -> pa.Array:
+    """One array; texts without the views that polars makes of them."""
+    array = one_chunk(column)
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.string())
+    if pa.types.is_binary_view(array.type):
+        return array.cast(pa.binary())
+    return array
+
+
+def decode_dictionary(array: pa.Array) -> pa.Array:
+    """The values of an array that may be one of codes."""
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _with_statistics(schema: pa.Schema) -> list[str]:

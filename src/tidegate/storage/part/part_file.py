@@ -1,6 +1,6 @@
 """Reads the file of a part, and fetches as little of it as possible.
 
-    file = machine.files.open(part)                      fetches its tail once: where each page is, and its checksum
+    file = machine.files.open(part, schema)              fetches its tail once: where each page is, and its checksum
     file.read(ids, types, RowRange(0, 0, file.rows))     these columns of these rows, as Arrow arrays
     file.frame                                           the statistics of its pages, if it has any
     file.fetched                                         bytes that this reader fetched; the cached tail does not count
@@ -33,7 +33,15 @@ from tidegate.expr.model import Kind, Type, types
 from tidegate.storage.blob.retrying import RetryingBlob
 from tidegate.storage.part.bitmaps import unpack_positions
 from tidegate.storage.part.checksum import verify
-from tidegate.storage.part.encode import field_ids, from_storage, one_chunk, page_frame, page_rosters
+from tidegate.storage.part.encode import (
+    decode_dictionary,
+    field_ids,
+    from_storage,
+    one_chunk,
+    page_frame,
+    page_rosters,
+    plain_text,
+)
 from tidegate.storage.part.page_reader import (
     BYTE_ARRAY,
     PageSelection,
@@ -45,6 +53,7 @@ from tidegate.storage.part.page_reader import (
 )
 from tidegate.storage.part.page_table import PageTable, StoredColumn, read_table
 from tidegate.storage.part.part import Part
+from tidegate.storage.part.schema import Schema
 from tidegate.storage.stats.counters import StatsCounters
 from tidegate.storage.stats.frame import Frame
 from tidegate.storage.stats.page_values import PageValues
@@ -108,20 +117,20 @@ class PartFiles:
         self._footers = LruCache[str, _Footer](max_weight=MAX_CACHED_BYTES, weigh=attrgetter("size"))
         self.indexes = LruCache[Hashable, Any](max_weight=MAX_CACHED_BYTES, weigh=attrgetter("nbytes"))
 
-    def open(self, part: Part) -> PartFile:
-        """The file for one reader; `fetched` counts what this reader fetches."""
+    def open(self, part: Part, schema: Schema) -> PartFile:
+        """The file for one reader of this version of the schema; `fetched` counts what this reader fetches."""
         footer = self._footers.get_or_compute(
             part.name, lambda: _Footer(part, _tail(self._objects, part), self.counters)
         )
-        return PartFile(self._objects, part, footer)
+        return PartFile(self._objects, part, footer, schema)
 
 
 class PartFile:
     """The file of a part. Threads may share it: nothing changes but the count of bytes."""
 
-    def __init__(self, objects: RetryingBlob, part: Part, footer: _Footer) -> None:
+    def __init__(self, objects: RetryingBlob, part: Part, footer: _Footer, schema: Schema) -> None:
         """Use `PartFiles.open`."""
-        self.objects, self.part, self.footer = objects, part, footer
+        self.objects, self.part, self.footer, self.schema = objects, part, footer, schema
         self.fetched = 0 if part.tail else part.size
 
     @property
@@ -129,10 +138,10 @@ class PartFile:
         """Where its pages are; None: it is a small file, and fetched whole."""
         return self.footer.table
 
-    @property
+    @cached_property
     def frame(self) -> Frame | None:
         """The statistics of pages of 8,192 rows, over all row groups."""
-        return self.footer.frame
+        return None if self.footer.frame is None else self.schema.completed(self.footer.frame, self.has)
 
     @property
     def rosters(self) -> PageValues:
@@ -199,7 +208,9 @@ class PartFile:
     def read(
         self, ids: Sequence[int], types: Sequence[Type], rows: RowRange, *, coded: bool = False
     ) -> list[pa.Array]:
-        """The columns with these ids for the rows, in these types; those that the part lacks are NULL.
+        """The columns with these ids for the rows, in these types.
+
+        Those that the part lacks are NULL, or as they were added.
 
         With `coded`, texts may be dictionary arrays if they are stored so, or string views.
         """
@@ -214,7 +225,9 @@ class PartFile:
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.part, error) from None
         known = dict(zip(there, found, strict=True))
-        return [known[id_] if id_ in known else pa.nulls(len(rows), wanted[id_].arrow) for id_ in ids]
+        return [
+            known[id_] if id_ in known else self.schema.lacking(id_, wanted[id_], len(rows)) for id_ in ids
+        ]
 
     def times(self, rows: RowRange) -> np.ndarray:
         """The time of each row."""
@@ -254,9 +267,9 @@ class PartFile:
         coded = [there[i] for i, t in zip(ids, types, strict=True) if i in there and t.kind in _TEXTS]
         table = self.footer.whole(coded).read_row_group(rows.group, columns=names, use_threads=False)
         return [
-            from_storage(_decode_dictionary(_pick(table.column(there[id_]), rows)), type_)
+            from_storage(decode_dictionary(_pick(table.column(there[id_]), rows)), type_)
             if id_ in there
-            else pa.nulls(len(rows), type_.arrow)
+            else self.schema.lacking(id_, type_, len(rows))
             for id_, type_ in zip(ids, types, strict=True)
         ]
 
@@ -329,7 +342,7 @@ def _by_arrow(data: bytes, coded: list[str], keep: np.ndarray | None) -> dict[st
     """The columns of an assembled file, those of `coded` as dictionary arrays; only the rows of `keep`."""
     table = _read(data, coded)
     table = table if keep is None else table.filter(pa.array(keep))
-    return {name: _plain_text(table.column(name)) for name in table.column_names}
+    return {name: plain_text(table.column(name)) for name in table.column_names}
 
 
 def _read(data: bytes, coded: Sequence[str] = ()) -> pa.Table:
@@ -346,7 +359,7 @@ def _by_polars(data: bytes, kept: str | None, keep: np.ndarray | None, *, views:
         table = _read(data)
         table = table if kept is None else table.filter(table.column(kept)).drop_columns([kept])
         table = table if keep is None else table.filter(pa.array(keep))
-        return {name: _plain_text(table.column(name)) for name in table.column_names}
+        return {name: plain_text(table.column(name)) for name in table.column_names}
     import polars as pl
 
     try:
@@ -354,7 +367,7 @@ def _by_polars(data: bytes, kept: str | None, keep: np.ndarray | None, *, views:
         frame = (lazy if kept is None else lazy.filter(pl.col(kept)).drop(kept)).collect()
         frame = frame if keep is None else frame.filter(pl.Series(keep))
         table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
-        plain = one_chunk if views else _plain_text
+        plain = one_chunk if views else plain_text
         return {name: plain(table.column(name)) for name in table.column_names}
     except pl.exceptions.PolarsError as error:
         raise OSError(str(error)) from None
@@ -365,21 +378,7 @@ def _as(array: pa.Array, type_: Type) -> pa.Array:
     return array if as_it_is else from_storage(array, type_)
 
 
-def _plain_text(column: pa.ChunkedArray) -> pa.Array:
-    """One array; texts without the views that polars makes of them."""
-    array = one_chunk(column)
-    if pa.types.is_string_view(array.type):
-        return array.cast(pa.string())
-    if pa.types.is_binary_view(array.type):
-        return array.cast(pa.binary())
-    return array
-
-
 _TEXTS = (Kind.TEXT, Kind.JSONB, Kind.BYTEA)
-
-
-def _decode_dictionary(array: pa.Array) -> pa.Array:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _pick(column: pa.ChunkedArray, rows: RowRange) -> pa.Array:

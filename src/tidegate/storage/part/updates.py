@@ -40,7 +40,7 @@ def blocks(
     *,
     ranged: bool = False,
 ) -> Iterator[Block]:
-    """The updates of the part with the columns of the wanted ids; columns that it lacks are NULL."""
+    """The updates of the part with the wanted columns; those it lacks are NULL, or as they were added."""
     source = (
         _ranged(objects, part) if ranged and part.size > PIECE else pa.BufferReader(_whole(objects, part))
     )
@@ -54,7 +54,7 @@ def blocks(
             columns = [
                 from_storage(batch.column(there[id_]), types[id_])
                 if id_ in there
-                else pa.nulls(len(batch), types[id_].arrow)
+                else schema.lacking(id_, types[id_], len(batch))
                 for id_ in wanted
             ]
             yield Block(columns, _times(part, batch), batch.column("_diff").to_numpy())

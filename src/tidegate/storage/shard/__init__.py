@@ -21,7 +21,7 @@
 | `shard_options` | names of the options of a shard |
 """
 
-from tidegate.storage.shard import changes, retractions, shard_options, validity
+from tidegate.storage.shard import changes, commit, retractions, shard_options, validity
 from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.commit import (
     AlreadyCommitted,
@@ -34,7 +34,7 @@ from tidegate.storage.shard.leases.lease import release_shared_lease
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.part_builder import BuiltParts, PartBuilder, open_in_task
 from tidegate.storage.shard.shard import PartSwept, Shard, sort_order
-from tidegate.storage.shard.snapshot import RowFilter, Snapshot, offline_snapshot, open_snapshot
+from tidegate.storage.shard.snapshot import Snapshot, offline_snapshot, open_snapshot
 from tidegate.storage.shard.state import State
 from tidegate.storage.shard.time_check import resolve_now
 from tidegate.storage.shard.validity import visible_columns
@@ -47,11 +47,11 @@ __all__ = [
     "Machine",
     "PartBuilder",
     "PartSwept",
-    "RowFilter",
     "Shard",
     "Snapshot",
     "State",
     "changes",
+    "commit",
     "commit_built_parts",
     "discard_built_parts",
     "offline_snapshot",

@@ -115,7 +115,7 @@ class ChangeFeed(LeasedState):
         for part, time, positions in wanted.located(machine.objects.get, self.state.parts.get):
             if part.expires is not None and part.expires < self.from_time:
                 continue
-            file = machine.files.open(part)
+            file = self.open_file(part)
             for rows in rows_at(file.groups, positions):
                 self.lease.keep()
                 columns = file.read(ids, [types[id_] for id_ in ids], rows)

@@ -11,6 +11,7 @@
 | `Repair` | `db.repair` | updates after a time move to it, and `upper` goes back |
 | `Hold`, `Release` | readers | a lease: what the state holds now may not be deleted, and `since` may not pass it |
 | `Evolve` | ALTER TABLE | another version of the schema |
+| `Alter` | ALTER TABLE | the same together with options; old parts are read in another way: widened, or with a default |
 | `Configure` | SET, KEEP STATISTICS | options |
 | `Roll` | any writer | the whole state up to some number is in an object, where readers can start |
 | `Forget` | sweep | objects that were deleted; and *orphans*, which no state may name from now on |
@@ -149,6 +150,18 @@ class Evolve:
 
 
 @dataclass(frozen=True)
+class Alter:
+    """Another version of the schema, and options; None removes one.
+
+    Versions that know no `Alter` would read NULL, or another type, from parts of earlier versions: they refuse it.
+    """
+
+    kind: ClassVar[str] = "alter"
+    schema: dict[str, Any]
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Configure:
     """Sets options; None removes one."""
 
@@ -197,6 +210,7 @@ Change: TypeAlias = (
     | Hold
     | Release
     | Evolve
+    | Alter
     | Configure
     | Roll
     | Forget
@@ -214,6 +228,7 @@ _KINDS: dict[str, type[Any]] = {
         Hold,
         Release,
         Evolve,
+        Alter,
         Configure,
         Roll,
         Forget,
@@ -291,7 +306,7 @@ def commit_fields(change: Change) -> dict[str, Any] | None:
             return {**_parts_fields(change.added), "removed": len(change.removed), "expired": change.expired}
         case Repair(to):
             return {"to": to}
-        case Evolve() | DropShard() | Create():
+        case Evolve() | Alter() | DropShard() | Create():
             return {}
         case _:
             return None

@@ -23,6 +23,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -245,8 +246,12 @@ def _overwritten(
             return done
         CONTENTION.wait(attempt)
     shard.discard(own)
-    raise ConflictError(
-        f"others changed the collection each of the {CONTENTION.times} times that it was about to be overwritten",
+    raise _contended("overwritten")
+
+
+def _contended(what: str) -> ConflictError:
+    return ConflictError(
+        f"others changed the collection each of the {CONTENTION.times} times that it was about to be {what}",
         hint="nothing was changed; try again, or with fewer writers at once",
     )
 
@@ -286,6 +291,36 @@ def _unmoved(batch: AppendOptions, upper: int, found: Snapshot) -> Callable[[Sta
             raise _Moved(state.upper)
 
     return check
+
+
+def append_blocks(shard: Shard, schema: Schema, blocks: Iterable[Block]) -> None:
+    """Appends many rows at one time, in parts of the usual size: memory is bounded."""
+    state = shard.machine.fetch()
+    with shard.writing() as written:
+        for block in blocks_of_part_size(shard, blocks):
+            written += shard.write(state, schema, block)
+        if written:
+            shard.commit(written, at=None, token=secrets.token_hex(16))
+
+
+def truncate_shard(shard: Shard) -> None:
+    """Deletes all rows without reading them, unless retractions wait for their rows."""
+    token = secrets.token_hex(16)
+    for attempt in range(CONTENTION.times):
+        with open_snapshot(shard) as found:
+            table = found.table(["retracts"])
+            if not table.num_rows:
+                return None
+            if pc.any(table.column("retracts")).as_py():
+                return commit_built_parts(shard, [], AppendOptions(token, found.schema.id, overwrite=True))
+            gone = LocatedDeletions.of(found.state, _all_rows(found))
+            check = _unmoved(AppendOptions(token, found.schema.id), found.state.upper, found)
+            updates = BatchUpdates(_nothing(found.schema), gone)
+            with suppress(RowsMoved, _Moved):
+                shard.commit_batch([], updates, at=None, token=token, check=check)
+                return None
+        CONTENTION.wait(attempt)
+    raise _contended("emptied")
 
 
 def _exchanged(

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidegate.errors import MissingObject, StoreError, TimeError
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.part import Part
+from tidegate.storage.part.part_file import PartFile
 from tidegate.storage.part.updates import blocks
 from tidegate.storage.shard.leases.lease import Lease
 from tidegate.storage.shard.parts import parts_from_table
@@ -77,6 +78,10 @@ class LeasedState:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def open_file(self, part: Part) -> PartFile:
+        """The file of a part, as this state's schema reads it."""
+        return self.shard.machine.files.open(part, self.schema)
 
     def _ids(self, columns: Sequence[str] | None) -> list[int]:
         if columns is None:

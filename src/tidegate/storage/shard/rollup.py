@@ -31,6 +31,10 @@ from tidegate.storage.shard.parts import Parts, Segment, without_stats
 from tidegate.storage.shard.state import FIRST_FORMAT, FORMAT, Garbage, LeaseRecord, State
 from tidegate.storage.stats.frame import Frame, Packed, pack
 
+_OF_DELETIONS = 2
+"""The format once rows are deleted by position, which earlier versions would show."""
+_OF_ALTERED_COLUMNS = 3
+"""The format once columns of old parts are defaults or of narrower types, which earlier versions would read as NULL."""
 _LENGTH = 8
 FANOUT = 8
 """Segments of about the same size that are merged into one."""
@@ -50,7 +54,7 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
     body = {name: getattr(stored, name) for name in (*_PLAIN, *_LATER)}
     deletions = _store_deletions(put, state)
     body |= {
-        "format": FORMAT if deletions else FIRST_FORMAT,
+        "format": _format(state, deletions),
         "deletions": deletions,
         "number": stored.number,
         "schemas": [schema.json for schema in stored.schemas],
@@ -65,6 +69,13 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
     put(name, seal(json.dumps(body, separators=(",", ":")).encode()))
     names = [segment.name for segment in stored.parts.segments]
     return name, stored, tuple([*names, deletions] if deletions else names)
+
+
+def _format(state: State, deletions: str | None) -> int:
+    """The oldest format whose readers read this state rightly."""
+    if any(state.schema.differs_from(stored.parsed) for stored in state.schemas[:-1]):
+        return _OF_ALTERED_COLUMNS
+    return _OF_DELETIONS if deletions else FIRST_FORMAT
 
 
 def load_rollup(

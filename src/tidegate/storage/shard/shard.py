@@ -32,7 +32,14 @@ import pyarrow.compute as pc
 
 from tidegate.clock import Clock
 from tidegate.config import Config
-from tidegate.errors import IndeterminateError, MissingObject, StoreError, TidegateError, TimeError
+from tidegate.errors import (
+    ConflictError,
+    IndeterminateError,
+    MissingObject,
+    StoreError,
+    TidegateError,
+    TimeError,
+)
 from tidegate.metrics import Metrics
 from tidegate.storage.part.bitmaps import bitmaps_to_object, check_disjoint
 from tidegate.storage.part.checksum import digest
@@ -296,7 +303,10 @@ class Shard:
             self.metrics.add("rows", sum(part.rows for part in parts), what="appended")
 
     def check_parts(self, state: State, parts: Sequence[Part]) -> None:
-        """Raises if sweep took one of these parts, which no state names yet, for an orphan."""
+        """Raises if sweep took one of these parts for an orphan, or if they may break a NOT NULL."""
+        for version in {part.schema for part in parts} - {state.schema.id}:
+            if state.schema.demands_more_than(state.schema_version(version)):
+                raise ConflictError("the columns were altered while rows were written", hint="try again")
         self.check_objects(state, {part.name: part.base for part in parts})
 
     def check_objects(self, state: State, objects: Mapping[str, int]) -> None:

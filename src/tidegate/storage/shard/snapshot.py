@@ -62,6 +62,7 @@ from tidegate.storage.shard.leases.lease import Lease, share_lease
 from tidegate.storage.shard.parts import PARTS_SCHEMA, Parts, parts_from_table, without_stats
 from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.state import State
+from tidegate.storage.shard.statistics import frames_of
 from tidegate.storage.shard.time_check import check_time
 from tidegate.storage.shard.validity import still_valid
 from tidegate.storage.stats.frame import Frame
@@ -185,7 +186,7 @@ class Snapshot(LeasedState):
     def frames(self) -> Iterator[Frame]:
         """The statistics of these parts, in the same order, in blocks that fit the cache."""
         self.shard.machine.files.counters.count_frames(self.state.parts.decoded_frames())
-        for whole, places in zip(self.state.parts.frames(), self._visible_parts, strict=True):
+        for whole, places in zip(frames_of(self.state), self._visible_parts, strict=True):
             if len(places) == len(whole):
                 yield from (frame for _, frame in whole.blocks())
                 continue

@@ -28,6 +28,7 @@ from tidegate.storage.shard import shard_options
 from tidegate.storage.shard.changes import (
     AddStatistics,
     Advance,
+    Alter,
     Append,
     Configure,
     Create,
@@ -43,15 +44,12 @@ from tidegate.storage.shard.changes import (
 )
 from tidegate.storage.shard.parts import Parts
 
-FORMAT = 2
-"""The newest format that this version reads."""
-FIRST_FORMAT = 1
-"""The format that a shard is created with; 2 once rows are deleted by position, which earlier versions would show."""
+FORMAT, FIRST_FORMAT = 3, 1
+"""The newest format that this version reads, and the one that a shard is created with (`rollup.py`)."""
 ENDED_MS = 3_600_000
-"""How long past times can be read if rows have a limited life and no retention is set: rows that ended are to be removed, but a
-reader that is a little late, or follows changes, still finds what it needs."""
+"""How long past times can be read if rows have a limited life and no retention is set: for readers that are a little late."""
 TOKENS = 4096
-"""Appends whose tokens are remembered. A retry comes within seconds, not thousands of appends later."""
+"""Appends whose tokens are remembered: a retry comes within seconds."""
 
 
 class Conflict(TidegateError):  # noqa: N818  # reads as what it is
@@ -201,9 +199,10 @@ def apply_entry(state: State, entry: LogEntry) -> State:
             return replace(state, leases={k: v for k, v in state.leases.items() if k not in readers})
         case Evolve(schema):
             return replace(state, schemas=(*state.schemas, StoredSchema(schema)))
+        case Alter(schema, options):
+            return _configured(replace(state, schemas=(*state.schemas, StoredSchema(schema))), options)
         case Configure(options):
-            merged = {**state.options, **options}
-            return replace(state, options={k: v for k, v in merged.items() if v is not None})
+            return _configured(state, options)
         case Roll():
             return _roll(state, change, entry.at)
         case Forget():
@@ -214,6 +213,11 @@ def apply_entry(state: State, entry: LogEntry) -> State:
             raise Conflict("the collection exists already")
         case _:
             assert_never(change)
+
+
+def _configured(state: State, options: dict[str, Any]) -> State:
+    merged = {**state.options, **options}.items()
+    return replace(state, options={name: value for name, value in merged if value is not None})
 
 
 def _held(state: State) -> list[int]:
@@ -294,8 +298,7 @@ def _replace(state: State, change: Replace, at: int) -> State:
 
 def _retracts(parts: Parts) -> bool:
     """Whether any part has a negative diff."""
-    tables = parts.tables(["retracts"])
-    return any(pc.any(table.column("retracts"), min_count=0).as_py() for table in tables)
+    return any(pc.any(t.column("retracts"), min_count=0).as_py() for t in parts.tables(["retracts"]))
 
 
 def _check_carried(deletions: Deletions, change: Replace) -> None:

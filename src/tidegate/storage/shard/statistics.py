@@ -12,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.config import Config
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard import shard_options
 from tidegate.storage.shard.machine import Machine
+from tidegate.storage.shard.state import State
+from tidegate.storage.stats.altered import with_added
 from tidegate.storage.stats.collect import ColumnValues
+from tidegate.storage.stats.frame import Frame
 from tidegate.storage.stats.part_stats import NO_STATS, PartStats, summarise
 from tidegate.storage.stats.time_like import Place
 
@@ -52,6 +56,28 @@ def statistics_collector(machine: Machine, config: Config) -> Describe:
         return summarise(given, len(columns[0]), keep, config.stats_budget, machine.files.counters)
 
     return describe
+
+
+def frames_of(state: State) -> list[Frame]:
+    """The statistics of all parts, for each of their tables; added columns are known."""
+    added = state.schema.added
+    if not added:
+        return list(state.parts.frames())
+    return state.parts.plans.get_or_compute(("frames", state.schema.id), lambda: _with_added(state))
+
+
+def _with_added(state: State) -> list[Frame]:
+    lacking = {
+        one.id: [s.json["id"] for s in state.schemas if one.id not in {c.id for c in s.parsed.columns}]
+        for one in state.schema.added
+    }
+    found = []
+    for table, frame in zip(state.parts.tables(["schema"]), state.parts.frames(), strict=True):
+        written = table.column("schema").to_numpy()
+        found.append(
+            with_added(frame, [(one, np.isin(written, lacking[one.id])) for one in state.schema.added])
+        )
+    return found
 
 
 def _required_paths(schema: Schema, paths: list[list[object]]) -> frozenset[Place]:

@@ -20,6 +20,9 @@ from tidegate.storage.stats.columns import ANY_LANE, CLOSED_BIT, STORED, WHOLE_B
 from tidegate.storage.stats.json import model as lane
 from tidegate.storage.stats.model import Form, form_of
 
+WIDEST_SCALE = 19
+"""Digits after the point beside which 38 digits hold any integer."""
+
 
 class FactReader(Protocol):
     """A frame, as it is read here."""
@@ -98,6 +101,8 @@ def _flag(source: FactReader, fact: str, node: FactPath) -> np.ndarray:
 def _bound(source: FactReader, fact: str, node: FactPath, type_: Type) -> pa.Array | None:
     """A bound in the column's type; None if no container has it, or its form differs from the type's."""
     found = source.fact(fact, node)
+    if found is not None and found.type == STORED[Form.INTEGER] and type_.kind is Kind.NUMERIC:
+        return _widened(found, type_.arrow)
     if found is None or found.type != STORED[form_of(type_)]:
         return None
     arrow = type_.arrow
@@ -108,6 +113,13 @@ def _bound(source: FactReader, fact: str, node: FactPath, type_: Type) -> pa.Arr
     if pa.types.is_temporal(arrow):
         return found.cast(pa.int32()).view(arrow) if pa.types.is_date32(arrow) else found.view(arrow)
     return _padded(found, arrow) if pa.types.is_fixed_size_binary(arrow) else found.cast(arrow)
+
+
+def _widened(bound: pa.Array, arrow: pa.DataType) -> pa.Array | None:
+    """Bounds of integers in a column that is numeric by now."""
+    if arrow.scale > WIDEST_SCALE:
+        return None
+    return bound.cast(pa.decimal128(38, arrow.scale)).cast(arrow)
 
 
 def _padded(bound: pa.Array, arrow: pa.DataType) -> pa.Array:

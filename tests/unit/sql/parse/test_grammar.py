@@ -9,6 +9,7 @@ from tidegate.expr.model.printer import show
 from tidegate.expr.model.types import BOOL, INT4, INT8, JSONB, TEXT, TIMESTAMPTZ, Type, array, numeric, record
 from tidegate.sql.bind.query import bind_expression
 from tidegate.sql.parse import statement as s
+from tidegate.sql.parse import table_statement as ts
 from tidegate.sql.parse.grammar.statements import parse_statement, parse_statements
 from tidegate.sql.parse.lexer import tokenize
 from tidegate.sql.parse.syntax import Constant
@@ -178,7 +179,7 @@ def test_refusals_of_expressions(sql: str, column: int, expected: str) -> None:
 )
 def test_types(sql: str, type_: Type) -> None:
     created = parse_statement(f"CREATE TABLE t (c {sql} NOT NULL)")
-    assert isinstance(created, s.CreateTable)
+    assert isinstance(created, ts.CreateTable)
     assert created.columns[0].type == type_
 
 
@@ -196,14 +197,14 @@ def test_create_table() -> None:
     sql = """CREATE TABLE IF NOT EXISTS t (id int8 NOT NULL, at timestamptz DEFAULT now(), payload jsonb,)
              CLUSTER BY (at, id) KEEP STATISTICS (id, payload."Ts") WITH (BUDGET = 2048)"""
     t = parse_statement(sql)
-    assert isinstance(t, s.CreateTable)
+    assert isinstance(t, ts.CreateTable)
     assert (t.name.text, t.if_not_exists) == ("t", True)
     assert [(c.name.text, c.type, c.nullable, c.default is not None) for c in t.columns] == [
         ("id", INT8, False, False), ("at", TIMESTAMPTZ, True, True), ("payload", JSONB, True, False),
     ]  # fmt: skip
-    assert [c.text for c in t.cluster_by] == ["at", "id"]
-    assert [[part.text for part in path] for path in t.keep_statistics] == [["id"], ["payload", "Ts"]]
-    assert [(o.name, o.value) for o in t.options] == [("budget", 2048)]
+    assert [c.text for c in t.clauses.cluster_by] == ["at", "id"]
+    assert [[part.text for part in path] for path in t.clauses.keep_statistics] == [["id"], ["payload", "Ts"]]
+    assert [(o.name, o.value) for o in t.clauses.options] == [("budget", 2048)]
 
 
 def test_several_statements() -> None:
@@ -220,8 +221,17 @@ def test_several_statements() -> None:
         ("SELECT 1 AS of", s.SelectStatement, {"as_of": None}),
         ("EXPLAIN FILTER PUSHDOWN FOR SELECT 1", s.Explain, {"filter_pushdown": True, "analyze": False}),
         ("EXPLAIN ANALYZE SELECT 1", s.Explain, {"analyze": True}),
-        ("ALTER TABLE t ADD COLUMN IF NOT EXISTS c int8", s.AddColumn, {"if_not_exists": True}),
-        ("ALTER TABLE t DROP c", s.DropColumn, {}),
+        ("ALTER TABLE IF EXISTS t ADD COLUMN IF NOT EXISTS c int8, DROP b", ts.AlterTable, {"if_exists": True}),
+        ("ALTER TABLE t RENAME TO u", ts.RenameCollection, {"kind": "table", "if_exists": False}),
+        ("ALTER VIEW t RENAME TO u", ts.RenameCollection, {"kind": "view"}),
+        ("CREATE TABLE t (a, b) AS SELECT 1, 2 WITH NO DATA", ts.CreateTableAs, {"with_data": False}),
+        ("CREATE TABLE IF NOT EXISTS t CLUSTER BY (a) AS TABLE u", ts.CreateTableAs, {"if_not_exists": True}),
+        ("SELECT a INTO TABLE t FROM u", ts.CreateTableAs, {"columns": (), "with_data": True}),
+        ("TRUNCATE ONLY t, u RESTART IDENTITY CASCADE", ts.Truncate, {}),
+        ("COMMENT ON COLUMN public.t.a IS ''", ts.CommentOn, {"kind": "column", "text": None}),
+        ("PREPARE p (int8, text) AS SELECT $1, $2", ts.Prepare, {"text": "SELECT $1, $2"}),
+        ("EXECUTE p", ts.Execute, {"arguments": ()}),
+        ("DEALLOCATE PREPARE ALL", ts.Deallocate, {"name": None}),
         ("CREATE OR REPLACE VIEW v (a) AS SELECT 1", s.CreateView, {"or_replace": True}),
         ("DROP TABLE IF EXISTS a, b CASCADE", s.DropStatement, {"kind": "table", "if_exists": True, "cascade": True}),
         ("INSERT INTO t (a, b) VALUES (1, DEFAULT)", s.Insert, {}),
@@ -366,35 +376,8 @@ def test_reserved_words_can_be_quoted_and_others_are_names() -> None:
     table = parse_statement(
         'CREATE TABLE t ("select" int8, at int8, key int8, value int8, date date, "A b" int8)'
     )
-    assert isinstance(table, s.CreateTable)
+    assert isinstance(table, ts.CreateTable)
     assert [c.name.text for c in table.columns] == ["select", "at", "key", "value", "date", "A b"]
     with pytest.raises(ParseError) as caught:
         parse_statement("SELECT table FROM t")
     assert "quote it" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("sql", "message", "hint"),
-    [
-        (
-            "WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SEARCH DEPTH FIRST BY n SET o SELECT n FROM t",
-            "SEARCH of a recursive",
-            "path",
-        ),
-        (
-            "WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT 2 FROM t) CYCLE n SET c USING p SELECT n FROM t",
-            "CYCLE of a recursive",
-            "path",
-        ),
-        (
-            "SELECT substring('foobar' SIMILAR '%#\"o_b#\"%' ESCAPE '#')",
-            "expected TO",
-            "SUBSTRING … SIMILAR is not supported",
-        ),
-    ],
-)
-def test_what_postgres_has_beside_is_refused_by_name(sql: str, message: str, hint: str) -> None:
-    with pytest.raises(TidegateError, match=message) as caught:
-        parse_statement(sql)
-    assert hint in str(caught.value.hint)
-    assert caught.value.position is not None

@@ -14,8 +14,8 @@ from tidegate.config import Config
 from tidegate.context import open_context
 from tidegate.expr.model.types import INT4
 from tidegate.storage.blob.protocol import MemoryBlob
-from tidegate.storage.catalog.catalog import (
-    Catalog,
+from tidegate.storage.catalog.catalog import Catalog
+from tidegate.storage.catalog.items import (
     CatalogItem,
     ConnectionItem,
     SourceItem,

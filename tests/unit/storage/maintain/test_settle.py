@@ -127,7 +127,7 @@ def test_only_parts_that_may_hold_the_rows_are_read() -> None:
         shard = db.context.table("t")
         opened: list[int] = []
         honest = shard.machine.files.open
-        shard.machine.files.open = lambda part: (opened.append(part.id), honest(part))[1]  # type: ignore[method-assign, func-returns-value]  # counts the calls
+        shard.machine.files.open = lambda part, schema: (opened.append(part.id), honest(part, schema))[1]  # type: ignore[method-assign, func-returns-value]  # counts the calls
         assert settle_retractions(shard) == 1
         assert set(opened) == {7, 20}  # the part with the row, and the retraction's own
 

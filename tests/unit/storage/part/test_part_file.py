@@ -67,7 +67,7 @@ def stored(
 
 
 def opened(store: Any, part: Part) -> PartFile:
-    opened_file: PartFile = store.files.open(part)
+    opened_file: PartFile = store.files.open(part, SCHEMA)
     return opened_file
 
 
@@ -223,7 +223,7 @@ def test_threads_share_a_file(rows: int) -> None:
     wrong: list[BaseException] = []
 
     def read() -> None:
-        own = store.files.open(file.part)
+        own = store.files.open(file.part, file.schema)
         try:
             for _ in range(40):
                 got = own.read(

@@ -65,6 +65,8 @@ _CODES: tuple[tuple[type[errors.TidegateError], str], ...] = (
     (errors.StoreError, "58030"),
     (errors.SourceError, "58030"),
 )
+NOTICE = "00000"
+"""The code of a message that is neither an error nor a warning."""
 OPERATIONAL = ("53", "58", "XX")
 """Classes of errors that the server's operator looks into: their detail names the statement in the log. Others have it where psql
 shows it after `\\errverbose`, and drivers as the function of the source."""
@@ -75,6 +77,14 @@ _STATES = {
     errors.ErrorCode.UNDEFINED_OBJECT: "42704",
     errors.ErrorCode.UNDEFINED_FUNCTION: "42883",
     errors.ErrorCode.DUPLICATE_TABLE: "42P07",
+    errors.ErrorCode.DUPLICATE_COLUMN: "42701",
+    errors.ErrorCode.INVALID_TABLE: "42P16",
+    errors.ErrorCode.WRONG_OBJECT: "42809",
+    errors.ErrorCode.DEPENDENT_OBJECTS: "2BP01",
+    errors.ErrorCode.NOT_NULL_VIOLATION: "23502",
+    errors.ErrorCode.UNDEFINED_STATEMENT: "26000",
+    errors.ErrorCode.UNDEFINED_PARAMETER: "42P02",
+    errors.ErrorCode.DUPLICATE_STATEMENT: "42P05",
     errors.ErrorCode.INVALID_LITERAL: "22P02",
     errors.ErrorCode.INVALID_DATETIME: "22007",
     errors.ErrorCode.DATETIME_OVERFLOW: "22008",

@@ -50,7 +50,7 @@ def split_script(sql: str) -> list[ScriptStatement]:
     """Returns the statements of a text; a text without any is one statement, whose error says so."""
     pieces: list[ScriptStatement] = []
     start: int | None = None
-    for token in tokenize(sql):
+    for token in tokenize(sql, parameters=True):
         if token.kind == "end" or (token.kind == "op" and token.text == ";"):
             if start is not None:
                 pieces.append(

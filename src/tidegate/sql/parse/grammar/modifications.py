@@ -148,7 +148,7 @@ def _assignments(c: TokenCursor) -> Assignments:
     rows: list[RowAssignment] = []
     c.comma_list(lambda: _assignment(c, single, rows))
     targets = tuple(name for name, _ in single) + tuple(name for row in rows for name in row.targets)
-    no_duplicates(c, tuple(sorted(targets, key=lambda name: name.at.start)))
+    no_duplicates(c, tuple(sorted(targets, key=lambda name: name.at.start)), code=None)
     return Assignments(tuple(single), tuple(rows))
 
 

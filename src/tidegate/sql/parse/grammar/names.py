@@ -5,7 +5,7 @@ own_name(c, "the table's name")      public.orders → orders
 
 from __future__ import annotations
 
-from tidegate.errors import ParseError, Position, UnsupportedError
+from tidegate.errors import ErrorCode, ParseError, Position, UnsupportedError
 from tidegate.sql.parse.syntax import Ident
 from tidegate.sql.parse.token_cursor import TokenCursor
 
@@ -20,10 +20,25 @@ def own_name(c: TokenCursor, what: str) -> Ident:
     return parts[-1]
 
 
-def no_duplicates(c: TokenCursor, names: tuple[Ident, ...]) -> None:
-    """Refuses a column that is given twice."""
+def no_duplicates(
+    c: TokenCursor, names: tuple[Ident, ...], code: ErrorCode | None = ErrorCode.DUPLICATE_COLUMN
+) -> None:
+    """Refuses a column that is named twice."""
     seen: set[str] = set()
     for name in names:
         if name.text in seen:
-            raise ParseError(f'column "{name.text}" is given twice', position=Position(c.sql, *name.at))
+            raise ParseError(
+                f'column "{name.text}" is given twice',
+                code=code,
+                position=Position(c.sql, *name.at),
+            )
         seen.add(name.text)
+
+
+def column_list(c: TokenCursor) -> tuple[Ident, ...]:
+    """`(a, b)`: names of columns in parentheses, each once."""
+    c.expect("(")
+    names = c.comma_list(lambda: c.name("a column's name"))
+    c.expect(")", of="a comma")
+    no_duplicates(c, names)
+    return names

@@ -15,6 +15,7 @@ from tidegate.sql.parse.from_clause import TableRef
 from tidegate.sql.parse.grammar.calls import ordering, over
 from tidegate.sql.parse.grammar.expressions import expression
 from tidegate.sql.parse.grammar.from_clause import column_names, from_clause, starts_as_of
+from tidegate.sql.parse.grammar.names import own_name
 from tidegate.sql.parse.syntax import (
     Body,
     CommonTable,
@@ -179,6 +180,7 @@ def _select(c: TokenCursor, at: Span) -> Select:
     beyond: list[tuple[str, Span]] = []
     distinct, distinct_on = _distinct(c, beyond)
     items = () if c.sees("from") else c.comma_list(lambda: select_item(c), trailing=True)
+    _into(c)
     source = from_clause(c, query) if c.eat("from") else None
     where = expression(c) if c.eat("where") else None
     group_by = having = None
@@ -196,6 +198,14 @@ def _select(c: TokenCursor, at: Span) -> Select:
         windows = c.comma_list(lambda: _window(c))
     found = (tuple(beyond), at, distinct, group_by, having, distinct_on, windows)
     return Select(items, source, where, *found)
+
+
+def _into(c: TokenCursor) -> None:
+    """INTO [TABLE] name, which makes the statement a CREATE TABLE AS."""
+    if c.sees("into") and c.into is None:
+        c.next()
+        c.eat("table")
+        c.into, c.into_depth = own_name(c, "a table's name"), c.depth
 
 
 def _distinct(c: TokenCursor, beyond: list[tuple[str, Span]]) -> tuple[Span | None, tuple[Node, ...]]:

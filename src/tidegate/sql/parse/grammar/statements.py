@@ -10,9 +10,9 @@ noticed by our own count or by the interpreter.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
-from tidegate.errors import ParseError, Position, UnsupportedError
+from tidegate.errors import ParseError, Position
 from tidegate.sql.parse import syntax
 from tidegate.sql.parse.grammar.explain_options import explain_options
 from tidegate.sql.parse.grammar.expressions import expression
@@ -20,25 +20,20 @@ from tidegate.sql.parse.grammar.lookahead import QUERY_STARTS
 from tidegate.sql.parse.grammar.modifications import delete, insert, merge, update, with_common_tables
 from tidegate.sql.parse.grammar.names import no_duplicates as _no_duplicates
 from tidegate.sql.parse.grammar.names import own_name as _own_name
+from tidegate.sql.parse.grammar.prepared import deallocate, execute, prepare
 from tidegate.sql.parse.grammar.queries import query
-from tidegate.sql.parse.grammar.sources import (
-    cluster_by,
-    create_connection,
-    create_source,
-    keep_statistics,
-    options,
-    using,
-    value,
+from tidegate.sql.parse.grammar.sources import create_connection, create_source, using, value
+from tidegate.sql.parse.grammar.tables import (
+    alter_table,
+    alter_view,
+    comment_on,
+    create_table,
+    truncate,
 )
-from tidegate.sql.parse.grammar.types import type_name
 from tidegate.sql.parse.parameters import Parameters
 from tidegate.sql.parse.statement import (
-    AddColumn,
     AlterSource,
-    ColumnDefinition,
-    CreateTable,
     CreateView,
-    DropColumn,
     DropStatement,
     Explain,
     SelectStatement,
@@ -47,6 +42,7 @@ from tidegate.sql.parse.statement import (
     Statement,
 )
 from tidegate.sql.parse.syntax import Ident, Node
+from tidegate.sql.parse.table_statement import CreateTableAs
 from tidegate.sql.parse.token_cursor import TokenCursor
 
 
@@ -61,6 +57,8 @@ def parse_statements(sql: str, parameters: Parameters | None = None) -> list[Sta
             if c.at_end():
                 return found
             found.append(_statement(c))
+            if c.into is not None:
+                raise ParseError("SELECT … INTO is not allowed here", position=Position(sql, *c.into.at))
             if not c.at_end() and not c.sees(";"):
                 raise c.fail("; or the end of the statement")
     except RecursionError:
@@ -125,7 +123,15 @@ def _after_first_word(word: str) -> str:
     return ", ".join(dict.fromkeys(one.upper() for one in known))
 
 
-def _query(c: TokenCursor) -> SelectStatement:
+def _query(c: TokenCursor) -> SelectStatement | CreateTableAs:
+    depth, found = c.depth, _select(c)
+    if c.into is None or c.into_depth != depth + 1:
+        return found
+    into, c.into = c.into, None
+    return CreateTableAs(c.sql, into, (), found)
+
+
+def _select(c: TokenCursor) -> SelectStatement:
     found = query(c)
     as_of: Node | None = None
     if c.eat("as", "of"):
@@ -155,63 +161,6 @@ def _explain(c: TokenCursor) -> Explain:
 # ---------------------------------------------------------------- tables and views
 
 
-def _create_table(c: TokenCursor) -> CreateTable:
-    if_not_exists = c.eat("if", "not", "exists")
-    name = _own_name(c, "the table's name")
-    c.expect("(")
-    columns = c.comma_list(lambda: _column(c), trailing=True)
-    c.expect(")", of="a comma")
-    _no_duplicates(c, tuple(column.name for column in columns))
-    found: dict[str, Any] = {}
-    while True:
-        at = c.span()
-        if c.sees("cluster"):
-            more = cluster_by(c)
-        elif c.sees("keep"):
-            more = keep_statistics(c)
-        elif c.eat("with"):
-            more = {"options": options(c)}
-        else:
-            return CreateTable(c.sql, name, columns, if_not_exists=if_not_exists, **found)
-        if more.keys() & found.keys():
-            raise ParseError("this clause is given twice", position=Position(c.sql, *at))
-        found |= more
-
-
-def _column(c: TokenCursor) -> ColumnDefinition:
-    if c.token.text in _CONSTRAINTS and c.token.kind == "word":
-        raise _no_constraint(c)
-    name = c.name("a column's name")
-    type_ = type_name(c)
-    nullable, default, at = True, None, None
-    while True:
-        if c.eat("not", "null"):
-            nullable = False
-        elif c.eat("null"):
-            nullable = True
-        elif c.eat("default"):
-            start = c.token.start
-            default = expression(c, 6)
-            at = c.since(start)
-        elif c.token.kind == "word" and c.token.text in _CONSTRAINTS:
-            raise _no_constraint(c)
-        else:
-            return ColumnDefinition(name, type_, nullable, default, at)
-
-
-_CONSTRAINTS = ("primary", "unique", "check", "references", "constraint", "foreign", "generated", "exclude")
-
-
-def _no_constraint(c: TokenCursor) -> UnsupportedError:
-    word = c.token.text.upper()
-    hint = "a collection is a multiset of rows; CLUSTER BY (…) says how they are sorted"
-    return UnsupportedError(
-        f"{word} is not supported: only NOT NULL and DEFAULT are",
-        hint=hint,
-        position=Position(c.sql, *c.span()),
-    )
-
-
 def _create_view(c: TokenCursor, or_replace: bool = False) -> CreateView:
     if_not_exists = c.eat("if", "not", "exists")
     name = _own_name(c, "the view's name")
@@ -234,20 +183,6 @@ def _dropping(
         return DropStatement(c.sql, kind, names, if_exists, cascade)
 
     return drop
-
-
-def _alter_table(c: TokenCursor) -> AddColumn | DropColumn:
-    if_exists = c.eat("if", "exists")
-    table = _own_name(c, "the table's name")
-    if c.eat("add"):
-        c.eat("column")
-        if_not_exists = c.eat("if", "not", "exists")
-        return AddColumn(c.sql, table, _column(c), if_exists, if_not_exists)
-    if c.eat("drop"):
-        c.eat("column")
-        if_column_exists = c.eat("if", "exists")
-        return DropColumn(c.sql, table, c.name("a column's name"), if_exists, if_column_exists)
-    raise c.fail("ADD COLUMN or DROP COLUMN")
 
 
 def _alter_source(c: TokenCursor) -> AlterSource:
@@ -306,7 +241,7 @@ def _reset(c: TokenCursor) -> Set:
 
 _STATEMENTS: dict[tuple[str, ...], Callable[[TokenCursor], Statement]] = {
     ("explain",): _explain,
-    ("create", "table"): _create_table,
+    ("create", "table"): lambda c: create_table(c, _select),
     ("create", "view"): _create_view,
     ("create", "or", "replace", "view"): lambda c: _create_view(c, or_replace=True),
     ("create", "connection"): create_connection,
@@ -315,8 +250,14 @@ _STATEMENTS: dict[tuple[str, ...], Callable[[TokenCursor], Statement]] = {
     ("drop", "view"): _dropping("view"),
     ("drop", "source"): _dropping("source"),
     ("drop", "connection"): _dropping("connection"),
-    ("alter", "table"): _alter_table,
+    ("alter", "table"): alter_table,
+    ("alter", "view"): alter_view,
     ("alter", "source"): _alter_source,
+    ("truncate",): truncate,
+    ("comment", "on"): comment_on,
+    ("prepare",): lambda c: prepare(c, _statement),
+    ("execute",): execute,
+    ("deallocate",): deallocate,
     ("insert", "into"): insert,
     ("delete", "from"): delete,
     ("update",): update,

@@ -28,6 +28,7 @@ from tidegate.storage.part.merge import Block
 from tidegate.storage.part.row_keys import row_keys
 from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard.state import State
+from tidegate.storage.shard.statistics import frames_of
 from tidegate.storage.stats.frame import Frame
 
 _INTEGERS = frozenset(
@@ -125,7 +126,7 @@ class WantedRows:
         versions = _versions_without(state)
         deletions = state.parts.deletions
         for table, frame in zip(
-            state.parts.tables(["id", "rows", "first", "schema"]), state.parts.frames(), strict=True
+            state.parts.tables(["id", "rows", "first", "schema"]), frames_of(state), strict=True
         ):
             found = table.column("id").to_numpy()
             flags = table.column("first").to_numpy() <= self.last
@@ -140,9 +141,10 @@ class WantedRows:
 
 
 def _versions_without(state: State) -> dict[int, Sequence[int]]:
-    """For each column that was added later, the versions of the schema that lack it."""
+    """For each column that was added later without a default, the versions of the schema that lack it."""
     lacking = {
         column.id: [s.json["id"] for s in state.schemas if column.id not in {c.id for c in s.parsed.columns}]
         for column in state.schema.columns
+        if column.missing is None
     }
     return {id_: versions for id_, versions in lacking.items() if versions}

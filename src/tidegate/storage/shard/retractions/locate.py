@@ -107,7 +107,7 @@ class _PartScan:
 
     @staticmethod
     def of(machine: Machine, state: State, part: Part, wanted: WantedRows | None) -> _PartScan:
-        file = machine.files.open(part)
+        file = machine.files.open(part, state.schema)
         pages = (
             None
             if wanted is None or file.frame is None

@@ -1,0 +1,1 @@
+"""Statements that define and change tables."""
