@@ -29,7 +29,7 @@ _push, _join, _group, _narrowed, _drops = (
     rules._join,
     rules._group,
     demand.narrowed,
-    semi_join._drops,
+    semi_join.drops,
 )
 _reached, _pairs, _conditions, _union = lift._reached, semi_join._pairs, semi_join.conditions, rules._union
 
@@ -235,7 +235,7 @@ FAULTS: dict[str, tuple[tuple[Any, str], Callable[..., Any]]] = {
     "an expression that is lifted across an outer join": ((lift, "_reached"), lifted_across_null_sides),
     "a reduction with one key too few": ((semi_join, "conditions"), one_key_too_few),
     "a reduction of the kept side of a left join": ((semi_join, "_pairs"), reduces_the_kept_side),
-    "a reduction below LIMIT, a window or EXCEPT": ((semi_join, "_drops"), reduces_below_anything),
+    "a reduction below LIMIT, a window or EXCEPT": ((semi_join, "drops"), reduces_below_anything),
     "a reduction by NOT IN": ((semi_join, "_looked"), reduces_by_not_in),
 }
 

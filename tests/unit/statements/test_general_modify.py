@@ -78,6 +78,25 @@ def test_keys_of_the_source_prune_the_parts(
     assert (result.text(), result.scan.parts_read) == (said, parts)
 
 
+@pytest.mark.parametrize("other", ["int2", "int4", "int8"])
+@pytest.mark.parametrize("own", ["int4", "int8"])
+def test_keys_of_integers_of_any_size_prune(db: tidegate.Database, own: str, other: str) -> None:
+    db.sql(f"CREATE TABLE a (id {own}, n int4); CREATE TABLE b (id {other})")
+    for i in range(8):
+        db.append("a", {"id": list(range(i * 50, i * 50 + 50)), "n": [0] * 50})
+    db.sql("INSERT INTO b VALUES (120), (122), (NULL)")
+    for sql, said in (
+        ("SELECT count(*) FROM a JOIN b ON a.id = b.id", [(2,)]),
+        ("SELECT count(*) FROM a WHERE id IN (SELECT id FROM b)", [(2,)]),
+        ("SELECT count(*) FROM b LEFT JOIN a USING (id)", [(3,)]),
+        ("SELECT count(*) FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.id = a.id)", [(2,)]),
+        ("UPDATE a SET n = 1 WHERE id IN (SELECT id FROM b) RETURNING 1", [(1,), (1,)]),
+        ("UPDATE a SET n = 2 FROM b WHERE b.id = a.id RETURNING 1", [(1,), (1,)]),
+    ):
+        result = db.sql(sql)
+        assert (result.rows(), result.scan.parts_read <= 3) == (said, True), sql
+
+
 def test_a_merge_by_source_reads_all(parted: tidegate.Database) -> None:
     left = len(rows(parted))
     merge = f"MERGE INTO t USING {FEW} ON t.id = x.id WHEN NOT MATCHED BY SOURCE THEN DELETE"

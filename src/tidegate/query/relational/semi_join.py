@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.expr.model import Column, Expr, Kind, Literal, build, tree, types
+from tidegate.expr.model import Call, Column, Expr, Kind, Literal, Type, build, tree, types
 from tidegate.metrics import Metrics
 from tidegate.plan import equi_join_keys, logical, whole_condition_subqueries
 from tidegate.query.relational.scans import RelationalScan
@@ -40,7 +40,7 @@ def reduce_scans(query: logical.LogicalQuery, scans: Sequence[RelationalScan], m
         (source, target)
         for source, target in _pairs(query.rel)
         if source.index in of_column and target.index in of_column
-        and source.type == target.type and source.type.kind in KEY_KINDS
+        and _comparable(source.type, target.type) is not None
     ]  # fmt: skip
     done: set[int] = set()
     while True:
@@ -71,16 +71,27 @@ def _narrow(
     leaving = [column.index for column in scan.scan.leaving()]
     if source.index not in leaving:
         return
-    keys = scan.table().column(leaving.index(source.index))
+    common = _comparable(source.type, target.type)
+    assert common is not None
+    keys = scan.table().column(leaving.index(source.index)).cast(common.arrow)
     position = [column.index for column in other.scan.columns].index(target.index)
     before = other.planned.pruned.left
-    other.narrow(*conditions(keys, Column(position, target.type, target.name)))
+    own: Expr = Column(position, target.type, target.name)
+    own = own if target.type == common else build.cast(own, common)
+    other.narrow(*conditions(keys, own))
     after = other.planned.pruned.left
     metrics.add("join_reductions")
     metrics.add("join_reduction_parts", before - after)
     other.notes.append(
         f"reduced by {scan.scan.source}.{source.name}: {before - after:,} of {before:,} parts pruned"
     )
+
+
+def _comparable(one: Type, other: Type) -> Type | None:
+    """The type in which keys are compared: integers in the wider one; None if they are not used."""
+    if one.is_integer and other.is_integer:
+        return one if one.arrow.bit_width >= other.arrow.bit_width else other
+    return one if one == other and one.kind in KEY_KINDS else None
 
 
 def conditions(keys: pa.ChunkedArray | pa.Array, column: Expr, most: int = MAX_LISTED_KEYS) -> list[Expr]:
@@ -109,12 +120,31 @@ def conditions(keys: pa.ChunkedArray | pa.Array, column: Expr, most: int = MAX_L
 # ---------------------------------------------------------------- which columns reduce which
 
 
+def _equal_columns(on: Sequence[Expr]) -> list[tuple[Column, Column]]:
+    """The pairs of columns that must be equal; integers of two sizes may be: `a.id::int8 = b.id`."""
+    return equi_join_keys([tree.rewrite(condition, _without_widening) for condition in on])
+
+
+def _without_widening(node: Expr) -> Expr:
+    if isinstance(node, Call) and node.function.name == "=":
+        return Call(node.function, tuple(map(_narrow_integer, node.args)), node.type)
+    return node
+
+
+def _narrow_integer(side: Expr) -> Expr:
+    if not isinstance(side, Call) or side.function.name != "cast" or not side.type.is_integer:
+        return side
+    inner = side.args[0]
+    widens = isinstance(inner, Column) and inner.type.is_integer
+    return inner if widens and inner.type.arrow.bit_width <= side.type.arrow.bit_width else side
+
+
 def _pairs(root: logical.Rel) -> Iterator[tuple[Column, Column]]:
     """Yields (source, target): only target rows whose value occurs in the source column can matter."""
     for rel in logical.walk(root):
         if isinstance(rel, logical.Join):
             left, right = set(logical.output_columns(rel.left)), set(logical.output_columns(rel.right))
-            for a, b in equi_join_keys(rel.on):
+            for a, b in _equal_columns(rel.on):
                 one, other = (a, b) if a in left and b in right else (b, a)
                 if one not in left or other not in right:
                     continue
@@ -132,7 +162,7 @@ def _looked(
     ask: logical.SubqueryApply, look: logical.Subquery, *, positive: bool
 ) -> Iterator[tuple[Column, Column]]:
     """Yields the pairs of IN and EXISTS: outer and inner column, each of which reduces the other."""
-    inner = list(equi_join_keys(look.tests)) if look.kind == "any" else _correlated(look.query)
+    inner = list(_equal_columns(look.tests)) if look.kind == "any" else _correlated(look.query)
     outside, inside = (
         set(logical.output_columns(ask.input)),
         {c for rel in logical.walk(look.query) for c in logical.output_columns(rel)},
@@ -154,8 +184,8 @@ def _correlated(rel: logical.Rel) -> list[tuple[Column, Column]]:
     ):
         rel = rel.input
     if isinstance(rel, logical.Join) and rel.kind == "inner":
-        return equi_join_keys(rel.on)
-    return equi_join_keys(rel.conditions) if isinstance(rel, logical.Filter) else []
+        return _equal_columns(rel.on)
+    return _equal_columns(rel.conditions) if isinstance(rel, logical.Filter) else []
 
 
 def drops(rel: logical.Rel, column: Column) -> bool:
