@@ -168,6 +168,25 @@ SCRIPTS = {
         ALTER TABLE t DROP CONSTRAINT nothing;
         ALTER TABLE t DROP CONSTRAINT IF EXISTS nothing
     """,
+    "assignment": """
+        CREATE TABLE t (n numeric(4, 1), s varchar(3), i int2);
+        INSERT INTO t VALUES (999.94, 'abc   ', 32767);
+        INSERT INTO t VALUES (999.95, 'a', 1);
+        INSERT INTO t SELECT 1000, 'a', 1;
+        INSERT INTO t SELECT 1, 'abcd', 1;
+        INSERT INTO t (i) SELECT 40000;
+        INSERT INTO t (i) SELECT 1.5;
+        INSERT INTO t VALUES (12.345::numeric(4, 1), 'abcdef'::varchar(3), '7');
+        INSERT INTO t VALUES (12345::numeric(4, 1), 'a', 1);
+        UPDATE t SET n = n * 100;
+        UPDATE t SET s = s || 'd' WHERE s = 'abc';
+        UPDATE t SET s = 'ab   d';
+        UPDATE t SET s = 'ab   ' WHERE i = 7;
+        CREATE TABLE u AS SELECT n, s FROM t;
+        INSERT INTO u VALUES (1, 'abcd');
+        INSERT INTO u VALUES (10000, 'a');
+        SELECT n, s, i FROM t ORDER BY i
+    """,
     "views": """
         CREATE TABLE t (a int4, b int4);
         CREATE VIEW v AS SELECT a FROM t;

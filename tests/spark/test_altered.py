@@ -50,5 +50,10 @@ def test_every_reader_reads_old_parts_as_the_table_is_now(spark: SparkSession, t
                 FORCED_READER.reset(token)
                 assert bag(result.arrow()) == wanted, (reader, where)
                 assert result.path == "spark"
+        joined = "SELECT x.id, y.n FROM t AS x JOIN t AS y ON x.id = y.id"
+        assert db.sql(f"CREATE TABLE copied AS {joined}").text() == "SELECT 6", (
+            "rows of Spark are written too"
+        )
+        assert bag(db.sql("SELECT * FROM copied").arrow()) == bag(db.sql(joined).arrow())
         counted = {row["id"]: row["n"] for row in db.table("t", spark).where("n = 7").collect()}
         assert counted == dict.fromkeys((1, 3, 4, 5, 6), 7)

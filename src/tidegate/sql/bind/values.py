@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tidegate.errors import BindError, TidegateError
+from tidegate.errors import BindError, TidegateError, row_error_code
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import Expr, Literal, Type
 from tidegate.sql.bind.constants import ConstantError, read_strings
@@ -59,5 +59,6 @@ def _value(binder: Binder, node: Node, type_: Type, default: Expr) -> pa.Scalar:
         error.position = error.position or binder.position(node.at)
         raise
     if outcome.errors is not None and outcome.errors[0].is_valid:
-        raise BindError(outcome.errors[0].as_py(), position=binder.position(node.at))
+        message = outcome.errors[0].as_py()
+        raise BindError(message, code=row_error_code(message), position=binder.position(node.at))
     return outcome.values[0]

@@ -171,6 +171,24 @@ def test_it_survives_reopening_from_a_rollup(tmp_path: Path) -> None:
         assert b'"format":3' in (stored or b""), "an older version must refuse it"
 
 
+def test_defaults_of_every_type_are_stored(tmp_path: Path) -> None:
+    more = ("u uuid DEFAULT 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "b bytea DEFAULT '\\x00ff'", "k time DEFAULT '10:20'",
+            "ts timestamptz DEFAULT '2024-01-02 03:04:05.678901+01'", "z float4 DEFAULT '-0'", "e text DEFAULT ''")  # fmt: skip
+    with tidegate.open(tmp_path / "lake") as db:
+        db.sql("CREATE TABLE t (id int4); INSERT INTO t VALUES (1)")
+        db.sql(f"ALTER TABLE t {', '.join('ADD COLUMN ' + column for column in (*ADDED, *more))}")
+        found = db.sql("SELECT * FROM t").arrow()
+        db.sql("CREATE TABLE u AS SELECT * FROM t")
+    with tidegate.open(tmp_path / "lake") as db:
+        assert repr(db.sql("SELECT * FROM t").rows()) == repr(db.sql("SELECT * FROM u").rows())
+        assert repr(found.to_pylist()) == repr(db.sql("SELECT * FROM t").arrow().to_pylist())
+        (row,) = db.sql("SELECT n, label, f, span, r, tags, amount, z, b FROM t").rows()
+        assert repr(row) == (
+            "(7, 'new', nan, Interval(months=1, days=2, microseconds=0), {'a': 1, 'b': 'one'}, ['a', 'b'], "
+            "Decimal('12.50'), -0.0, b'\\x00\\xff')"
+        )
+
+
 def test_what_older_versions_read_rightly_stays_readable_for_them() -> None:
     with tidegate.open("memory://") as db:
         db.sql("CREATE TABLE t (id int4)")
