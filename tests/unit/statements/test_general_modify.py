@@ -187,6 +187,28 @@ def test_returning_of_insert_keeps_the_order(db: tidegate.Database) -> None:
     assert [row[0] for row in db.sql(upsert).rows()] == list(range(400, 0, -1))
 
 
+def test_the_whole_row_of_a_table_can_be_returned(db: tidegate.Database) -> None:
+    assert db.sql("INSERT INTO t VALUES (1, 2, 'a') RETURNING to_jsonb(t)").rows() == [
+        ('{"n":2,"s":"a","id":1}',)
+    ]
+    update = "UPDATE t AS own SET n = g FROM generate_series(5, 5) AS g RETURNING (own).n, own IS NOT NULL"
+    assert db.sql(update).rows() == [(5, True)]
+    merge = "MERGE INTO t USING (VALUES (1)) AS x (id) ON t.id = x.id WHEN MATCHED THEN DELETE RETURNING x, t"
+    assert db.sql(merge).rows() == [({"id": 1}, {"id": 1, "n": 5, "s": "a"})]
+
+
+def test_values_may_be_subqueries(db: tidegate.Database) -> None:
+    db.sql("INSERT INTO u VALUES (1, 10), (2, 20)")
+    values = "VALUES ((SELECT max(id) FROM u), DEFAULT, 'a'), (9, 1 + (SELECT count(*) FROM u), NULL)"
+    assert db.sql(f"INSERT INTO t {values}").text() == "INSERT 0 2"
+    assert db.sql(
+        f"INSERT INTO t (id, n, s) {values} ON CONFLICT (id) DO UPDATE SET n = 0 RETURNING n"
+    ).rows() == [(0,), (0,)]
+    assert rows(db) == [(2, 0, "a"), (9, 0, None)]
+    with pytest.raises(tidegate.BindError, match="2 values are expected in each row, and here are 1"):
+        db.sql("INSERT INTO t (id, n) VALUES ((SELECT 1), 2), (3)")
+
+
 def test_texts_are_returned_as_they_are_stored(db: tidegate.Database) -> None:
     assert db.sql("INSERT INTO t VALUES (1, 1, 'abc  ') RETURNING s, length(s)").rows() == [("abc", 3)]
     assert db.sql("UPDATE t SET s = 'xyz ' RETURNING s").rows() == [("xyz",)]

@@ -18,7 +18,7 @@ from tidegate.expr.model import Column, Expr
 from tidegate.plan import logical
 from tidegate.sql.bind.catalog import Relation
 from tidegate.sql.parse.statement import Delete, Insert, Merge, Update
-from tidegate.sql.parse.syntax import Node, NonScalar, walk
+from tidegate.sql.parse.syntax import Constant, Node, NonScalar, Query, Values, walk
 
 Action: TypeAlias = Literal["insert", "update", "delete", "skip", "duplicate"]
 """What is done with a row. `skip`: nothing, but it counts as met; `duplicate`: its key was proposed before, which is an error."""
@@ -85,7 +85,7 @@ def needs_query(given: Insert | Update | Delete | Merge) -> bool:
         case Merge():
             return True
         case Insert():
-            return bool(given.returning or given.conflict)
+            return bool(given.returning or given.conflict) or computes_values(given.query)
         case Update() | Delete():
             nodes = [] if given.where is None else [given.where]
             rows = False
@@ -93,6 +93,14 @@ def needs_query(given: Insert | Update | Delete | Merge) -> bool:
                 nodes += [value for _, value in given.assignments]
                 rows = bool(given.rows)
             return rows or bool(given.returning or given.source) or any(map(_has_subquery, nodes))
+
+
+def computes_values(query: Query | None) -> bool:
+    """Whether a query is VALUES with subqueries."""
+    if query is None or not isinstance(query.body, Values):
+        return False
+    nodes = (node for row in query.body.rows for node in row if not isinstance(node, Constant))
+    return any(map(_has_subquery, nodes))
 
 
 def _has_subquery(root: Node) -> bool:

@@ -22,11 +22,18 @@ from tidegate.sql.bind.unknown_literals import literal_places, with_literal_type
 from tidegate.sql.bind.values import bind_values
 from tidegate.sql.changes.assignments import (
     assigned_values,
+    stored_value,
     target_place,
     visible_value,
     with_defaults,
 )
-from tidegate.sql.changes.change_query import Action, ChangeColumns, ChangeQuery, ChangeTarget
+from tidegate.sql.changes.change_query import (
+    Action,
+    ChangeColumns,
+    ChangeQuery,
+    ChangeTarget,
+    computes_values,
+)
 from tidegate.sql.changes.merge import BoundClause, chosen_values
 from tidegate.sql.changes.tree import ChangeTree, TargetRows
 from tidegate.sql.parse.modification import OnConflict
@@ -68,7 +75,8 @@ def _proposed(tree: ChangeTree, given: Insert, rows: TargetRows, now_ms: int | N
     values: dict[int, Expr] = {}
     if query is not None and _is_plain_values(query):
         assert isinstance(query.body, Values)
-        values = _constants(tree, query.body, rows, places, now_ms, exact=bool(named))
+        compute = _computed if computes_values(query) else _constants
+        values = compute(tree, query.body, rows, places, now_ms, exact=bool(named))
     elif query is not None:
         goals = {
             i: rows.stored[places[i]].type.without_lengths for i in literal_places(query) if i < len(places)
@@ -126,6 +134,46 @@ def _constants(
     else:
         tree.rel = logical.ConstantRows(columns, (), tuple(given))
     return dict(zip(places, columns, strict=True))
+
+
+def _computed(
+    tree: ChangeTree,
+    values: Values,
+    rows: TargetRows,
+    places: list[int],
+    now_ms: int | None,
+    *,
+    exact: bool,
+) -> dict[int, Expr]:
+    """VALUES with subqueries: a row each, joined by UNION ALL."""
+    del now_ms
+    width = len(values.rows[0])
+    places = places if exact else places[:width]
+    whole: logical.Rel | None = None
+    columns: tuple[Column, ...] = ()
+    for nodes in values.rows:
+        if len(nodes) != len(places):
+            message = f"{len(places)} values are expected in each row, and here are {len(nodes)}"
+            raise BindError(message, position=tree.position(nodes[-1].at))
+        binder = tree.binder(())
+        tree.rel = logical.SingleRow()
+        given = [stored_value(tree, binder, n, rows, p) for n, p in zip(nodes, places, strict=True)]
+        tree.settle(binder)
+        own = _typed_columns(tree, rows, places)
+        one = logical.Map(tree.rel, tuple(zip(own, given, strict=True)))
+        if whole is None:
+            whole, columns = one, own
+            continue
+        both = _typed_columns(tree, rows, places)
+        whole, columns = logical.SetOp("UNION", True, whole, one, both, columns, own), both
+    assert whole is not None
+    tree.rel = whole
+    return dict(zip(places, columns, strict=True))
+
+
+def _typed_columns(tree: ChangeTree, rows: TargetRows, places: list[int]) -> tuple[Column, ...]:
+    stored = [rows.stored[place] for place in places]
+    return tuple(tree.numbers.new(column.type.without_lengths, column.name) for column in stored)
 
 
 # ---------------------------------------------------------------- ON CONFLICT

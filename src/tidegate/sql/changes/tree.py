@@ -10,6 +10,7 @@ from tidegate.expr.model import Column, Expr, Literal, build, types
 from tidegate.plan import logical
 from tidegate.sql.bind.catalog import RelationCatalog
 from tidegate.sql.bind.queries.names import NestedScope, RowBinder, ScopeColumn
+from tidegate.sql.bind.queries.notes import RowMap, WholeRow
 from tidegate.sql.bind.queries.query import QueryBinder, World
 from tidegate.sql.bind.queries.select import stages
 from tidegate.sql.bind.select_list import outputs
@@ -58,9 +59,12 @@ class ChangeTree:
         self.queries = queries.with_tables(common.tables, common.recursive)
         self.numbers = self.queries.numbers
         self.rel: logical.Rel = logical.SingleRow()
+        self.name = ""
+        """What the table is called in expressions."""
 
     def rows(self, name: Ident) -> TargetRows:
         """The rows of the table, each with its address."""
+        self.name = name.text
         found = self.queries.scan(self.target.relation)
         scan = found.rel
         assert isinstance(scan, logical.Scan)
@@ -111,6 +115,15 @@ class ChangeTree:
         """A place in the text."""
         return Position(self.sql, *at)
 
+    def _with_whole_row(self, entries: Sequence[ScopeColumn]) -> list[ScopeColumn]:
+        """The names of RETURNING with that of the table, which is its whole row; those of others have theirs."""
+        own = [entry for entry in entries if entry.table == self.name]
+        names, columns = tuple(entry.name for entry in own), tuple(entry.column for entry in own)
+        row = WholeRow(self.name, names, columns, self.numbers.next())
+        self.rel = RowMap.over(self.rel, row)
+        whole = ScopeColumn(self.name, "", row.placeholder, bare=False, whole=True, row=row)
+        return [*entries, whole]
+
     def finished(
         self,
         columns: ChangeColumns,
@@ -121,7 +134,7 @@ class ChangeTree:
         merge_action: Expr | None = None,
     ) -> ChangeQuery:
         """The whole, with RETURNING over these names."""
-        binder = _ReturningBinder(self, entries, merge_action)
+        binder = _ReturningBinder(self, self._with_whole_row(entries), merge_action)
         found = [output for item in returning for output in outputs(item, binder)]
         self.settle(binder)
         leaving = self.computed([(value, name) for name, value in found])

@@ -15,7 +15,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidegate.plan import logical
-from tidegate.query import Result
+from tidegate.query import Result, ScanMetrics
 from tidegate.query.relational import PinnedQuery, RelationalScan
 
 MIN_BYTES = 1 << 20
@@ -52,7 +52,9 @@ def with_source_rows(
     kept = {id(node) for node in logical.walk(left.rel)}
     # Scans of common tables are read in both: once more for what else asks for them.
     others = tuple(
-        replace(scan) if id(scan.scan) in needed else scan for scan in pinned.scans if id(scan.scan) in kept
+        replace(scan, cost=ScanMetrics()) if id(scan.scan) in needed else scan
+        for scan in pinned.scans
+        if id(scan.scan) in kept
     )
     return replace(pinned, query=left, scans=others), result
 
