@@ -69,37 +69,42 @@ def needed(path: Path, *programs: str) -> Path:
 # ---------------------------------------------------------------- other languages
 
 
+JDBC_METADATA = {
+    "product": ["PostgreSQL 15"],
+    "schemas": ["[information_schema, pg_catalog, public]"],
+    "catalogs": ["[lake]"],
+    "tables": ["[big, orders]"],
+    "views": ["[recent]"],
+    "columns": ["[id, name, price, at, tags, doc, u, b, f, d]"],
+    "types": ["[int8, text, numeric, timestamptz, _text, jsonb, uuid, bool, float8, date]"],
+    "nullable": ["[NO]"],
+    "size": ["[10]"],
+    "defaults": ["['x']"],
+    "primary keys": ["[id]"],
+    "imported keys": ["[]"],
+    "exported keys": ["[]"],
+    "cross reference": ["[]"],
+    "indexes": ["[orders_pkey]"],
+    "row identifier": ["[id]"],
+    "procedures": ["[]"],
+    "user types": ["[]"],
+    "privileges": ["[DELETE, INSERT, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE]"],
+    "functions": ["[starts_with]"],
+    "table types": ["true"],
+    "type info": ["true"],
+    "still here": ["true"],
+    "keywords": ["some"],
+}
+"""What JDBC says of the tables, by the name of its method."""
+
+
 @pytest.mark.slow
 def test_jdbc(port: int) -> None:
     driver = needed(FETCHED / "postgresql.jar", "java", "javac")
     seen = answers("java", "-cp", driver, HERE / "Jdbc.java", f"jdbc:postgresql://127.0.0.1:{port}/lake")
     rows = ['1 ham 1.50 2026-01-02T03:04:05Z 2 {"k":1} a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11 true']
-    columns = "[id, name, price, at, tags, doc, u, b, f, d]"
     assert seen == {
-        "product": ["PostgreSQL 15"],
-        "schemas": ["[information_schema, pg_catalog, public]"],
-        "catalogs": ["[lake]"],
-        "tables": ["[big, orders]"],
-        "views": ["[recent]"],
-        "columns": [columns],
-        "types": ["[int8, text, numeric, timestamptz, _text, jsonb, uuid, bool, float8, date]"],
-        "nullable": ["[NO]"],
-        "size": ["[10]"],
-        "defaults": ["['x']"],
-        "primary keys": ["[id]"],
-        "imported keys": ["[]"],
-        "exported keys": ["[]"],
-        "cross reference": ["[]"],
-        "indexes": ["[orders_pkey]"],
-        "row identifier": ["[id]"],
-        "procedures": ["[]"],
-        "user types": ["[]"],
-        "privileges": ["[DELETE, INSERT, REFERENCES, SELECT, TRIGGER, TRUNCATE, UPDATE]"],
-        "functions": ["[starts_with]"],
-        "table types": ["true"],
-        "type info": ["true"],
-        "still here": ["true"],
-        "keywords": ["some"],
+        **JDBC_METADATA,
         "described": ["numeric"],
         "parameters": ["numeric"],
         **{f"row {i}": rows for i in range(4)},

@@ -99,7 +99,7 @@ def test_nothing_runs_where_one_statement_cannot_be_read(db: tidegate.Database) 
 )
 def test_errors(db: tidegate.Database, sql: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(tidegate.TidegateError, match=message):
-        db.sql(sql, **options)  # type: ignore[arg-type]
+        db.sql(sql, **options)  # type: ignore[arg-type]  # options of several types
     assert db.sql("SELECT count(*) FROM pg_am").rows() == [(2,)], "it goes on"
 
 
