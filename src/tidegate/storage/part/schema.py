@@ -53,9 +53,7 @@ class Schema:
     @staticmethod
     def of(columns: list[tuple[str, Type, bool]]) -> Schema:
         """The first version: names, types, and whether NULL is allowed."""
-        defined = tuple(
-            SchemaColumn(i, name, type_, nullable) for i, (name, type_, nullable) in enumerate(columns)
-        )
+        defined = tuple(SchemaColumn(i, *column) for i, column in enumerate(columns))
         _check_names([column.name for column in defined])
         return Schema(0, defined, len(defined))
 
