@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar, assert_never
 
@@ -147,7 +148,8 @@ def _run_statement(
     with cancellable((watch or CancelToken(context.config.statement_timeout_ms)).check):
         result = _run(context, given, as_of, watch)
     if isinstance(given, statement.Insert | statement.Update | statement.Delete | statement.Merge):
-        maintain_in_steps(context.table(given.table.text))
+        with suppress(BindError):  # somebody has dropped or renamed the table meanwhile
+            maintain_in_steps(context.table(given.table.text))
     return result
 
 
