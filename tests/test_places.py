@@ -76,7 +76,7 @@ def test_a_newer_format(tmp_path: Path) -> None:
     tidegate.open(tmp_path).close()
     FileBlob(tmp_path).put("root", RootMarker("x", "sqlite", format=99).encode())
     with pytest.raises(
-        tidegate.TidegateError, match=r"has format 99, and this version of Tidegate knows 2(.|\n)*upgrade"
+        tidegate.TidegateError, match=r"has format 99, and this version of Tidegate knows 3(.|\n)*upgrade"
     ):
         tidegate.open(tmp_path)
 

@@ -104,6 +104,7 @@ class ErrorCode(StrEnum):
     """Something else needs what would be changed."""
     UNDEFINED_STATEMENT = "undefined_statement"
     UNDEFINED_PARAMETER = "undefined_parameter"
+    INVALID_ARGUMENTS = "invalid_arguments"
     DUPLICATE_STATEMENT = "duplicate_statement"
     INVALID_OPTION = "invalid_option"
     """An option of a statement is unknown, missing or has a wrong value; `subject` is its name in lower case."""

@@ -14,7 +14,7 @@ from tidegate.clock import ManualClock
 from tidegate.config import Config
 from tidegate.database import Database
 from tidegate.ingest.define.catalog import load_source
-from tidegate.storage.catalog import catalog
+from tidegate.storage.catalog import SourceItem
 from tidegate.storage.shard.state import Conflict
 
 
@@ -90,7 +90,7 @@ def test_a_function_that_changed_its_results(db: Database, files: str) -> None:
         f"CREATE SOURCE s FROM FILES '{files}' FORMAT JSON TRANSFORM USING (SELECT (data->>'id')::int8 AS id FROM s)"
     )
     item = db.context.item("s")
-    assert isinstance(item, catalog.SourceItem)
+    assert isinstance(item, SourceItem)
     nodes = item.definition["outputs"][0]["plan"]["nodes"]
     next(node for node in nodes if "call" in node)["version"] = 0
     db.context.catalog.change("s", db.context.item("s"), item)

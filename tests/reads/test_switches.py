@@ -254,7 +254,7 @@ def test_a_limit_passes_over_rows_that_fail() -> None:
 
 def test_a_limit_reads_no_more_where_nothing_fails() -> None:
     """An expression that could fail, and does not: two parts of two hundred are enough for two rows."""
-    with tidegate.open("memory://", config=Config(audit=0.0)) as db:
+    with tidegate.open("memory://", config=Config(audit=0.0, maintenance=False)) as db:
         db.sql("CREATE TABLE t (d int8)")
         for i in range(200):
             db.append("t", pa.table({"d": [i + 1]}))

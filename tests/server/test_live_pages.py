@@ -31,6 +31,7 @@ def site(db: tidegate.Database) -> Iterator[Site]:
 
 def test_numbers_move_without_a_reload(page: Any, site: Site, db: tidegate.Database) -> None:
     db.sql("CREATE TABLE IF NOT EXISTS moving (id int8)")
+    page.set_viewport_size({"width": 1280, "height": 300})  # lower than the page, so that it scrolls
     page.goto(site.url)
     page.evaluate("window.same = document.querySelector('a.tile[href=\"/c/moving\"]')")
     page.evaluate("window.same.focus(); window.scrollTo(0, 40)")

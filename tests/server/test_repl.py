@@ -75,7 +75,7 @@ def test_a_talk(terminal: Terminal, tmp_path: Path) -> None:
     terminal.type("SELECT sum(price)", "Enter")
     terminal.type("FROM orders;", "Enter")
     terminal.wait(lambda screen: "\n 10\n" in screen.replace(" \n", "\n") and "(1 row" in screen)
-    terminal.type("SELECT id FROM orders WHERE pri", "Tab")
+    terminal.type("SELECT id FROM orders WHERE pric", "Tab")
     terminal.wait(lambda screen: screen.rstrip().endswith("WHERE price"))
     terminal.type(" > ord", "Tab")
     terminal.wait(lambda screen: "collection" in screen and "key word" in screen)

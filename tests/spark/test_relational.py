@@ -29,7 +29,9 @@ def refused_by_spark(sql: str) -> bool:
     without_duplicates = sql.startswith("WITH RECURSIVE") and " UNION SELECT" in sql
     return (
         without_duplicates
-        or "(WITH RECURSIVE" in sql
+        or (
+            "(WITH RECURSIVE" in sql and " IN (WITH RECURSIVE" not in sql
+        )  # one that reads the query around it
         or "(SELECT (SELECT (SELECT" in sql
         or "m.parent = n.id)))" in sql
     )

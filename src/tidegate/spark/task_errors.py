@@ -5,7 +5,7 @@ the error itself to that text, pickled, as a note (PEP 678), and the driver rebu
 
     with errors_to_driver():                                      in the worker
         …
-    tidegate.errors.EvaluationError: division by zero             what Spark prints
+    tidegate.EvaluationError: division by zero                    what Spark prints
     in the row a = 1, b = 0
     tidegate-error:eJxrYJyao8wABmrT1DgBIAAE…
 
@@ -131,7 +131,7 @@ class _ErrorUnpickler(pickle.Unpickler):
         """Returns a class that an error may hold."""
         if (module, name) == (Position.__module__, Position.__name__):
             return Position
-        known = getattr(errors, name, None) if module == errors.__name__ else None
+        known = getattr(errors, name, None) if module in (errors.__name__, TidegateError.__module__) else None
         if isinstance(known, type) and issubclass(known, TidegateError | ErrorCode):
             return known
         if (module, name) in ((__name__, "RowValue"), ("decimal", "Decimal")):

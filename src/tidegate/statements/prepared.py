@@ -61,6 +61,7 @@ def statement_of(context: Context, given: table_statement.Execute) -> tuple[str,
         raise BindError(
             f'wrong number of parameters for prepared statement "{given.name.text}"',
             hint=f"expected {wanted} parameters but got {len(arguments)}",
+            code=ErrorCode.INVALID_ARGUMENTS,
             position=position_of(given.sql, given.name),
         )
     declared = [*found.types, *[None] * (wanted - len(found.types))]

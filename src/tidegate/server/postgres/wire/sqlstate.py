@@ -84,6 +84,7 @@ _STATES = {
     errors.ErrorCode.NOT_NULL_VIOLATION: "23502",
     errors.ErrorCode.UNDEFINED_STATEMENT: "26000",
     errors.ErrorCode.UNDEFINED_PARAMETER: "42P02",
+    errors.ErrorCode.INVALID_ARGUMENTS: "42601",
     errors.ErrorCode.DUPLICATE_STATEMENT: "42P05",
     errors.ErrorCode.INVALID_LITERAL: "22P02",
     errors.ErrorCode.INVALID_DATETIME: "22007",
