@@ -185,6 +185,19 @@ def test_results_of_queries_can_be_downloaded(site: Site) -> None:
     assert refused.status == 400
 
 
+def test_what_changes_rows_is_not_downloaded_which_would_run_it_again() -> None:
+    with tidegate.open("memory://") as db, serving(db, write=True) as site:
+        db.sql("CREATE TABLE t (id int8)")
+        shown = run(site, "PREPARE w (int8) AS INSERT INTO t VALUES ($1) RETURNING id; EXECUTE w (5)", "own")
+        assert ">5<" in shown
+        assert "/download" not in shown
+        refused = site.post("/download?format=csv", {"sql": "EXECUTE w (6)", "box": "own"})
+        assert refused.status == 400
+        shown = run(site, "PREPARE r AS SELECT id FROM t; EXECUTE r", "own")
+        assert "/download" in shown
+        assert site.post("/download?format=csv", {"sql": "EXECUTE r", "box": "own"}).text == "id\n5\n"
+
+
 def test_the_nonce_of_styles_is_new_for_each_page(site: Site) -> None:
     pages = [site.get("/query") for _ in range(2)]
     nonces = [re.findall(r'<meta name="style-nonce" nonce="([^"]+)">', page.text)[0] for page in pages]
