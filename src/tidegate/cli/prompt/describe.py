@@ -165,7 +165,8 @@ def _kinds(session: PromptSession) -> dict[str, str]:
 
 def _definition(session: PromptSession, kind: str, name: str) -> str:
     try:
-        return str(session.db.sql(f"SHOW CREATE {kind} {identifier(name)}").rows()[0][1])
+        made = str(session.db.sql(f"SHOW CREATE {kind} {identifier(name)}").rows()[0][1])
+        return made.partition(";\nCOMMENT ON ")[0]
     except tidegate.TidegateError as error:
         return error.message
 
