@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import tidegate
+import tidegate.server
 from tests.server.web_site import Site, serving, tiled
+from tidegate.cli.prompt.completion import KEY_WORDS
 from tidegate.server.web.query.script import MAX_STATEMENTS, split_script
 
 JOIN = "SELECT a.country, count(*) AS n FROM orders a JOIN orders b ON a.id = b.id WHERE a.customer < 500 GROUP BY 1"
@@ -183,6 +186,39 @@ def test_results_of_queries_can_be_downloaded(site: Site) -> None:
     assert site.post("/download?format=csv", fields).text == "id\n0\n1\n"
     refused = site.post("/download?format=csv", {**fields, "sql": "DELETE FROM orders"})
     assert refused.status == 400
+
+
+def test_what_changes_rows_is_not_downloaded_which_would_run_it_again() -> None:
+    with tidegate.open("memory://") as db, serving(db, write=True) as site:
+        db.sql("CREATE TABLE t (id int8)")
+        shown = run(site, "PREPARE w (int8) AS INSERT INTO t VALUES ($1) RETURNING id; EXECUTE w (5)", "own")
+        assert ">5<" in shown
+        assert "/download" not in shown
+        refused = site.post("/download?format=csv", {"sql": "EXECUTE w (6)", "box": "own"})
+        assert refused.status == 400
+        shown = run(site, "PREPARE r AS SELECT id FROM t; EXECUTE r", "own")
+        assert "/download" in shown
+        assert site.post("/download?format=csv", {"sql": "EXECUTE r", "box": "own"}).text == "id\n5\n"
+
+
+def test_rows_of_returning_are_shown_with_what_was_done() -> None:
+    with tidegate.open("memory://") as db, serving(db, write=True) as site:
+        db.sql("CREATE TABLE t (id int8, PRIMARY KEY (id) NOT ENFORCED); COMMENT ON TABLE t IS '<script>'")
+        shown = run(site, "INSERT INTO t SELECT * FROM generate_series(1, 1200) RETURNING id")
+        assert "INSERT 0 1200" in shown
+        assert "200 more rows" in shown
+        assert "download" not in shown, "it would insert again"
+        page = site.get("/c/t").text
+        assert "PRIMARY KEY (id) NOT ENFORCED" in page
+        assert "COMMENT ON TABLE t IS '&lt;script&gt;'" in page.replace("&#39;", "'").replace("&#x27;", "'")
+
+
+def test_editors_know_the_words_of_statements() -> None:
+    written = (Path(tidegate.server.__path__[0]) / "web/static/console/words.js").read_text("utf-8")
+    words = {word for text in re.findall(r'^  "(.*?) ?"', written, re.MULTILINE) for word in text.split()}
+    spoken = "MERGE INTO USING WHEN NOT MATCHED THEN RETURNING ON CONFLICT DO NOTHING TRUNCATE COMMENT PREPARE EXECUTE DEALLOCATE"
+    for known in (words, set(KEY_WORDS)):
+        assert set(spoken.split()) <= known
 
 
 def test_the_nonce_of_styles_is_new_for_each_page(site: Site) -> None:

@@ -119,6 +119,8 @@ def test_a_read_only_server_refuses_what_writes() -> None:
             "COMMENT ON TABLE orders IS 'x'",
             "PREPARE p AS INSERT INTO orders (id) VALUES (1)",
             "ALTER TABLE orders RENAME TO x",
+            "WITH x AS (SELECT 1 AS id) MERGE INTO orders USING x ON false WHEN NOT MATCHED THEN DO NOTHING",
+            "SELECT 1; TRUNCATE orders",
         ):
             with pytest.raises(Exception, match="read-only") as raised:
                 connection.execute(sql)

@@ -90,6 +90,16 @@ class ClientSession:
         elif not isinstance(parsed, READ_STATEMENTS):
             self.check_write(kind_of(parsed).replace("_", " ").upper())
 
+    def changes_nothing(self, sql: str) -> bool:
+        """Whether a text only reads, so that it may run again; EXECUTE is what it names."""
+        named = self.db.context.named_statements
+        for parsed in parse_statements(sql):
+            if isinstance(parsed, table_statement.Execute) and parsed.name.text in named:
+                parsed = named[parsed.name.text].inner  # what is executed
+            if not isinstance(parsed, READ_STATEMENTS):
+                return False
+        return True
+
     def check_write(self, what: str) -> None:
         """Raises `ReadOnlyError` if this client may not write; `what` is the statement."""
         if not self.gateway.write:

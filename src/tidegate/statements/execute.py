@@ -106,6 +106,8 @@ def explain_last(
 
 def kind_of(given: statement.Statement) -> str:
     """The name of a statement in metrics and logs: `select`, `create_table`."""
+    if isinstance(given, table_statement.RenameCollection):
+        return f"alter_{given.kind}"
     name = type(given).__name__.removesuffix("Statement")
     return re.sub("(?<=.)([A-Z])", r"_\1", name).lower()
 
@@ -120,7 +122,7 @@ def _parsed(
     if parameters is not None and stored is not None:
         raise UnsupportedError(
             f"{kind_of(stored).upper().replace('_', ' ')} takes no parameters",
-            hint="queries, INSERT, UPDATE, DELETE and MERGE do; a definition outlives the values",
+            hint="queries, INSERT, UPDATE, DELETE, MERGE and CREATE TABLE AS do; a definition outlives the values",
         )
     return found
 
@@ -132,6 +134,7 @@ PARAMETRISED = (
     statement.Update,
     statement.Delete,
     statement.Merge,
+    table_statement.CreateTableAs,
 )
 """Statements that may have parameters: what others define is stored as text."""
 

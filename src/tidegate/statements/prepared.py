@@ -28,6 +28,7 @@ from tidegate.sql.parse import (
     syntax,
     table_statement,
 )
+from tidegate.statements.modify import Modification, bind_returning
 from tidegate.statements.select import columns_of
 
 MAX_STATEMENTS = 2_000
@@ -84,7 +85,7 @@ def prepared_columns(
     text, parameters = statement_of(context, given)
     (parsed,) = parse_statements(text, parameters)
     if not isinstance(parsed, statement.SelectStatement):
-        return None
+        return bind_returning(context, parsed) if isinstance(parsed, Modification) else None
     return columns_of(parsed.query, CatalogSnapshot(context), context.clock.now())
 
 

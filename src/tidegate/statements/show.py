@@ -4,13 +4,14 @@ SHOW TABLES | VIEWS [LIKE 'o%']                              name
 SHOW SOURCES                                                 name, type, of (the source of a subsource), state
 SHOW CONNECTIONS                                             name, type
 SHOW COLUMNS FROM t                                          name, nullable, type
-SHOW CREATE TABLE t | VIEW v | SOURCE s | CONNECTION k       name, create_sql; secrets are not shown
+SHOW CREATE TABLE t | VIEW v | SOURCE s | CONNECTION k       name, create_sql, with COMMENT ON; secrets are not shown
 SHOW ALL                                                     name, setting, description
 SHOW stats_filter | timezone                                 its value
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import assert_never
 
@@ -29,6 +30,7 @@ from tidegate.statements.define import DEFAULTS
 from tidegate.statements.postgres_settings import is_postgres_setting, show_postgres_setting
 from tidegate.statements.select import columns_of
 from tidegate.statements.tables.keys import primary_key
+from tidegate.statements.tables.table_definition import COMMENTS, TABLE_COMMENT
 from tidegate.storage.catalog import (
     ConnectionItem,
     SourceItem,
@@ -39,7 +41,7 @@ from tidegate.storage.catalog import (
     view_of,
 )
 from tidegate.storage.shard import Shard, shard_options, visible_columns
-from tidegate.text import identifier
+from tidegate.text import identifier, literal
 
 
 def show(context: Context, given: statement.Show) -> Result:
@@ -135,10 +137,10 @@ def _create(context: Context, kind: str, name: str) -> Result:
         raise BindError(f'"{name}" is a {kind_of(item)}, not a {kind}', hint=hint)
     match item:
         case TableItem(shard):
-            sql = create_table_sql(name, context.shard(shard))
+            sql = create_table_sql(name, context.shard(shard)) + _table_comments(name, context.shard(shard))
         case ViewItem(query, columns):
             given = f" ({', '.join(map(identifier, columns))})" if columns else ""
-            sql = f"CREATE VIEW {identifier(name)}{given} AS {query}"
+            sql = f"CREATE VIEW {identifier(name)}{given} AS {query}{_comments('VIEW', name, item.comments)}"
         case ConnectionItem() | SourceItem():
             from tidegate.ingest.define import connection_sql, redact_source_sql
 
@@ -152,6 +154,23 @@ def _create(context: Context, kind: str, name: str) -> Result:
         case _:
             assert_never(item)
     return Result.of(["name", "create_sql"], [types.TEXT, types.TEXT], [[name], [sql]], said=sql)
+
+
+def _table_comments(name: str, shard: Shard) -> str:
+    state = shard.machine.fetch()
+    by_id, own = state.options.get(COMMENTS, {}), {str(one.id): one.name for one in state.schema.columns}
+    shown = {own[id_]: text for id_, text in by_id.items() if id_ in own}
+    return _comments("TABLE", name, {"": by_id.get(TABLE_COMMENT), **shown})
+
+
+def _comments(kind: str, name: str, comments: Mapping[str, str | None]) -> str:
+    """The statements that comment on a relation, which has the name "", and on its columns."""
+    place = identifier(name)
+    return "".join(
+        f";\nCOMMENT ON {f'COLUMN {place}.{identifier(column)}' if column else f'{kind} {place}'} IS {literal(text)}"
+        for column, text in comments.items()
+        if text is not None
+    )
 
 
 def create_table_sql(name: str, shard: Shard) -> str:

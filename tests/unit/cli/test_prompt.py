@@ -43,6 +43,7 @@ def said(prompt: PromptSession, capsys: pytest.CaptureFixture[str], *typed: str)
         ("\\d cheap", ["View cheap", "CREATE VIEW cheap AS SELECT"]),
         ("\\d o*", ["orders │ table"]),
         ("\\d nope", ["BindError", "nope"]),
+        ('\\d "x\'; DROP TABLE orders; --"', ["there is no table or view"]),
         ("\\dt", ["orders"]),
         ("\\dt+", ["rows", "just now"]),
         ("\\dv", ["cheap │ CREATE VIEW"]),
@@ -77,6 +78,22 @@ def test_commands(
     for part in parts:
         assert part in found
     assert "Traceback" not in found
+
+
+def test_names_keys_defaults_and_comments(prompt: PromptSession, capsys: pytest.CaptureFixture[str]) -> None:
+    prompt.db.sql(
+        """CREATE TABLE "odd""one" (id int8 DEFAULT 5, CONSTRAINT odd PRIMARY KEY (id) NOT ENFORCED);
+        COMMENT ON TABLE "odd""one" IS 'it''s odd'; COMMENT ON COLUMN "odd""one".id IS 'a number';
+        COMMENT ON VIEW cheap IS 'little'"""
+    )
+    plain = said(prompt, capsys, '\\d "odd""one"')
+    for part in ('Table odd"one', "│ 5", "key odd: PRIMARY KEY (id) NOT ENFORCED", "0 rows"):
+        assert part in plain
+    assert "a number" not in plain
+    more = said(prompt, capsys, '\\d+ public."odd""one"', "\\d+ cheap", "\\dt+ odd*")
+    for part in ("│ a number", "comment: it's odd", "comment: little", "newest │ comment"):
+        assert part in more
+    assert "there is no table" in said(prompt, capsys, '\\d "x\'; DROP TABLE orders; --"')
 
 
 def test_help_has_every_command(prompt: PromptSession, capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,6 +213,10 @@ def test_what_is_complete_and_what_is_open() -> None:
         ("SET audi", ["audit"], "AND"),
         ("\\tim", ["timing"], "time"),
         ("SELECT date_tr", ["date_trunc"], "orders"),
+        ("MERGE INTO orders o USING ", ["orders", "cheap"], "price"),
+        ("MERGE INTO orders o USING cheap s ON o.", ["id", "price"], "SELECT"),
+        ("TRUNCATE ", ["orders"], "price"),
+        ("ALTER TABLE orders ALTER price SET DE", ["DELETE", "DEFAULT", "DEALLOCATE"], "delete_by_position"),
     ],
 )
 def test_completion_knows_where_it_is(

@@ -5,7 +5,7 @@ r"""What may come at the cursor of the prompt: names where names stand, nothing 
 | a string, a quoted name or a comment that is open | nothing |
 | `\` | commands |
 | `SELECT`, `WHERE`, `BY`, `ON`, `(`, `,`, an operator … | columns of collections in the statement, functions, key words |
-| `FROM`, `JOIN`, `INTO`, `UPDATE`, `TABLE` … | collections and views, key words |
+| `FROM`, `JOIN`, `INTO`, `UPDATE`, `USING`, `TABLE` … | collections and views, key words |
 | `o.` | columns of the collection `o`, or of what has that alias |
 | `SET` | settings |
 | anything else | key words, then names |
@@ -32,20 +32,23 @@ _WORDS = (
     "SELECT FROM WHERE GROUP BY ORDER LIMIT OFFSET AS OF AND OR NOT IN LIKE BETWEEN IS NULL CASE WHEN THEN ELSE END JOIN LEFT ON "
     "USING UNION ALL DISTINCT HAVING INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE VIEW SOURCE CONNECTION DROP ALTER ADD "
     "COLUMN RENAME TO TYPE DEFAULT PRIMARY KEY ENFORCED INCLUDING TRUNCATE COMMENT PREPARE EXECUTE DEALLOCATE "
-    "MERGE RETURNING CONFLICT EXPLAIN ANALYZE FILTER PUSHDOWN SHOW TABLES COLUMNS SOURCES CLUSTER KEEP STATISTICS TRANSFORM "
+    "MERGE MATCHED RETURNING CONFLICT DO NOTHING WITH RECURSIVE ASC DESC INNER RIGHT FULL CROSS LATERAL EXISTS IF RESET "
+    "EXPLAIN ANALYZE FILTER PUSHDOWN SHOW TABLES COLUMNS SOURCES CLUSTER KEEP STATISTICS TRANSFORM "
     "mz_now()"
 )
 KEY_WORDS = tuple(_WORDS.split())
 FRESH_SECONDS = 5.0
 """How long names of collections and columns are kept between two completions."""
-_COLLECTIONS = frozenset({"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "VIEW", "SOURCE", "EXISTS", "COLUMNS"})
+_COLLECTIONS = frozenset(
+    {"FROM", "JOIN", "INTO", "UPDATE", "TABLE", "VIEW", "SOURCE", "EXISTS", "COLUMNS", "TRUNCATE", "USING"}
+)
 _BEFORE_COLUMNS = (
-    "SELECT WHERE AND OR NOT BY ON HAVING SET CASE WHEN THEN ELSE DISTINCT BETWEEN LIKE IN IS USING RETURNING"
+    "SELECT WHERE AND OR NOT BY ON HAVING SET CASE WHEN THEN ELSE DISTINCT BETWEEN LIKE IN IS RETURNING"
 )
 _COLUMNS = frozenset(_BEFORE_COLUMNS.split())
 _WORD = re.compile(r"[A-Za-z_][\w$]*\Z")
 _NAME = re.compile(r'"(?:[^"]|"")+"|[A-Za-z_][\w$]*')
-_ALIAS = re.compile(r"(?i)\b(?:from|join|,)\s+([a-z_][\w$]*)\s+(?:as\s+)?([a-z_][\w$]*)")
+_ALIAS = re.compile(r"(?i)\b(?:from|join|into|update|using|,)\s+([a-z_][\w$]*)\s+(?:as\s+)?([a-z_][\w$]*)")
 
 
 class SqlCompleter(Completer):
@@ -89,7 +92,8 @@ class SqlCompleter(Completer):
             yield from self._qualified(text, plain[:-1])
             return
         last = _last_word(plain)
-        if last == "SET" and "UPDATE" not in plain.upper():
+        words = set(plain.upper().split())
+        if last == "SET" and not {"UPDATE", "ALTER"} & words:
             yield from ((name, "setting") for name in tidegate.Config.meanings())
             return
         names = self._collections()
@@ -97,7 +101,9 @@ class SqlCompleter(Completer):
         if last in _COLLECTIONS:
             yield from collections
             yield from ((word, "key word") for word in KEY_WORDS if typed)
-        elif last in _COLUMNS or (plain.rstrip() and plain.rstrip()[-1] in "(,=<>+-*/|%"):
+        elif (last in _COLUMNS and not (last == "SET" and "ALTER" in words)) or (
+            plain.rstrip() and plain.rstrip()[-1] in "(,=<>+-*/|%"
+        ):
             yield from self._columns_of(text)
             if typed:
                 yield from ((name, "function") for name in _function_names())

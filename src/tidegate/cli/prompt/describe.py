@@ -24,9 +24,9 @@ _NUMBERS = frozenset({"rows", "parts", "size"})
 
 
 def any_item(session: PromptSession, typed: Typed) -> None:
-    r"""`\d`: everything that has rows; `\d orders`: its columns, and how a view is defined."""
+    r"""`\d`: everything that has rows; `\d orders`: columns, keys, how a view is defined; + with comments."""
     if typed.rest:
-        _item(session, typed.rest)
+        _item(session, typed.rest, comments=typed.command.endswith("+"))
         return
     rows = [[name, kind] for name, kind in _kinds(session).items()]
     _table(
@@ -37,6 +37,7 @@ def any_item(session: PromptSession, typed: Typed) -> None:
 def tables(session: PromptSession, typed: Typed) -> None:
     r"""`\dt`: tables; with + how large they are."""
     names = [name for name, kind in _kinds(session).items() if kind == "table" and _fits(name, typed.rest)]
+    about = dict(session.db.sql(_COMMENTS).rows()) if typed.command.endswith("+") else {}
     if not typed.command.endswith("+"):
         _table(session, ("table",), [[name] for name in names], "no tables")
         return
@@ -48,11 +49,13 @@ def tables(session: PromptSession, typed: Typed) -> None:
             f"{one.parts:,}",
             format_bytes(one.bytes),
             time_ago(one.upper - 1) if one.rows else "–",
+            *([about.get(name) or ""] if any(about.values()) else []),
         ]
         for name in names
         if (one := found.get(name)) is not None
     ]
-    _table(session, ("table", "rows", "parts", "size", "newest"), rows, "no tables")
+    header = ("table", "rows", "parts", "size", "newest", *(["comment"] if any(about.values()) else []))
+    _table(session, header, rows, "no tables")
 
 
 def views(session: PromptSession, typed: Typed) -> None:
@@ -104,22 +107,41 @@ def lake(session: PromptSession, typed: Typed) -> None:
     _table(session, ("lake", "metadata", "holds", "size"), rows, "")
 
 
-def _item(session: PromptSession, given: str) -> None:
-    name = given.strip('"') if given.startswith('"') else given.lower()
+_COMMENTS = "SELECT relname, obj_description(oid) FROM pg_class WHERE relkind IN ('r', 'v')"
+_COLUMNS = """SELECT a.attname, pg_get_expr(d.adbin, d.adrelid), col_description(c.oid, a.attnum)
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+WHERE c.relname = """
+_RELATION = """SELECT k.conname, pg_get_constraintdef(k.oid), obj_description(c.oid)
+FROM pg_class c LEFT JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'p' WHERE c.relname = """
+
+
+def _name_of(given: str) -> str:
+    """The name that is meant: unquoted it is in lower case, and the schema is `public`."""
+    given = given.removeprefix("public.")
+    if len(given) > 1 and given[0] == given[-1] == '"':
+        return given[1:-1].replace('""', '"')
+    return given.lower()
+
+
+def _item(session: PromptSession, given: str, *, comments: bool) -> None:
+    name = _name_of(given)
     kind = _kinds(session).get(name)
     if kind is None and ("*" in given or "?" in given):
         rows = [[one, what] for one, what in _kinds(session).items() if _fits(one, given)]
         _table(session, ("name", "kind"), rows, f"nothing is called {given}")
         return
     found = session.db.sql(f"SHOW COLUMNS FROM {identifier(name)}").rows()
-    rows = [[column, type_, "yes" if nullable else "no"] for column, nullable, type_ in found]
-    _table(
-        session,
-        ("column", "type", "nullable"),
-        rows,
-        "no columns",
-        title=f"{(kind or 'collection').capitalize()} {name}",
-    )
+    literal = "'" + name.replace("'", "''") + "'"
+    about = {row[0]: row[1:] for row in session.db.sql(_COLUMNS + literal).rows()}
+    defaults, said = ({column: row[i] or "" for column, row in about.items()} for i in (0, 1))
+    extra = [("default", defaults)] if any(defaults.values()) else []
+    extra += [("comment", said)] if comments and any(said.values()) else []
+    rows = [
+        [column, type_, "yes" if nullable else "no", *(values.get(column, "") for _, values in extra)]
+        for column, nullable, type_ in found
+    ]
+    header = ("column", "type", "nullable", *(title for title, _ in extra))
+    _table(session, header, rows, "no columns", title=f"{(kind or 'collection').capitalize()} {name}")
     with session.paged(session.output) as out:
         if kind == "view":
             out.write(f"{_definition(session, 'VIEW', name)}\n")
@@ -127,6 +149,9 @@ def _item(session: PromptSession, given: str) -> None:
             out.write(
                 f"{plural(one.rows, 'row')} in {plural(one.parts, 'part')}, {format_bytes(one.bytes)}\n"
             )
+        for key, definition, comment in session.db.sql(_RELATION + literal).rows():
+            out.write(f"key {key}: {definition}\n" if key else "")
+            out.write(f"comment: {comment}\n" if comments and comment else "")
 
 
 def _kinds(session: PromptSession) -> dict[str, str]:
@@ -140,7 +165,8 @@ def _kinds(session: PromptSession) -> dict[str, str]:
 
 def _definition(session: PromptSession, kind: str, name: str) -> str:
     try:
-        return str(session.db.sql(f"SHOW CREATE {kind} {identifier(name)}").rows()[0][1])
+        made = str(session.db.sql(f"SHOW CREATE {kind} {identifier(name)}").rows()[0][1])
+        return made.partition(";\nCOMMENT ON ")[0]
     except tidegate.TidegateError as error:
         return error.message
 

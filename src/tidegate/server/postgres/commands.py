@@ -14,6 +14,7 @@ All of them return a `StatementResult`. Errors become `PostgresError`, with posi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
@@ -93,7 +94,7 @@ class StatementRunner:
             result = _run_with_client_positions(
                 lambda text: self.client.sql(text, watch), substitute(piece, types, values), piece
             )
-        self.state.wrote |= word in WRITE_STATEMENTS or result.tag is not None
+        self.state.wrote |= word in WRITE_STATEMENTS or _said_that_it_wrote(result)
         return _statement_result(result, piece)
 
     def _copy(
@@ -107,6 +108,9 @@ class StatementRunner:
         if not copy.writes:
             self.client.check_write("COPY FROM")
             return StatementResult(Result.message(""), "COPY", copy=copy)
+        self._check_reads(
+            copy.piece, types, values, PostgresError("0A000", "COPY (…) copies the rows of a query")
+        )
         try:
             answer = self.answer(copy.piece, watch, types, values)
         except PostgresError as error:
@@ -138,6 +142,7 @@ class StatementRunner:
         match piece.words(1)[0]:
             case "declare":
                 name, hold, query = self.cursors.parse_declare(piece)
+                self._check_reads(query, types, values, PostgresError("42P11", "a cursor needs a query"))
                 result = self.answer(query, watch, types, values).result
                 return self.cursors.declare(name, hold=hold, rows=ResultRows(result, watch))
             case "fetch" | "move":
@@ -149,6 +154,21 @@ class StatementRunner:
                 return self.cursors.close(piece)
             case _:
                 return None
+
+    def _check_reads(
+        self,
+        piece: StatementText,
+        types: Sequence[str | None],
+        values: Sequence[str | None],
+        error: PostgresError,
+    ) -> None:
+        """Raises an error if a statement would change something; what has no parse fails when it runs."""
+        if is_catalog(piece, self._has):
+            return
+        with suppress(TidegateError):
+            if not self.client.changes_nothing(substitute(strip_schemas(piece), types, values).text):
+                error.position = piece.start + (piece.tokens[0].start if piece.tokens else 0) + 1
+                raise error
 
     def columns(self, piece: StatementText, types: Sequence[str | None]) -> Columns | None:
         """Returns the columns of a statement without parameter values; None: it returns no rows."""
@@ -170,6 +190,13 @@ class StatementRunner:
         piece = strip_schemas(piece)
         return _run_with_client_positions(self.bind_columns, substitute(piece, types, values), piece)
 
+    def changes_rows(self, piece: StatementText) -> bool:
+        """Whether a statement that returns rows changes some, or executes one that does."""
+        named = self.lake.named_statements
+        if piece.words(1)[0] == "execute" and len(piece.tokens) > 1 and piece.tokens[1].text in named:
+            return not isinstance(named[piece.tokens[1].text].inner, statement.SelectStatement)
+        return has_returning(piece)
+
     def bind_columns(self, text: str) -> Columns | None:
         """Binds a statement without running it; returns the columns of a query, None of other statements."""
         match parse_statement(text):
@@ -179,11 +206,20 @@ class StatementRunner:
                 return prepared_columns(self.lake, given)
             case (statement.Update() | statement.Delete() | statement.Insert() | statement.Merge()) as given:
                 return bind_returning(self.lake, given)
+            case table_statement.CreateTableAs(query=made):  # its parameters have types; it returns no rows
+                columns_of(made.query, CatalogSnapshot(self.lake), self.lake.clock.now())
+                return None
             case _:
                 return None
 
     def _has(self, name: str) -> bool:
         return self.lake.catalog.find(name) is not None
+
+
+def _said_that_it_wrote(result: Result) -> bool:
+    """Whether a result says what was changed: `MERGE 1` behind WITH or EXECUTE, `SELECT 5` of INTO."""
+    said = result.tag or ("" if result.names else result.text())
+    return said.partition(" ")[0].lower() in (*WRITE_STATEMENTS, "select")
 
 
 def _run_with_client_positions(work: Callable[[str], T], filled: SubstitutedText, piece: StatementText) -> T:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tidegate.errors import TidegateError
 from tidegate.query import CancelToken
 from tidegate.server.postgres import parameters
-from tidegate.server.postgres.commands import StatementRunner, has_returning, returns_rows
+from tidegate.server.postgres.commands import StatementRunner, returns_rows
 from tidegate.server.postgres.parameter_types import infer_types
 from tidegate.server.postgres.rows import (
     ResultRows,
@@ -184,12 +184,12 @@ class ExtendedQuery:
         piece = portal.statement.piece
         if piece is None or not returns_rows(piece):
             return messages.NO_DATA
-        if portal.answer is None and has_returning(piece):
+        if portal.answer is None and self.commands.changes_rows(piece):
             return self._changed_columns(portal, piece)
         return self.header(self.run(portal, watch), portal)
 
     def _changed_columns(self, portal: Portal, piece: StatementText) -> bytes:
-        """Describes the columns of RETURNING: Execute alone may change rows."""
+        """Describes the columns of RETURNING without running it: Execute alone may change rows."""
         columns = self.commands.columns(piece, portal.statement.types)
         if columns is None:
             return messages.NO_DATA

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from urllib.parse import quote
 
 import numpy as np
@@ -118,8 +119,16 @@ class CollectionPages:
             view.collection_view(part_map),
             view.parts_placeholder(),
             self._columns(name, len(part_map), status.columns),
+            self._definition(name),
             live("changes", _recent_changes(part_map)),
         ]
+
+    def _definition(self, name: str) -> Child:
+        """Builds the statements that make a table: key, defaults, comments; a source has a page of its own."""
+        with suppress(BindError):
+            made = self.gateway.db.sql(f"SHOW CREATE TABLE {identifier(name)}").rows()[0][1]
+            return card("Definition", el("pre", made, class_="definition"))
+        return None
 
     def _columns(self, name: str, parts: int, columns: int) -> Html:
         rows: list[list[Child]] = []

@@ -21,11 +21,13 @@ nothing is changed; a row whose new values are its old ones is counted, and noth
 | `concurrency` | what others change meanwhile |
 """
 
+from tidegate.statements.modify.change import Modification
 from tidegate.statements.modify.explain import explain_modification
 from tidegate.statements.modify.general import is_general
 from tidegate.statements.modify.run import bind_returning, deletes_by_position, modify, pinned_change
 
 __all__ = [
+    "Modification",
     "bind_returning",
     "deletes_by_position",
     "explain_modification",

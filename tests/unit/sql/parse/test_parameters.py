@@ -104,3 +104,10 @@ def test_an_error_points_at_the_parameter(db: tidegate.Database) -> None:
     with pytest.raises(tidegate.BindError) as caught:
         db.sql("SELECT id FROM t WHERE day = $1", ["x"])
     assert caught.value.column == 30
+
+
+def test_tables_of_queries_take_parameters() -> None:
+    with tidegate.open("memory://") as db:
+        db.sql("CREATE TABLE made AS SELECT $1::int8 AS a", [7])
+        db.sql("SELECT a, :name AS name INTO again FROM made WHERE a = :a", {"a": 7, "name": "o'"})
+        assert db.sql("SELECT * FROM again").rows() == [(7, "o'")]

@@ -34,3 +34,26 @@ def test_what_postgres_has_beside_is_refused_by_name(sql: str, message: str, hin
         parse_statement(sql)
     assert hint in str(caught.value.hint)
     assert caught.value.position is not None
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("BEGIN", "no transactions"),
+        ("CREATE TEMP TABLE t (a int8)", "no temporary tables"),
+        ("CREATE UNIQUE INDEX i ON t (a)", "CLUSTER BY"),
+        ("CREATE OR REPLACE TABLE t (a int8)", "DROP TABLE IF EXISTS"),
+        ("CREATE MATERIALIZED VIEW v AS SELECT 1", "TRANSFORM USING"),
+        ("CREATE SCHEMA s", "flat namespace"),
+        ("VACUUM FULL t", "tidegate compact"),
+        ("ANALYZE t", "statistics"),
+        ("COPY t TO 'x.csv'", r"\copy"),
+        ("DESCRIBE t", r"\d name"),
+        ("GRANT SELECT ON t TO me", "--write"),
+    ],
+)
+def test_statements_of_other_systems_have_a_hint(sql: str, hint: str) -> None:
+    with pytest.raises(TidegateError, match="expected") as caught:
+        parse_statement(sql)
+    assert hint in str(caught.value.hint)
+    assert "TRUNCATE" in str(caught.value) or "TABLE" in str(caught.value)

@@ -237,7 +237,7 @@ def test_like_copies_what_it_is_told_to(db: tidegate.Database) -> None:
     db.sql("COMMENT ON COLUMN t.at IS 'when'; CREATE VIEW v AS SELECT id, at FROM t")
     db.sql("CREATE TABLE u (first text, LIKE t INCLUDING ALL); CREATE TABLE w (LIKE v)")
     columns = "first text, id int8, at timestamptz DEFAULT now(), doc jsonb"
-    wanted = f"CREATE TABLE u ({columns}) CLUSTER BY (at) KEEP STATISTICS (doc.ts)"
+    wanted = f"CREATE TABLE u ({columns}) CLUSTER BY (at) KEEP STATISTICS (doc.ts);\nCOMMENT ON COLUMN u.at IS 'when'"
     assert db.sql("SHOW CREATE TABLE u").text() == wanted
     assert db.sql("SHOW CREATE TABLE w").text() == "CREATE TABLE w (id int8, at timestamptz)"
     comment = db.sql("SELECT col_description('u'::regclass, 3)").rows()

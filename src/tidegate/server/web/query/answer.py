@@ -138,11 +138,12 @@ def result_card(result: Result, seconds: float, heading: AnswerHeading, limits: 
     ]
     more = " and ".join(text for text in omitted if text)
     title = f"More than {plural(ready, 'row')}" if live else plural(ready, "row")
+    whole = ": download all of them as CSV, JSON or Parquet" if heading.download else ""
     return el(
         "section",
-        heading.build(title, cost_line(result, seconds)),
+        heading.build(result.tag or title, cost_line(result, seconds)),
         el("div", shown.table(), class_="rows"),
-        el("p", f"… and {more}: download all of them as CSV, JSON or Parquet", class_="quiet more") if more else None,
+        el("p", f"… and {more}{whole}", class_="quiet more") if more else None,
         stage_details(result.scan.stages),
         class_="card answer",
         data_cut=bool(more),

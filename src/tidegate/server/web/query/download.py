@@ -21,12 +21,11 @@ from starlette.types import Receive, Scope, Send
 from tidegate.errors import BindError, TidegateError, UnsupportedError
 from tidegate.query import CancelToken, Result
 from tidegate.server import export
-from tidegate.server.gateway import READ_STATEMENTS, ClientSession, Gateway
+from tidegate.server.gateway import ClientSession, Gateway
 from tidegate.server.web.forms import form_fields
 from tidegate.server.web.layout import error_box, page
 from tidegate.server.web.markup import el
 from tidegate.server.web.query.boxes import QueryBoxes
-from tidegate.sql.parse import parse_statements
 
 log = logging.getLogger("tidegate.server.web")
 FORMATS = {
@@ -68,7 +67,7 @@ async def _run_query(
     client: ClientSession, sql: str, watch: CancelToken, gone: asyncio.Future[None]
 ) -> Result:
     """Runs a query; cancels it if the client disconnects."""
-    if not all(isinstance(parsed, READ_STATEMENTS) for parsed in parse_statements(sql)):
+    if not client.changes_nothing(sql):
         raise UnsupportedError("only the rows of a query can be downloaded", hint="SELECT …")
     running = asyncio.ensure_future(client.ask(sql, watch))
     try:

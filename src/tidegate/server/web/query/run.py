@@ -16,12 +16,11 @@ from starlette.concurrency import run_in_threadpool
 
 from tidegate.errors import TidegateError
 from tidegate.query import CancelToken, Result
-from tidegate.server.gateway import READ_STATEMENTS, ClientSession
+from tidegate.server.gateway import ClientSession
 from tidegate.server.web.markup import Child, Html, el
 from tidegate.server.web.query import answer, plan_picture
 from tidegate.server.web.query.answer import AnswerHeading, AnswerLimits
 from tidegate.server.web.query.script import ScriptStatement, analyzed, split_script
-from tidegate.sql.parse import parse_statements
 from tidegate.text import plural
 
 
@@ -72,7 +71,7 @@ class ScriptRunner:
             self.rows += document.get("Actual Rows", 0)
             return
         rows = 0 if result.is_text else result.ready
-        readable = await run_in_threadpool(_is_read, given.sql)
+        readable = await run_in_threadpool(self.client.changes_nothing, given.sql)
         heading = heading.with_download(readable and bool(result.names) and not result.is_text)
         self.answers.append(await run_in_threadpool(answer.result_card, result, seconds, heading, limits))
         self.rows += rows
@@ -84,7 +83,3 @@ class ScriptRunner:
     def shown(self) -> Html:
         """Returns the piece of the page with the results."""
         return answer.results(self.answers, rows=self.rows, seconds=self.seconds, failed=self.failed)
-
-
-def _is_read(sql: str) -> bool:
-    return all(isinstance(parsed, READ_STATEMENTS) for parsed in parse_statements(sql))

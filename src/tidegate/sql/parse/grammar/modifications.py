@@ -191,7 +191,7 @@ def _conflict(c: TokenCursor) -> OnConflict | None:
     if not c.eat("on", "conflict"):
         return None
     if c.sees("on", "constraint"):
-        raise c.fail("columns", hint="constraints have no names here: write ON CONFLICT (columns)")
+        raise c.fail("columns", hint="write the columns of the key: ON CONFLICT (columns)")
     columns = _columns(c) if c.sees("(") else ()
     c.expect("do")
     if c.eat("nothing"):

@@ -30,6 +30,7 @@ from tidegate.sql.parse.grammar.tables import (
     create_table,
     truncate,
 )
+from tidegate.sql.parse.missing_statements import instead_of
 from tidegate.sql.parse.parameters import Parameters
 from tidegate.sql.parse.statement import (
     AlterSource,
@@ -102,25 +103,24 @@ def _statement(c: TokenCursor) -> Statement:
     for words, read in _STATEMENTS.items():
         if c.eat(*words):
             return read(c)
-    after = _after_first_word(c.token.text)
+    after, hint = _after_first_word(c.token.text), instead_of(c)
     if after and c.token.kind == "word":
         c.next()
-        raise c.fail(after)
+        raise c.fail(after, hint=hint)
     raise c.fail(
-        "SELECT, INSERT, UPDATE, DELETE, MERGE, CREATE, ALTER, DROP, EXPLAIN, SHOW or SET",
-        hint="every collection is kept: there are no transactions to BEGIN"
-        if c.token.text in _TRANSACTIONS
-        else None,
+        "SELECT, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE, ALTER, DROP, COMMENT, PREPARE, EXECUTE, EXPLAIN, SHOW or SET",
+        hint=hint,
     )
-
-
-_TRANSACTIONS = ("begin", "commit", "rollback", "start", "abort")
 
 
 def _after_first_word(word: str) -> str:
     """The words that may follow CREATE, DROP, ALTER and the like."""
-    known = [words[1] for words in _STATEMENTS if words[0] == word and len(words) > 1]
-    return ", ".join(dict.fromkeys(one.upper() for one in known))
+    known = [
+        words[1 : 3 if words[1] == "or" else 2]
+        for words in _STATEMENTS
+        if words[0] == word and len(words) > 1
+    ]
+    return ", ".join(dict.fromkeys(" ".join(one).upper() for one in known))
 
 
 def _query(c: TokenCursor) -> SelectStatement | CreateTableAs:
