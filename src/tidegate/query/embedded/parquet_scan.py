@@ -29,7 +29,7 @@ from tidegate.expr.primitives import sql_list
 from tidegate.query.prune.parts import PruneResult
 from tidegate.query.relational import RelationalScan
 from tidegate.storage.blob import FileBlob
-from tidegate.storage.part import Part, PartFile
+from tidegate.storage.part import HIDDEN_COLUMNS, Part, PartFile, Schema
 from tidegate.storage.shard import Snapshot
 
 MIN_SELECTIVITY = 0.002
@@ -120,6 +120,8 @@ def plan_parquet_scan(scan: RelationalScan) -> ParquetScan | None:
     if not isinstance(blob, FileBlob) or pruned.retracts or scan.scan.address:
         return None
     types = [snapshot.schema.columns[i].type for i in plan.demand()]
+    if not _tells_apart(snapshot.schema):
+        return None
     names = [f"s{i}" for i in range(len(snapshot.schema.columns))]
     conditions = _texts(plan.conditions, names)
     outputs = _texts(plan.outputs, names)
@@ -152,6 +154,12 @@ def _is_direct(snapshot: Snapshot, part: Part) -> bool:
     """Whether all rows of a part are there once, in columns named as in the schema."""
     once = not part.retracts and part.diffs == part.rows and part.last <= snapshot.as_of
     return once and part.tail > 0 and part.schema == snapshot.schema.id
+
+
+def _tells_apart(schema: Schema) -> bool:
+    """Whether DuckDB tells all columns apart: of `a` and `A` it reads the first for both."""
+    names = [*(column.name for column in schema.columns), *HIDDEN_COLUMNS]
+    return len({name.casefold() for name in names}) == len(names)
 
 
 def _open(snapshot: Snapshot, part: Part) -> PartFile:

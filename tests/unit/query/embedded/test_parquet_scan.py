@@ -113,6 +113,18 @@ def test_columns_named_as_those_that_duckdb_makes(tmp_path: Path, monkeypatch: p
         assert sorted(db.sql(sql).rows()) == [(k, 199) for k in range(200) if k != 150]
 
 
+@pytest.mark.parametrize("other", ["K", "_TIME"])
+def test_columns_whose_names_differ_only_in_case(tmp_path: Path, other: str) -> None:
+    """DuckDB would read the first of them for both."""
+    with tidegate.open(tmp_path / "lake") as db:
+        db.sql(f'CREATE TABLE t (k int8, "{other}" int8)')
+        db.append("t", {"k": list(range(100)), other: [-n for n in range(100)]})
+        for left in (100, 99):
+            found = db.sql(f'SELECT k, "{other}", count(*) OVER () FROM t OPTIONS (engine = embedded)').rows()
+            assert sorted(found) == [(n, -n, left) for n in range(100 - left, 100)]
+            db.sql("DELETE FROM t WHERE k = 0")
+
+
 def test_more_rows_than_there_are_bits_for(db: tidegate.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     db.sql("DELETE FROM t WHERE k % 5 = 1")
     every = check(db, monkeypatch)
