@@ -11,7 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tidegate.context import Context, position_of
-from tidegate.errors import BindError, EvaluationError, Position, TidegateError
+from tidegate.errors import BindError, ConflictError, EvaluationError, Position, TidegateError
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import Column, Expr, build
 from tidegate.query import CancelToken, Result
@@ -19,6 +19,7 @@ from tidegate.sql.bind import assignment_cast, bind_values, literal_places, with
 from tidegate.sql.parse import statement, syntax
 from tidegate.statements.define import DEFAULTS, default
 from tidegate.statements.select import select
+from tidegate.storage import CONTENTION
 from tidegate.storage.part import Schema, SchemaColumn
 from tidegate.storage.shard import Shard, visible_columns
 
@@ -26,6 +27,20 @@ from tidegate.storage.shard import Shard, visible_columns
 def insert(context: Context, given: statement.Insert, watch: CancelToken | None = None) -> Result:
     """INSERT INTO … VALUES, SELECT or DEFAULT VALUES."""
     shard = context.table(given.table.text, position_of(given.sql, given.table))
+    for attempt in range(CONTENTION.times):
+        rows = _inserted(context, shard, given, watch)
+        if rows is not None:
+            return Result.message(f"INSERT 0 {rows}")
+        CONTENTION.wait(attempt)
+    raise ConflictError(
+        f'others altered "{given.table.text}" again and again', hint="nothing was changed; try again"
+    )
+
+
+def _inserted(
+    context: Context, shard: Shard, given: statement.Insert, watch: CancelToken | None
+) -> int | None:
+    """How many rows it inserts; None if the columns were altered meanwhile."""
     state = shard.machine.fetch()
     schema = state.schema
     targets = _targets(replace(schema, columns=visible_columns(schema, state.options)), given)
@@ -34,8 +49,23 @@ def insert(context: Context, given: statement.Insert, watch: CancelToken | None 
         by_id = {target.id: column for target, column in zip(targets, columns, strict=True)}
         absent = {c.id: c for c in schema.columns if c.id not in by_id}
         by_id |= {id_: _repeated(default_of(context, shard, c), rows) for id_, c in absent.items()}
-        shard.append({c.name: by_id[c.id] for c in schema.columns})
-    return Result.message(f"INSERT 0 {rows}")
+        if not append_rows(shard, schema, [by_id[column.id] for column in schema.columns]):
+            return None
+    return rows
+
+
+def append_rows(shard: Shard, schema: Schema, columns: list[pa.Array]) -> bool:
+    """Appends rows of a version of the schema; False, and none, if the columns were altered since.
+
+    Their names may be those of other columns by then.
+    """
+    try:
+        shard.append(columns, schema=schema)
+    except ConflictError:
+        if shard.machine.fetch().schema.id == schema.id:
+            raise
+        return False
+    return True
 
 
 def _targets(schema: Schema, given: statement.Insert) -> list[SchemaColumn]:

@@ -38,7 +38,7 @@ from tidegate.sql.changes import (
 from tidegate.sql.lower import single_collection, uses_now
 from tidegate.sql.parse import statement
 from tidegate.statements.general import run_general
-from tidegate.statements.insert import default_of
+from tidegate.statements.insert import append_rows, default_of
 from tidegate.statements.modify.by_value import commit_retractions
 from tidegate.statements.modify.change import ChangedTable, Modification
 from tidegate.statements.modify.collected import CollectedRows, collect
@@ -159,8 +159,8 @@ class _InsertAttempt(Attempt):
         done = collect(ran, columns, bound.changes, bound.schema, self.context.config, bound.verb)
         if done.modification.inserted:
             (block,) = done.modification.inserted
-            names = [column.name for column in bound.schema.columns]
-            bound.shard.append(dict(zip(names, block.columns, strict=True)))
+            if not append_rows(bound.shard, bound.schema, block.columns):
+                return None
         return self.finished(done, ran.scan, ran)
 
 

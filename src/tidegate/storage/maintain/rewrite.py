@@ -218,7 +218,7 @@ def swap(
     def propose(newest: State) -> Replace:
         if newest.repaired != read.repaired:
             raise Conflict("times were moved back meanwhile, also those of deletions that were read")
-        shard.check_parts(newest, written.parts)
+        shard.check_objects(newest, {part.name: part.base for part in written.parts})
         shard.check_objects(newest, stored.objects)
         late = newest.parts.deletions.only(ids).between(read.upper, NEVER)
         moved, left_out = _moved(late, written, shard.machine.objects.get, {part.id: part for part in group})

@@ -268,7 +268,7 @@ class _Settlement:
         def propose(newest: State) -> Replace:
             if newest.repaired != self.state.repaired or not deletions_unchanged(self.state, newest, targets):
                 raise Conflict("the parts with the retracted rows were changed meanwhile")
-            self.shard.check_parts(newest, made.parts)
+            self.shard.check_objects(newest, {part.name: part.base for part in made.parts})
             self.shard.check_objects(newest, {**carried.objects, **settled.objects})
             return Replace(
                 tuple(part.id for part in self.group),

@@ -62,6 +62,7 @@ from tidegate.storage.shard.time_check import check_time, check_upper, unit_of
 from tidegate.storage.shard.validity import Validity
 
 LAST_TIME = 2**63 - 2
+_ALTERED = "the columns were altered while rows were written"
 INFLATION = 4
 """Bytes in memory that become about one byte in a part."""
 REWRITES = 5
@@ -142,12 +143,15 @@ class Shard:
         diff: Any = 1,
         token: str | None = None,
         positions: Mapping[str, Any] | None = None,
+        schema: Schema | None = None,
     ) -> Appended:
-        """Appends rows as one batch: all of them, at one time, or none. See the module docstring."""
+        """Appends rows, of this `schema` if given, as one batch: all of them, at one time, or none."""
         token = token or secrets.token_hex(16)
         state = self.machine.fetch()
         if token in state.tokens:
             return Appended(state.tokens[token] - 1, ())
+        if schema is not None and schema.id != state.schema.id:
+            raise ConflictError(_ALTERED, hint="try again")
         schema = state.schema
         columns = conform(schema, rows)
         diffs = conform_diffs(diff, len(columns[0]))
@@ -304,9 +308,9 @@ class Shard:
 
     def check_parts(self, state: State, parts: Sequence[Part]) -> None:
         """Raises if sweep took one of these parts for an orphan, or if they may break a NOT NULL."""
-        for version in {part.schema for part in parts} - {state.schema.id}:
-            if state.schema.demands_more_than(state.schema_version(version)):
-                raise ConflictError("the columns were altered while rows were written", hint="try again")
+        versions = {part.schema for part in parts} - {state.schema.id}
+        if any(state.schema.demands_more_than(state.schema_version(one)) for one in versions):
+            raise ConflictError(_ALTERED, hint="try again")
         self.check_objects(state, {part.name: part.base for part in parts})
 
     def check_objects(self, state: State, objects: Mapping[str, int]) -> None:

@@ -102,7 +102,6 @@ _STATES = {
     errors.ErrorCode.GROUPING_ERROR: "42803",
     errors.ErrorCode.NO_KEY: "42P10",
     errors.ErrorCode.CARDINALITY_VIOLATION: "21000",
-    errors.ErrorCode.NOT_NULL_VIOLATION: "23502",
 }
 """What an error's code says is more exact than its class; `tests/differential/test_sqlstate.py` asks PostgreSQL."""
 
