@@ -20,7 +20,7 @@ it besides. What was appended after all others, with larger keys, is not.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +43,8 @@ MIN_PAGES = 4
 """Pages whose bounds must rise, or parts that must lie apart: fewer do so by chance."""
 MAX_MOVED_ROWS = 1 << 22
 """Rows that go back to their neighbours in one compaction: where each went is in memory, some 32 bytes for each."""
+MUCH_LARGER = 8
+"""How many times as many rows a part has in whose range a single value at its end lies."""
 MIN_APART_SHARE = 0.6
 """The share of rows in parts that lie apart from which a column is the order that rows came in."""
 MAX_SCATTERED_BYTES = 128 << 20
@@ -82,18 +84,21 @@ class PartRanges:
         """Of each part, whether its range meets that of a denser one that is not scattered itself.
 
         Dense are many rows in a range that has few bounds of other parts: the new rows of an UPDATE may be more than a small part
-        has, but they are spread over all parts.
+        has, but they are spread over all parts. Parts that only touch do not meet; but a single value at the end of a much larger
+        part's range lies in it, as after an UPDATE of its first row.
         """
         found = np.zeros(len(self.rows), bool)
-        lows, highs = list[int](), list[int]()
+        lows, highs, rows = list[int](), list[int](), list[int]()
         for at in np.argsort(-self.rows / np.maximum(self.high - self.low, 1), kind="stable").tolist():
             low, high = int(self.low[at]), int(self.high[at])
-            place = bisect_right(highs, low)
-            if place < len(lows) and lows[place] < high:
+            place, around = bisect_right(highs, low), bisect_left(highs, high)
+            meets = place < len(lows) and lows[place] < high
+            inside = around < len(lows) and lows[around] <= low
+            if meets or (inside and MUCH_LARGER * self.rows[at] <= rows[around]):
                 found[at] = True
             else:
-                lows.insert(place, low)
-                highs.insert(place, high)
+                for values, value in ((lows, low), (highs, high), (rows, int(self.rows[at]))):
+                    values.insert(place, value)
         return found
 
     def meeting(self, some: np.ndarray) -> np.ndarray:
