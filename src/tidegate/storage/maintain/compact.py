@@ -208,17 +208,23 @@ def _fold(
     Only parts that are `free` to be rewritten count. Those that few scattered rows lie among are left alone, unless they are few
     and the compaction is full.
     """
-    ids = table.column("id").to_numpy()
+    ids, sizes, target = (
+        table.column("id").to_numpy(),
+        table.column("size").to_numpy(),
+        shard.config.part_bytes,
+    )
     fold, scattered, at = np.zeros(len(ids), bool), np.zeros(len(ids), bool), np.flatnonzero(free)
     ranges = ranges_of(state, ids[at], column)
     among = ranges.scattered()
     scattered[at] = among
     meeting = among | ranges.meeting(among)
-    size = pc.sum(table.column("size").take(pa.array(at[meeting]))).as_py() or 0
     enough = ranges.rows[among].sum() >= least * ranges.rows[meeting & ~among].sum()
-    few = size <= MAX_FOLDED_PARTS * shard.config.part_bytes
-    fits = size <= MAX_FULLY_FOLDED_PARTS * shard.config.part_bytes
-    if among.any() and ((enough or few) and fits if full else enough and few):
+    few = sizes[at[meeting]].sum() <= MAX_FOLDED_PARTS * target
+    if among.any() and full and (enough or few):
+        # Small parts are merged in any case: together with these, so that no part lies between others.
+        chosen = meeting | (sizes[at] < target / 2)
+        fold[at[chosen]] = sizes[at[chosen]].sum() <= MAX_FULLY_FOLDED_PARTS * target
+    elif among.any() and not full and enough and few:
         fold[at[meeting]] = True
     return fold, scattered
 
