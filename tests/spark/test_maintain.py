@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -18,8 +19,11 @@ from pyspark.sql import SparkSession
 import tidegate
 from tests import servers
 from tests.spark.lakes import SMALL, events, held, no_orphans, opened, parts
+from tidegate import session
 from tidegate.errors import CorruptError, StoreError, UnsupportedError
 from tidegate.progress import Progress
+from tidegate.storage.maintain import Compacted, compact_shard
+from tidegate.storage.shard import Shard
 from tidegate.storage.shard.changes import Configure
 from tidegate.storage.shard.snapshot import open_snapshot
 
@@ -154,8 +158,16 @@ def test_statistics_are_filled_in(spark: SparkSession, tmp_path: Path) -> None:
         assert held(again, "u") == rows
 
 
-def test_where_it_runs_and_how_it_fails(spark: SparkSession, tmp_path: Path) -> None:
-    seen: list[Progress] = []
+def test_where_it_runs_and_how_it_fails(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, here = list[Progress](), list[Compacted]()
+
+    def compact_here(shard: Shard, **options: Any) -> Compacted:
+        here.append(compact_shard(shard, **options))
+        return here[-1]
+
+    monkeypatch.setattr(session, "compact_shard", compact_here)
     with tidegate.open("memory://") as memory:
         memory.sql("CREATE TABLE t (id int8)")
         with pytest.raises(UnsupportedError, match="in memory"):
@@ -164,12 +176,13 @@ def test_where_it_runs_and_how_it_fails(spark: SparkSession, tmp_path: Path) -> 
         memory.compact("t", progress=seen.append)
     with opened(tmp_path) as db:
         events(db, "t", 8, 200)
+        assert here.pop() == Compacted()
         db.compact("t", progress=seen.append)
-        assert seen == []  # here, as there is little to do
+        assert here.pop().removed == 8  # here, as there is little to do
         events(db, "t", 8, 200, first=8)
         db.set("spark_compact_bytes", 1000)
         assert db.compact("t", progress=seen.append).removed == 9
-        assert seen[-1].groups == 1  # on the active session
+        assert (seen[-1].groups, here) == (1, [])  # on the active session
         events(db, "t", 8, 200, first=16)
         rows, state = held(db, "t"), parts(db, "t")
         victim = tmp_path / state[-1].name

@@ -88,6 +88,8 @@ class PartRanges:
         part's range lies in it, as after an UPDATE of its first row.
         """
         found = np.zeros(len(self.rows), bool)
+        if not self.known.any():
+            return found
         lows, highs, rows = list[int](), list[int](), list[int]()
         for at in np.argsort(-self.rows / np.maximum(self.high - self.low, 1), kind="stable").tolist():
             low, high = int(self.low[at]), int(self.high[at])

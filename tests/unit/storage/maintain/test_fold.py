@@ -126,6 +126,26 @@ def test_a_single_row_of_a_part_goes_back_also_from_its_ends(id_: int) -> None:
         assert db.sql(f"SELECT c FROM t WHERE id = {id_}").scan.parts_read == 1
 
 
+@pytest.mark.parametrize("type_", ["int4[]", "float8", "numeric(10,2)", "jsonb", "uuid", "bool"])
+def test_columns_whose_ranges_are_not_compared(type_: str) -> None:
+    """CLUSTER BY of any type: nothing is folded by a column whose bounds are not ranked, or sorted otherwise than values are."""
+    with tidegate.open("memory://", config=Config(audit=0.0, part_bytes=1 << 12)) as db:
+        db.sql(f"CREATE TABLE t (id int8, k {type_}) CLUSTER BY (k)")
+        values = {
+            "int4[]": "ARRAY[i % 7]::int4[]", "jsonb": "to_jsonb(i)", "bool": "i % 2 = 0",
+            "uuid": "('00000000-0000-0000-0000-' || lpad(i::text, 12, '0'))::uuid",
+        }.get(type_, f"(i % 100)::{type_}")  # fmt: skip
+        for first in (0, 400, 800):
+            db.sql(f"INSERT INTO t SELECT i, {values} FROM generate_series({first}, {first + 399}) i")
+        db.sql("INSERT INTO t VALUES (5000, NULL)")
+        db.sql("UPDATE t SET id = id + 10000 WHERE id % 50 = 3")
+        db.sql("DELETE FROM t WHERE id % 90 = 7")
+        there = Counter(map(repr, db.sql("SELECT * FROM t").rows()))
+        for full in (True, False, True):
+            compact_shard(db.context.table("t"), full=full)
+            assert Counter(map(repr, db.sql("SELECT * FROM t").rows())) == there
+
+
 def test_folded_rows_with_text_and_without_a_value() -> None:
     """Rows without a key go behind all others, as sorting puts them."""
     with tidegate.open("memory://", config=Config(audit=0.0, part_bytes=1 << 12)) as db:
