@@ -57,7 +57,7 @@ with tidegate.open(lake, config=tidegate.Config(engine="embedded", embedded_memo
         timer.start()
     try:
         result = db.sql(sql, watch=watch)
-        told = {"path": result.path, "rows": [[int(value) for value in row] for row in result.rows()]}
+        told = {"path": result.path, "rows": [[int(value) for value in row] for row in result.rows()] if not cancel_s else []}
     except tidegate.CancelledError:
         told = {"stopped": time.monotonic() - stopped[0]}
     except tidegate.TidegateError as error:
