@@ -323,3 +323,15 @@ def test_rows_in_a_correlated_subquery(db: tidegate.Database) -> None:
     found = "SELECT a.id FROM small a WHERE (a.id, a.name) {} (SELECT b.id, b.name FROM small b WHERE b.id = a.id) ORDER BY 1"
     assert db.sql(found.format("IN")).rows() == [(3100,), (3200,)]
     assert db.sql(found.format("NOT IN")).rows() == [(None,)], "unknown where the name is NULL"
+
+
+def test_nulls_are_last_in_each_of_many_correlated_subqueries() -> None:
+    """One query of twenty was wrong with a rule of DuckDB's that is switched off: a hundred of them meet it."""
+    with tidegate.open("memory://") as db:
+        db.sql("CREATE TABLE nodes (id int8); CREATE TABLE edges (src int8, dst int8)")
+        db.sql("INSERT INTO nodes SELECT i FROM generate_series(1, 14) i")
+        db.sql("INSERT INTO edges SELECT i, NULL FROM generate_series(1, 14) i")
+        db.sql("INSERT INTO edges SELECT i, i + 2 FROM generate_series(1, 14) i")
+        sql = "SELECT id, (SELECT e.dst FROM edges e WHERE e.src = nodes.id ORDER BY dst LIMIT 1) FROM nodes ORDER BY 1"
+        for _ in range(100):
+            assert db.sql(sql).rows() == [(i, i + 2) for i in range(1, 15)]
