@@ -27,12 +27,6 @@ from uuid import uuid4
 from tidegate import fork
 from tidegate.expr.primitives import duckdb_kernels
 
-UNSOUND = "top_n_window_elimination"
-"""Rules of DuckDB's optimizer that are switched off, as they lose rows.
-
-This one turns a correlated `ORDER BY x LIMIT 1` into a minimum over several threads, and in one query of twenty a NULL won against
-a value, although NULLS LAST was written.
-"""
 MAX_IDLE = 4
 """Databases that are kept: more queries at once open and close their own."""
 
@@ -118,9 +112,7 @@ def connection(memory: int, threads: int) -> Iterator[Any]:
     database, spill = _idle.take()
     healthy = False
     try:
-        database.execute(
-            f"SET memory_limit = '{memory}B'; SET threads = {threads}; SET disabled_optimizers = '{UNSOUND}'"
-        )
+        database.execute(f"SET memory_limit = '{memory}B'; SET threads = {threads}")
         yield database
         healthy = True
     finally:
