@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
-from tidegate.cli.main import main
+from tidegate.cli.main import app, main
 from tidegate.query import format_value
 from tidegate.sql.parse.lexer import split_statements
 
@@ -140,6 +140,15 @@ def test_sources_are_run(lake: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["ingest", "nope", "--once", "--no-spark"]) == 1
 
 
+def test_what_there_is_nothing_to_do_for(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ingest"]) == 0  # on Spark, which is not started for nothing
+    assert "there are no sources" in capsys.readouterr().err
+    assert main(["repair"]) == 2
+    assert "repair needs the name of a table or source" in capsys.readouterr().err
+    with tidegate.open(lake) as db:
+        assert db.ingest(once=True).progress() == {}
+
+
 def test_statements_of_a_text() -> None:
     assert split_statements("SELECT ';' ; -- a;\n\n SELECT 2;;") == ["SELECT ';' ", " -- a;\n\n SELECT 2"]
     assert split_statements("SELECT 1;\n\nSELECT 2") == ["SELECT 1", "\n\nSELECT 2"]
@@ -225,3 +234,5 @@ def test_every_help_has_examples(command: str, capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     examples = [line for line in printed.split("\n")[1:] if line.lstrip(" $│").startswith("tidegate ")]
     assert any(f" {command}" in line for line in examples), printed
+    options = app[command].assemble_argument_collection(parse_docstring=True)
+    assert [option.name for option in options if not option.parameter.help] == [], "each says what it does"

@@ -39,6 +39,7 @@ from tidegate.cli.init import init
 from tidegate.cli.logging import LogFormat, LogLevel, logs_on_stderr
 from tidegate.cli.options import (
     ArgumentError,
+    Flag,
     Json,
     Lake,
     enable_garbage_collection,
@@ -51,9 +52,19 @@ if TYPE_CHECKING:
     from tidegate.database import Database
     from tidegate.ingest.runtime import IngestionProgress
 
+HELP = """Stores tables and streams as Parquet files, and reads only the files that can matter to a query.
+
+```
+tidegate sql                    a prompt for SQL; it creates the lake if there is none
+tidegate sql "SELECT 1"         one statement, or several
+tidegate status                 what the lake holds
+tidegate serve --pg 5433        web pages, and a port for psql
+tidegate demo                   a tour, in a lake of its own
+```
+"""
 app = App(
     name="tidegate",
-    help="Time-varying collections as Parquet parts; reads only what can matter.",
+    help=HELP,
     version=tidegate.__version__,
     help_format="markdown",
 )
@@ -107,7 +118,7 @@ def sql(
     format: Format = "table",  # noqa: A002  # the flag's name
     output: Annotated[Path | None, Parameter(("--output", "-o"))] = None,
     as_of: int | None = None,
-    timing: bool = False,
+    timing: Flag = False,
     json: Json = False,
 ) -> None:
     """Run SQL from an argument, a file or stdin; without any of these, open a prompt.
@@ -197,7 +208,7 @@ def _run_statements(
 
 @app.command
 def explain(
-    query: str, *, lake: Lake = "lake", analyze: bool = False, pushdown: bool = False, json: Json = False
+    query: str, *, lake: Lake = "lake", analyze: Flag = False, pushdown: Flag = False, json: Json = False
 ) -> None:
     """Show how a query would run, and why each part is read.
 
@@ -206,6 +217,15 @@ def explain(
     tidegate explain --pushdown "SELECT …"    which conditions can prune parts, and why others cannot
     tidegate explain --analyze "SELECT …"     run it: rows, bytes and time of each stage
     ```
+
+    Parameters
+    ----------
+    query
+        The query, without the word EXPLAIN.
+    analyze
+        Run the query, and measure each stage.
+    pushdown
+        Say of each condition of WHERE whether it can prune parts, and if not, why.
     """
     keep_spark_quiet()
     words = "FILTER PUSHDOWN " if pushdown else "ANALYZE " if analyze else ""
@@ -221,13 +241,13 @@ def explain(
 def ingest(
     *names: str,
     lake: Lake = "lake",
-    once: bool = False,
+    once: Flag = False,
     spark: bool = True,
     json: Json = False,
     log_format: LogFormat | None = None,
     log_level: LogLevel = "info",
 ) -> None:
-    """Run sources, by name or all of them, until Ctrl-C or with `--once` until they are drained.
+    """Run sources until Ctrl-C, or with `--once` until there is nothing new.
 
     ```
     tidegate ingest                         every source
@@ -238,6 +258,8 @@ def ingest(
 
     Parameters
     ----------
+    names
+        Names of sources; without any, all of them.
     once
         Ingest what upstream has now, then exit.
     spark
@@ -250,7 +272,12 @@ def ingest(
         sys.stdout.write(now.json() + "\n")
         sys.stdout.flush()
 
+    if log_format is None:
+        keep_spark_quiet()
     with logs_on_stderr(log_format, log_level), open_lake(lake) as db:
+        if not names and not db.status().sources:
+            sys.stderr.write("there are no sources: CREATE SOURCE defines one (docs/sources.md)\n")
+            return
         running = db.ingest(
             names or None,
             once=once,
@@ -341,9 +368,7 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
 for command in (maintenance.compact, maintenance.sweep, maintenance.repair, maintenance.adopt, init, doctor):
     app.command(command)
 app.config = (file_lake,)
-app.help_epilogue = (
-    "Every command takes `--config FILE` (else the nearest tidegate.toml) and `--set SETTING=VALUE`."
-)
+app.help_epilogue = "Every command also takes `--config FILE` (else the nearest tidegate.toml counts) and `--set SETTING=VALUE`."
 _SERVE = """Serve the lake to browsers, Prometheus and PostgreSQL clients until Ctrl-C.
 
 ```

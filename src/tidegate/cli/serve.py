@@ -13,12 +13,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tidegate.cli.logging import LogFormat, LogLevel, logs_on_stderr
-from tidegate.cli.options import Lake, open_lake
+from tidegate.cli.options import Flag, Lake, open_lake
 from tidegate.database import Database
 from tidegate.errors import StoreError
 from tidegate.ingest.runtime import log_progress
 from tidegate.server import BoundAddress, ServerOptions
 from tidegate.server import serve as run_server
+
+Several = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=(), show_default=False)]
+"""`--files /data/in /data/more`."""
 
 
 def serve(
@@ -28,10 +31,10 @@ def serve(
     port: int = 8080,
     web: bool = True,
     pg: int | None = None,
-    write: bool = False,
-    files: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
-    hosts: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
-    ingest: bool = False,
+    write: Flag = False,
+    files: Several = (),
+    hosts: Several = (),
+    ingest: Flag = False,
     spark: bool = True,
     token_file: Path | None = None,
     password_file: Path | None = None,

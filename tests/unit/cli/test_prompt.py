@@ -96,6 +96,16 @@ def test_names_keys_defaults_and_comments(prompt: PromptSession, capsys: pytest.
     assert "there is no table" in said(prompt, capsys, '\\d "x\'; DROP TABLE orders; --"')
 
 
+def test_deleted_rows_are_counted_apart(prompt: PromptSession, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "deleted" not in prompt.db.status().text()
+    prompt.answer("DELETE FROM orders WHERE id < 2;")
+    assert "5 rows (2 of them deleted) in 1 part" in said(prompt, capsys, "\\d orders")
+    lines = prompt.db.status().text().splitlines()
+    names, values = lines[1].split("│"), lines[3].split("│")
+    assert [name.strip() for name in names][:4] == ["collection", "rows", "deleted", "parts"]
+    assert [value.strip() for value in values][:4] == ["orders", "5", "2", "1"]
+
+
 def test_help_has_every_command(prompt: PromptSession, capsys: pytest.CaptureFixture[str]) -> None:
     found = said(prompt, capsys, "\\?")
     for command in COMMANDS.values():

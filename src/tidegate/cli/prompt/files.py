@@ -4,7 +4,6 @@ r"""Commands of the prompt about files: `\copy`, `\i`, `\e`, and files that resu
     tidegate> \copy (SELECT * FROM orders) TO 'orders.parquet'
 
 What the name of a file ends with is its format, unless the options name one: .csv with a header, .json or .jsonl, .parquet.
-r
 """
 
 from __future__ import annotations
