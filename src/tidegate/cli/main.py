@@ -234,7 +234,7 @@ def explain(
         if json:
             print_result(result, "json")
         else:
-            sys.stdout.write(result.text() + "\n")
+            print_result(result, "table")
 
 
 @app.command

@@ -106,6 +106,22 @@ def test_deleted_rows_are_counted_apart(prompt: PromptSession, capsys: pytest.Ca
     assert [value.strip() for value in values][:4] == ["orders", "5", "2", "1"]
 
 
+def test_a_plan_fits_a_narrow_terminal(
+    prompt: PromptSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explain = "EXPLAIN SELECT id FROM orders WHERE price > 1;"
+    wide = said(prompt, capsys, explain)
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = said(prompt, capsys, explain)
+    scan = next(line for line in narrow.splitlines() if "Scan orders" in line)
+    assert max(map(len, wide.splitlines())) == 100
+    assert scan.endswith("rows")
+    assert len(scan) < 100
+    assert narrow.split() == wide.split()
+    indents = [[len(line) - len(line.lstrip()) for line in text.splitlines()] for text in (narrow, wide)]
+    assert indents[0] == indents[1]
+
+
 def test_help_has_every_command(prompt: PromptSession, capsys: pytest.CaptureFixture[str]) -> None:
     found = said(prompt, capsys, "\\?")
     for command in COMMANDS.values():
