@@ -128,7 +128,9 @@ def test_sources_are_run(lake: Path, capsys: pytest.CaptureFixture[str]) -> None
     )
     assert main(["sql", made]) == 0
     assert main(["ingest", "--once", "--no-spark"]) == 0
-    assert "g: done; 1,000 records in, 10 kept, 990 filtered" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "g: done; 1,000 records in, 10 kept, 990 filtered" in printed
+    assert "1 part in 1 batch\n" in printed
     assert main(["ingest", "g", "--once", "--no-spark", "--json"]) == 0
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (last["source"], last["state"], last["records"]) == ("g", "done", 0)

@@ -47,6 +47,7 @@ from tidegate.cli.options import (
     open_lake,
 )
 from tidegate.cli.output import Format, print_result
+from tidegate.text import plural
 
 if TYPE_CHECKING:
     from tidegate.database import Database
@@ -296,8 +297,9 @@ def _print_summary(progress: Mapping[str, IngestionProgress]) -> None:
     """Prints one line per source: records, rows kept, batches."""
     for name, one in progress.items():
         sys.stdout.write(
-            f"{name}: {one.state}; {one.records:,} records in, {one.kept:,} kept, {one.filtered:,} filtered, "
-            f"{one.expired:,} expired, {one.bad:,} bad; {one.parts:,} parts in {one.batches:,} batches\n"
+            f"{name}: {one.state}; {plural(one.records, 'record')} in, {one.kept:,} kept, {one.filtered:,} filtered, "
+            f"{one.expired:,} expired, {one.bad:,} bad; {plural(one.parts, 'part')} in "
+            f"{one.batches:,} {'batch' if one.batches == 1 else 'batches'}\n"
         )
 
 

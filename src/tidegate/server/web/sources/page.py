@@ -19,7 +19,7 @@ from tidegate.server.web.sources.chart import line_chart
 from tidegate.server.web.sources.history import LagUnit, SourceSample, SourceSampler, lag_series, rates
 from tidegate.server.web.terms import hint, term
 from tidegate.statements import source_statuses
-from tidegate.text import format_bytes, format_count, format_time, time_ago, time_until
+from tidegate.text import format_bytes, format_count, format_time, plural, time_ago, time_until
 
 RELOAD_MILLISECONDS = 1_000
 COLUMN_NAMES = ["collection", "records", "bytes", "kept", "filtered", "expired", "bad", "next expiry"]
@@ -161,7 +161,7 @@ def _lag(status: SourceStatus) -> str:
     if lag is None:
         return "not run by this server"
     words = [
-        f"{lag.records:,} records" if lag.records is not None else "",
+        plural(lag.records, "record") if lag.records is not None else "",
         format_bytes(lag.bytes) if lag.bytes is not None else "",
         f"{lag.milliseconds / 1000:,.1f} s" if lag.milliseconds is not None else "",
     ]
