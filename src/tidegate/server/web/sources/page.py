@@ -26,7 +26,7 @@ COLUMN_NAMES = ["collection", "records", "bytes", "kept", "filtered", "expired",
 WORDS = {"collection": "collection", "filtered": "transform", "expired": "expiry", "next expiry": "expiry"}
 STATES = {
     "ready": "This server does not run it; another process may.",
-    "paused": "ALTER SOURCE … PAUSE stopped it; RESUME goes on where it was.",
+    "paused": "ALTER SOURCE … PAUSE stopped it; ALTER SOURCE … RESUME lets it continue where it was.",
     "stopped": "It has more bad rows than MAX ERRORS allows.",
     "running": "It reads records now.",
     "idle": "It has read everything that its upstream has, and waits for more.",
