@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
 import re
@@ -163,6 +164,9 @@ def test_statements_of_a_text() -> None:
     [
         ((14, 3, 3_661_500_000), "1 year 2 mons 3 days 01:01:01.5"),
         ((-13, 0, -1_000_000), "-1 years -1 mons -00:00:01"),
+        (dt.datetime(2026, 1, 2, 3, 4, 5, 120_000, dt.UTC), "2026-01-02 03:04:05.12+00"),
+        (dt.datetime(2026, 1, 2, 3, 4, 5, 7, dt.UTC).replace(tzinfo=None), "2026-01-02 03:04:05.000007"),
+        (dt.time(3, 4, 5, 500_000), "03:04:05.5"),
         ((0, 0, 0), "00:00:00"),
         (True, "t"),
         (b"\x01\xff", "\\x01ff"),
