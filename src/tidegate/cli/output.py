@@ -63,7 +63,7 @@ def print_result(
 
 
 def fit_gaps(text: str, width: int) -> str:
-    """The lines of a plan, whose estimates stand at the right of 100 columns: the gap shrinks where a terminal has fewer."""
+    """A plan whose estimates move to the left, if the terminal has fewer columns than the plan."""
     if not width:
         return text
     return "\n".join(
