@@ -86,7 +86,7 @@ def _check_changes_nothing(given: statement.Statement) -> None:
     if isinstance(given, statement.Delete | statement.Update):
         raise UnsupportedError(
             f"EXPLAIN ANALYZE would run the {type(given).__name__.upper()}",
-            hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE SELECT with the same WHERE what that costs",
+            hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE SELECT with the same WHERE, what it costs",
         )
 
 

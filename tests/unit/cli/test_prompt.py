@@ -169,7 +169,7 @@ def test_scripts_and_output(
         "one", "between", "two",
     ]  # fmt: skip
     script.write_text(f"\\i {script}\n")
-    assert "include each other" in said(prompt, capsys, f"\\i {script}")
+    assert "nested more than 16 deep" in said(prompt, capsys, f"\\i {script}")
     assert said(prompt, capsys, "\\format json", f"\\o {out}", "SELECT 5 AS x;", "\\o") == ""
     assert json.loads(out.read_text()) == {"x": 5}
     assert '"x": 6' in said(prompt, capsys, "SELECT 6 AS x;")

@@ -106,7 +106,7 @@ def _format(session: PromptSession, typed: Typed) -> None:
             session.form = "json"
         case other:
             raise tidegate.ParseError(
-                f"there is no format {other or 'without a name'}", hint="table, csv or json"
+                f"there is no format {other}" if other else r"\format needs a name", hint="table, csv or json"
             )
 
 

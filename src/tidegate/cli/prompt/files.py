@@ -32,7 +32,7 @@ _COPY = re.compile(
 )
 _USAGE = r"\copy orders FROM 'orders.csv' (FORMAT csv, HEADER), or \copy (SELECT …) TO 'result.parquet'"
 _DEPTH = 16
-"""Files that include each other."""
+"""How deep files may include each other."""
 
 
 def copy(session: PromptSession, typed: Typed) -> None:
@@ -114,7 +114,9 @@ def include(session: PromptSession, typed: Typed) -> None:
     text = _text_of(Path(typed.rest).expanduser())
     depth = session.depth
     if depth >= _DEPTH:
-        raise tidegate.LimitError(f"{_DEPTH} files include each other", hint="a file may include itself")
+        raise tidegate.LimitError(
+            rf"files of \i are nested more than {_DEPTH} deep", hint="does a file include itself?"
+        )
     session.depth = depth + 1
     try:
         for piece in _pieces(text):
