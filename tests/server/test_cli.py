@@ -67,6 +67,8 @@ def test_a_file_of_statements_and_stdin(
     told = capsys.readouterr()
     assert told.out.splitlines()[-2:] == ["x", "5"]
     assert "line 6, column 8" in told.err
+    assert main(["sql", "SELECT 1; SELECT 2;\nSELECT 3; SELECT nope"]) == 1
+    assert "line 2, column 18" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT max(x) FROM u"))
     assert main(["sql", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"max": 5}

@@ -47,6 +47,7 @@ from tidegate.cli.options import (
     open_lake,
 )
 from tidegate.cli.output import Format, print_result
+from tidegate.cli.positions import placed_in
 from tidegate.text import plural
 
 if TYPE_CHECKING:
@@ -177,12 +178,13 @@ def _run_statements(
     db: Database, text: str, form: Format, output: Path | None, as_of: int | None, *, timing: bool
 ) -> None:
     """Runs statements one by one, and prints each result."""
-    from tidegate.sql.parse import split_statements
+    from tidegate.sql.parse import statement_texts
 
     if output is None:
-        for sql_ in split_statements(text):
+        for piece in statement_texts(text):
             began = time.perf_counter()
-            result = db.sql(sql_, as_of=as_of)
+            with placed_in(text, piece.start):
+                result = db.sql(piece.text, as_of=as_of)
             print_result(result, form, began=began if timing else None)
         return
     from tidegate.server import atomic_write, write_parquet
@@ -191,8 +193,9 @@ def _run_statements(
         out, saved = None, False
         if form != "parquet":
             out = stack.enter_context(temporary.open("w", encoding="utf-8", newline=""))
-        for sql_ in split_statements(text):
-            result = db.sql(sql_, as_of=as_of)
+        for piece in statement_texts(text):
+            with placed_in(text, piece.start):
+                result = db.sql(piece.text, as_of=as_of)
             if result.is_text:
                 print_result(result, form)
             elif out is not None:

@@ -168,6 +168,16 @@ def test_scripts_and_output(
     assert [line for line in said(prompt, capsys, f"\\i {script}").split("\n") if line.isalpha()] == [
         "one", "between", "two",
     ]  # fmt: skip
+    script.write_text("SELECT 1;\n\nSELECT 2; SELECT\n  nope;\nSELECT 3;")
+    found = said(prompt, capsys, f"\\i {script}")
+    assert f"{script}, line 4:\nBindError" in found
+    assert "line 4, column 3:\n      nope" in found
+    script.write_text("SELECT 1;\n\\nope\n")
+    assert f"{script}, line 2:\nParseError" in said(prompt, capsys, f"\\i {script}")
+    outer = tmp_path / "outer.sql"
+    outer.write_text(f"SELECT 0;\n\n\\i {script}\n")
+    assert f"{script}, line 2:\n{outer}, line 3:\nParseError" in said(prompt, capsys, f"\\i {outer}")
+    assert "line 2, column 18" in said(prompt, capsys, "SELECT 1;\nSELECT 2; SELECT nope;")
     script.write_text(f"\\i {script}\n")
     assert "nested more than 16 deep" in said(prompt, capsys, f"\\i {script}")
     assert said(prompt, capsys, "\\format json", f"\\o {out}", "SELECT 5 AS x;", "\\o") == ""

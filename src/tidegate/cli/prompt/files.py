@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import tidegate
+from tidegate.cli.positions import placed_in
 from tidegate.cli.prompt.scan import is_complete
 from tidegate.text import first_line, plural
 
@@ -119,22 +120,29 @@ def include(session: PromptSession, typed: Typed) -> None:
         )
     session.depth = depth + 1
     try:
-        for piece in _pieces(text):
-            session.perform(piece)
+        for start, piece in _pieces(text):
+            try:
+                with placed_in(text, start):
+                    session.perform(piece)
+            except tidegate.TidegateError as error:
+                at = error.position
+                line = at.line if at is not None and at.sql == text else text.count("\n", 0, start) + 1
+                sys.stderr.write(f"{typed.rest}, line {line}:\n")
+                raise
     finally:
         session.depth = depth
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Statements and commands of a file; a command ends with its line."""
-    typed = ""
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    """Statements and commands of a file, with where they begin; a command ends with its line."""
+    start, typed = 0, ""
     for line in text.splitlines(keepends=True):
         typed += line
         if typed.strip() and is_complete(typed):
-            yield typed
-            typed = ""
+            yield start + len(typed) - len(typed.lstrip()), typed
+            start, typed = start + len(typed), ""
     if typed.strip():
-        yield typed
+        yield start + len(typed) - len(typed.lstrip()), typed
 
 
 def _text_of(path: Path) -> str:
