@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidegate.spark.session import prepare, use_session
+from tidegate.storage.shard import shard as writer
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Half the processor time of a short session (research/spark.md §3); not for long scans."""
@@ -42,3 +43,13 @@ def _active(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with use_session(request.getfixturevalue("spark")):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets each append make a file, so that tests of a few rows have the parts that they made.
+
+    `test_inline_parts.py` has those that are in the log, which `db.table` merges first.
+    """
+    if request.module.__name__.rpartition(".")[2] != "test_inline_parts":
+        monkeypatch.setattr(writer, "MAX_INLINE_PARTS_BYTES", 0)

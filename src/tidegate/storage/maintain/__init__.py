@@ -25,7 +25,7 @@ None of it changes the rows that a reader sees. Everything can be interrupted at
 """
 
 from tidegate.storage.maintain.after_commit import maintain_in_steps
-from tidegate.storage.maintain.compact import Compacted, compact_shard, plan_groups
+from tidegate.storage.maintain.compact import Compacted, compact_shard, plan_groups, store_inline_parts
 from tidegate.storage.maintain.distribute import (
     Learnt,
     LocalTaskRunner,
@@ -66,6 +66,7 @@ __all__ = [
     "recluster_shard",
     "repair_shard",
     "run_task",
+    "store_inline_parts",
     "sweep_shard",
     "verify_objects",
 ]

@@ -388,11 +388,16 @@ def _pick(column: pa.ChunkedArray, rows: RowRange) -> pa.Array:
 
 
 def _tail(objects: RetryingBlob, part: Part) -> bytes:
-    """The tail of a part that has one, else the whole file, as it was written."""
+    """The tail of a part that has one, else the whole file."""
     if not part.tail:
-        return verify(part.name, objects.get(part.name), part.digest)
+        return whole_file(objects, part)
     (tail,) = objects.get_ranges(part.name, [(part.size - part.tail, part.tail)])
     return verify(part.name, tail, part.tail_digest)
+
+
+def whole_file(objects: RetryingBlob, part: Part) -> bytes:
+    """The whole file of a part, as it was written; that of an inline part is in the part itself."""
+    return part.data or verify(part.name, objects.get(part.name), part.digest)
 
 
 def _unreadable(part: Part, error: Exception) -> CorruptError:

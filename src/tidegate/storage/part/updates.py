@@ -20,10 +20,11 @@ import pyarrow.parquet as pq
 
 from tidegate.errors import CorruptError
 from tidegate.storage.blob.retrying import RetryingBlob
-from tidegate.storage.part.checksum import verify, verify_pieces
+from tidegate.storage.part.checksum import verify_pieces
 from tidegate.storage.part.encode import field_ids, from_storage
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.part import Part
+from tidegate.storage.part.part_file import whole_file
 from tidegate.storage.part.schema import HIDDEN_COLUMNS, Schema
 from tidegate.text import first_line
 
@@ -42,7 +43,7 @@ def blocks(
 ) -> Iterator[Block]:
     """The updates of the part with the wanted columns; those it lacks are NULL, or as they were added."""
     source = (
-        _ranged(objects, part) if ranged and part.size > PIECE else pa.BufferReader(_whole(objects, part))
+        _ranged(objects, part) if ranged and part.size > PIECE else pa.BufferReader(whole_file(objects, part))
     )
     types = {column.id: column.type for column in schema.columns}
     try:
@@ -71,10 +72,6 @@ def _times(part: Part, batch: pa.RecordBatch) -> np.ndarray:
     # A time in the file may be later than the last: a repair moved it back.
     times: np.ndarray = np.minimum(batch.column("_time").to_numpy(), part.last)
     return times
-
-
-def _whole(objects: RetryingBlob, part: Part) -> bytes:
-    return verify(part.name, objects.get(part.name), part.digest)
 
 
 def _ranged(objects: RetryingBlob, part: Part) -> Any:

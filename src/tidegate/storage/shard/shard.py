@@ -13,6 +13,10 @@
 | killed between the parts and the entry | nothing; the parts are orphans, which `sweep` deletes after their grace |
 | it paused for so long that its parts were swept | the batch: its parts are written again |
 
+**Few rows make no file.** A part of at most `inline_bytes` travels inside of the entry: one durable write instead of two. It is an
+*inline* part, which is pruned, read, deleted from and compacted like any other, and becomes part of a file when small parts are
+merged. While small parts are not merged, the log holds at most `MAX_INLINE_PARTS_BYTES` of them.
+
 **What may be deleted.** A part that was proposed to the log may be named by it from then on, whatever the store answered. So a
 writer deletes its parts only if it never proposed them, or if every number that it proposed them for belongs to another entry; and
 never a part that the newest state names (`Shard.discard`). In all other cases they stay, for `sweep`.
@@ -65,6 +69,8 @@ LAST_TIME = 2**63 - 2
 _ALTERED = "the columns were altered while rows were written"
 INFLATION = 4
 """Bytes in memory that become about one byte in a part."""
+MAX_INLINE_PARTS_BYTES = 4 << 20
+"""Bytes of inline parts that a state may have before small commits write files again: every reader loads them."""
 REWRITES = 5
 """How often a batch whose parts were swept is written again before the writer gives up."""
 
@@ -198,7 +204,10 @@ class Shard:
             raise
 
     def write(self, state: State, schema: Schema, block: Block) -> Iterator[Part]:
-        """Stores a batch as parts that nothing refers to yet, sorted as the shard requires."""
+        """Stores a batch as parts that nothing refers to yet, sorted as the shard requires.
+
+        A part of few rows is not stored: it has its file itself, for the entry that will name it.
+        """
         order = sort_order(state, schema, retracts=bool((block.diffs < 0).any()))
         if order and len(block):
             positions = [column.id for column in schema.columns]
@@ -206,13 +215,22 @@ class Shard:
         size = sum(column.nbytes for column in block.columns) + 16 * len(block)
         many = max(1, -(-size // (INFLATION * self.config.part_bytes)))
         step = -(-len(block) // many)
+        inline = many == 1 and state.parts.inline_bytes < MAX_INLINE_PARTS_BYTES
         for start in range(0, len(block), step or 1):
-            yield self.store(state, schema, block.slice(start, min(start + step, len(block))), order)
+            some = block.slice(start, min(start + step, len(block)))
+            yield self.store(state, schema, some, order, inline=inline)
 
     def store(
-        self, state: State, schema: Schema, block: Block, order: tuple[int, ...], level: int = 0
+        self,
+        state: State,
+        schema: Schema,
+        block: Block,
+        order: tuple[int, ...],
+        level: int = 0,
+        *,
+        inline: bool = False,
     ) -> Part:
-        """Stores updates as one part that nothing refers to yet."""
+        """Stores updates as one part that nothing refers to yet; with `inline` it may keep its file itself, if that is small."""
         known = self.describe(schema, block.columns)
         times, diffs = pa.array(block.times), pa.array(block.diffs)
         data = encode_part(schema, block.columns, times, diffs, known.pages, known.rosters)
@@ -238,6 +256,8 @@ class Shard:
             tail_digest=digest(memoryview(data)[len(data) - tail :]) if tail else "",
             stats=known.encoded(lambda: text_bounds(data)),
         )
+        if inline and not tail and len(data) <= self.config.inline_bytes:
+            return replace(part, data=data)
         try:
             self.machine.objects.put(name, data)
         except StoreError:
@@ -311,7 +331,7 @@ class Shard:
         versions = {part.schema for part in parts} - {state.schema.id}
         if any(state.schema.demands_more_than(state.schema_version(one)) for one in versions):
             raise ConflictError(_ALTERED, hint="try again")
-        self.check_objects(state, {part.name: part.base for part in parts})
+        self.check_objects(state, {part.name: part.base for part in parts if not part.data})
 
     def check_objects(self, state: State, objects: Mapping[str, int]) -> None:
         """Raises if sweep took one of these objects (name → state before it) for an orphan.
@@ -353,7 +373,7 @@ class Shard:
 
         What cannot be deleted or checked stays an orphan, which sweep finds.
         """
-        self.discard_objects([part.name for part in parts])
+        self.discard_objects([part.name for part in parts if not part.data])
 
     def discard_objects(self, names: Sequence[str]) -> None:
         """The same for objects by their names."""
