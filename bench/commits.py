@@ -76,9 +76,9 @@ def main() -> None:
     lines = [
         "# Many small commits",
         "",
-        f"`python -m bench.commits --commits {given.commits} --writers {' '.join(map(str, given.writers))}`, "
-        f"{os.cpu_count()} cores. Commits of {ROWS} rows, each durable before the next one begins. CPU time of a writer is that of",
-        "its process; PostgreSQL's server is counted with it. The systems take their turn one after the other.",
+        f"`python -m bench.commits --commits {given.commits} --writers {' '.join(map(str, given.writers))}`,",
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.0f} at the start.",
+        f"Commits of {ROWS} rows, each durable before the next one begins. CPU time is that of the writers' processes, and of PostgreSQL's. The systems take their turn one after the other.",
         "",
     ]
     for writers in given.writers:
@@ -90,11 +90,12 @@ def main() -> None:
 
 def measured(commits: int, writers: int) -> list[str]:
     """The tables of a run with so many writers."""
-    wall_of: dict[str, float] = {}
     lines = [
-        f"## {writers} writer{'s' * (writers > 1)}, {commits * writers:,} commits", "",
-        "| system | ms of wall a commit | ms of CPU a commit | commits/s | files left | MB left |", "|---|---:|---:|---:|---:|---:|",
-    ]  # fmt: skip
+        f"## {writers} writer{'s' * (writers > 1)}, {commits * writers:,} commits",
+        "",
+        "| system | ms of wall a commit | ms of CPU a commit | commits/s | files left | MB left |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
     reads: list[str] = []
     for system in SYSTEMS:
         if system == "deltalake" and writers > 1:
@@ -102,11 +103,9 @@ def measured(commits: int, writers: int) -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
             place = create(system, folder)
             before = server_cpu(system)
-            began = time.perf_counter()
-            cpu = run_writers(system, place, commits, writers) + server_cpu(system) - before
-            wall = time.perf_counter() - began
+            cpu, wall = run_writers(system, place, commits, writers)
+            cpu += server_cpu(system) - before
             total = commits * writers
-            wall_of[system] = wall
             files = [file for file in Path(folder).rglob("*") if file.is_file()]
             left = f"{len(files):,} | {sum(file.stat().st_size for file in files) / 1e6:,.1f}"
             left = "– | –" if system == "PostgreSQL" else left
@@ -132,7 +131,7 @@ def create(system: str, folder: str) -> str:
         case "PostgreSQL":
             import psycopg
 
-            url = servers.postgres()
+            url = servers.durable_postgres()
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute("DROP TABLE IF EXISTS t")
                 connection.execute("CREATE TABLE t (id int8, at timestamptz, name text, v float8)")
@@ -147,21 +146,21 @@ def create(system: str, folder: str) -> str:
         case _:
             place = f"{folder}/lake"
             if "PostgreSQL" in system:
-                place += f"?metadata={servers.postgres()}"
+                place += f"?metadata={servers.durable_postgres()}"
             with tidegate.open(place) as db:
                 db.sql("CREATE TABLE t (id int8, at timestamptz, name text, v float8)")
             return place
 
 
 def commit_all(system: str, place: str, commits: int, writer: int) -> None:
-    """One writer: all of its batches; prints its CPU time for them, and the slowest commit."""
+    """One writer: all of its batches; prints its CPU seconds for them, and when it began and ended."""
     given = list(batches(commits, writer))
     append = appender(system, place)
-    append(given[0])
-    began = time.process_time()
+    append(given[0])  # imports, and opens files
+    cpu, began = time.process_time(), time.time()
     for batch in given[1:]:
         append(batch)
-    print(json.dumps((time.process_time() - began) * commits / max(1, commits - 1)))
+    print(json.dumps([time.process_time() - cpu, began, time.time()]))
 
 
 def appender(system: str, place: str) -> Callable[[pa.Table], Any]:
@@ -205,8 +204,8 @@ def appender(system: str, place: str) -> Callable[[pa.Table], Any]:
             return lambda batch: db.append("t", batch)
 
 
-def run_writers(system: str, place: str, commits: int, writers: int) -> float:
-    """Runs the writers at once; returns the CPU seconds that their commits took."""
+def run_writers(system: str, place: str, commits: int, writers: int) -> tuple[float, float]:
+    """Runs the writers at once; returns the CPU seconds of their commits, and the seconds from the first to the last."""
     command = [
         sys.executable,
         "-m",
@@ -225,7 +224,8 @@ def run_writers(system: str, place: str, commits: int, writers: int) -> float:
     said = [child.communicate()[0] for child in children]
     if any(child.returncode for child in children):
         raise SystemExit(f"a writer of {system} failed")
-    return sum(map(float, said))
+    cpu, began, ended = zip(*map(json.loads, said), strict=True)
+    return sum(cpu), max(ended) - min(began)
 
 
 def server_cpu(system: str) -> float:
