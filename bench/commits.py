@@ -77,8 +77,9 @@ def main() -> None:
         "# Many small commits",
         "",
         f"`python -m bench.commits --commits {given.commits} --writers {' '.join(map(str, given.writers))}`,",
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.0f} at the start.",
-        f"Commits of {ROWS} rows, each durable before the next one begins. CPU time is that of the writers' processes, and of PostgreSQL's. The systems take their turn one after the other.",
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.0f} at the start. Commits of {ROWS} rows, each durable",
+        "before the next one begins. CPU time is that of the writers' processes, and of PostgreSQL's. The systems",
+        "take their turn one after the other.",
         "",
     ]
     for writers in given.writers:

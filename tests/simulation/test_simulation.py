@@ -373,7 +373,9 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
         shard = self.truth()
         state = shard.machine.fetch()
         known = (
-            {part.name for part in state.parts.all()} | set(state.segments) | state.parts.deletions.objects
+            {part.name for part in state.parts.all() if not part.data}
+            | set(state.segments)
+            | state.parts.deletions.objects
         )
         known |= {state.rollup[0]} if state.rollup else set()
         left = {entry.name for entry in self.blob.list() if not entry.name.startswith(("log/", "floor/"))}

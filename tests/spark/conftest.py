@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidegate.spark.session import prepare, use_session
-from tidegate.storage.shard import shard as writer
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Half the processor time of a short session (research/spark.md §3); not for long scans."""
@@ -46,10 +45,10 @@ def _active(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _files(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets each append make a file, so that tests of a few rows have the parts that they made.
+def _files(request: pytest.FixtureRequest) -> None:
+    """Lets tests of a few rows have the parts that they made, as files.
 
     `test_inline_parts.py` has those that are in the log, which `db.table` merges first.
     """
     if request.module.__name__.rpartition(".")[2] != "test_inline_parts":
-        monkeypatch.setattr(writer, "MAX_INLINE_PARTS_BYTES", 0)
+        request.getfixturevalue("commits_make_files")

@@ -40,7 +40,7 @@ from tidegate.storage.maintain.outlook import MaintenanceOutlook, maintenance_ou
 from tidegate.storage.maintain.repair import Repaired, repair_shard
 from tidegate.storage.maintain.sweep import FOLDERS, Swept, sweep_shard
 from tidegate.storage.maintain.tasks import MaintenanceResult, MaintenanceTask, run_task
-from tidegate.storage.maintain.verify import VerifiedObject, verify_objects
+from tidegate.storage.maintain.verify import verify_objects
 
 __all__ = [
     "FOLDERS",
@@ -54,7 +54,6 @@ __all__ = [
     "Repaired",
     "Swept",
     "TaskRunner",
-    "VerifiedObject",
     "backfill_shard_statistics",
     "compact_distributed",
     "compact_shard",

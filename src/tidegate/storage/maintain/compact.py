@@ -128,7 +128,7 @@ def compact_shard(
 
 
 def store_inline_parts(shard: Shard) -> int:
-    """Merges parts that are in the log into files, for a reader that opens files itself; how many were in the log."""
+    """Merges the parts that are in the log into files, for readers of files; how many there were."""
     if not shard.machine.fetch().parts.inline_bytes:
         return 0
     with hold_planned_parts(shard) as lease:

@@ -30,8 +30,8 @@ from tidegate.storage.part.deletions import Deletions
 from tidegate.storage.part.encode import decode_part, text_bounds
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.part import Part
-from tidegate.storage.part.part_file import whole_file
 from tidegate.storage.part.schema import Schema
+from tidegate.storage.part.updates import whole_file
 from tidegate.storage.shard.machine import Machine
 from tidegate.storage.shard.shard import Shard, sort_order
 from tidegate.storage.shard.state import State

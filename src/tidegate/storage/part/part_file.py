@@ -54,6 +54,7 @@ from tidegate.storage.part.page_reader import (
 from tidegate.storage.part.page_table import PageTable, StoredColumn, read_table
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema
+from tidegate.storage.part.updates import whole_file
 from tidegate.storage.stats.counters import StatsCounters
 from tidegate.storage.stats.frame import Frame
 from tidegate.storage.stats.page_values import PageValues
@@ -393,11 +394,6 @@ def _tail(objects: RetryingBlob, part: Part) -> bytes:
         return whole_file(objects, part)
     (tail,) = objects.get_ranges(part.name, [(part.size - part.tail, part.tail)])
     return verify(part.name, tail, part.tail_digest)
-
-
-def whole_file(objects: RetryingBlob, part: Part) -> bytes:
-    """The whole file of a part, as it was written; that of an inline part is in the part itself."""
-    return part.data or verify(part.name, objects.get(part.name), part.digest)
 
 
 def _unreadable(part: Part, error: Exception) -> CorruptError:

@@ -20,11 +20,10 @@ import pyarrow.parquet as pq
 
 from tidegate.errors import CorruptError
 from tidegate.storage.blob.retrying import RetryingBlob
-from tidegate.storage.part.checksum import verify_pieces
+from tidegate.storage.part.checksum import verify, verify_pieces
 from tidegate.storage.part.encode import field_ids, from_storage
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.part import Part
-from tidegate.storage.part.part_file import whole_file
 from tidegate.storage.part.schema import HIDDEN_COLUMNS, Schema
 from tidegate.text import first_line
 
@@ -72,6 +71,11 @@ def _times(part: Part, batch: pa.RecordBatch) -> np.ndarray:
     # A time in the file may be later than the last: a repair moved it back.
     times: np.ndarray = np.minimum(batch.column("_time").to_numpy(), part.last)
     return times
+
+
+def whole_file(objects: RetryingBlob, part: Part) -> bytes:
+    """The whole file of a part, as it was written; that of an inline part is in the part itself."""
+    return part.data or verify(part.name, objects.get(part.name), part.digest)
 
 
 def _ranged(objects: RetryingBlob, part: Part) -> Any:

@@ -28,44 +28,14 @@ from tidegate.cache import LruCache
 from tidegate.errors import CorruptError
 from tidegate.storage.part.deletions import NEVER, Deletions, PartRows
 from tidegate.storage.part.part import Part
-from tidegate.storage.stats.frame import Frame, Packed
-
-PARTS_SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("name", pa.string()),
-        ("rows", pa.int64()),
-        ("size", pa.int64()),
-        ("diffs", pa.int64()),
-        ("retracts", pa.bool_()),
-        ("first", pa.int64()),
-        ("last", pa.int64()),
-        ("schema", pa.int32()),
-        ("digest", pa.string()),
-        ("written", pa.int64()),
-        ("level", pa.int16()),
-        ("order", pa.list_(pa.int32())),
-        ("expires", pa.int64()),
-        ("tail", pa.int64()),
-        ("tail_digest", pa.string()),
-        ("stats", pa.binary()),
-        ("data", pa.binary()),
-    ]
+from tidegate.storage.part.parts_table import (
+    PARTS_SCHEMA,
+    no_bytes,
+    parts_from_table,
+    parts_to_table,
+    with_object,
 )
-"""The columns of a segment. A stored segment without inline parts lacks `data`."""
-
-
-def parts_to_table(parts: Iterable[Part]) -> pa.Table:
-    """Parts as rows."""
-    rows = list(parts)
-    return pa.table(
-        {
-            name: pa.array([getattr(part, name) for part in rows], PARTS_SCHEMA.field(name).type)
-            for name in PARTS_SCHEMA.names
-        },
-        schema=PARTS_SCHEMA,
-    )
-
+from tidegate.storage.stats.frame import Frame, Packed
 
 MAX_CACHED_COLUMN_BYTES = 8 << 20
 """Bytes of a column that is always cached: the names of some 200,000 parts."""
@@ -87,27 +57,6 @@ def frame_of(table: pa.Table) -> Frame:
 @lru_cache(64)
 def _block(parts: tuple[tuple[int, bytes], ...]) -> Frame:
     return Frame.of_parts(np.array([rows for rows, _ in parts]), [stats for _, stats in parts])
-
-
-def without_stats(table: pa.Table) -> pa.Table:
-    """The same rows with empty statistics."""
-    at = PARTS_SCHEMA.get_field_index("stats")
-    return table.set_column(at, PARTS_SCHEMA.field("stats"), no_bytes(table.num_rows))
-
-
-def no_bytes(rows: int) -> pa.Array:
-    """A column of empty bytes."""
-    return pa.repeat(pa.scalar(b"", pa.binary()), rows)
-
-
-def _with_object(table: pa.Table) -> pa.Table:
-    """The parts that are not inline, without the column `data`."""
-    return table.filter(pc.equal(pc.binary_length(table.column("data")), 0)).drop_columns(["data"])
-
-
-def parts_from_table(table: pa.Table) -> list[Part]:
-    """Rows as parts: for the few that are about to be read or replaced, never for all."""
-    return [Part(**{**row, "order": tuple(row["order"])}) for row in table.to_pylist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,12 +292,12 @@ class Parts:
         """The same without inline parts: those that have an object in the blob store."""
         for segment in self.segments:
             yield (
-                _with_object(segment.living([*columns, "data"]))
+                with_object(segment.living([*columns, "data"]))
                 if segment.inline_bytes
                 else segment.living(columns)
             )
         if self.fresh:
-            yield _with_object(self._fresh_table.select([*columns, "data"]))
+            yield with_object(self._fresh_table.select([*columns, "data"]))
 
     @cached_property
     def inline_bytes(self) -> int:

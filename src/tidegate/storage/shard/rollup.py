@@ -26,8 +26,9 @@ from tidegate.errors import CorruptError, TidegateError
 from tidegate.storage.part.checksum import seal, unseal, unseal_view
 from tidegate.storage.part.deletion_records import DELETIONS_SCHEMA
 from tidegate.storage.part.deletions import Deletions
+from tidegate.storage.part.parts_table import without_stats
 from tidegate.storage.part.schema import StoredSchema
-from tidegate.storage.shard.parts import Parts, Segment, without_stats
+from tidegate.storage.shard.parts import Parts, Segment
 from tidegate.storage.shard.state import FIRST_FORMAT, FORMAT, Garbage, LeaseRecord, State
 from tidegate.storage.stats.frame import Frame, Packed, pack
 
@@ -179,7 +180,10 @@ def _mergeable(segments: list[Segment]) -> int:
 
 
 def _segment_bytes(segment: Segment) -> bytes:
-    """The table without its statistics, followed by the statistics as a frame; without `data` if no part is inline."""
+    """The table without its statistics, followed by the statistics as a frame.
+
+    It lacks the column `data` if no part is inline.
+    """
     table = without_stats(segment.living())
     if not segment.inline_bytes:
         table = table.drop_columns(["data"])

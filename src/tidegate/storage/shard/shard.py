@@ -13,9 +13,8 @@
 | killed between the parts and the entry | nothing; the parts are orphans, which `sweep` deletes after their grace |
 | it paused for so long that its parts were swept | the batch: its parts are written again |
 
-**Few rows make no file.** A part of at most `inline_bytes` travels inside of the entry: one durable write instead of two. It is an
-*inline* part, which is pruned, read, deleted from and compacted like any other, and becomes part of a file when small parts are
-merged. While small parts are not merged, the log holds at most `MAX_INLINE_PARTS_BYTES` of them.
+**Few rows make no file.** A part of at most `inline_bytes` travels inside of the entry: one durable write instead of two. Such an
+*inline* part is pruned, read, deleted from and compacted like any other. Merging small parts makes files of them.
 
 **What may be deleted.** A part that was proposed to the log may be named by it from then on, whatever the store answered. So a
 writer deletes its parts only if it never proposed them, or if every number that it proposed them for belongs to another entry; and
@@ -32,7 +31,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.clock import Clock
 from tidegate.config import Config
@@ -48,7 +46,7 @@ from tidegate.metrics import Metrics
 from tidegate.storage.part.bitmaps import bitmaps_to_object, check_disjoint
 from tidegate.storage.part.checksum import digest
 from tidegate.storage.part.conform import TableLike, conform, conform_diffs
-from tidegate.storage.part.deletion_records import in_object, with_column
+from tidegate.storage.part.deletion_records import StoredDeletions, in_object
 from tidegate.storage.part.deletions import MAX_INLINE_BYTES
 from tidegate.storage.part.encode import encode_part, text_bounds
 from tidegate.storage.part.merge import Block, sort_block
@@ -87,24 +85,6 @@ class Appended:
     """The time of its rows."""
     parts: tuple[Part, ...]
     """Empty if a batch with this token was appended before."""
-
-
-@dataclass(frozen=True, eq=False)
-class StoredDeletions:
-    """Deletions that are about to be committed."""
-
-    records: pa.Table
-    objects: Mapping[str, int]
-    """The objects that hold their bitmaps, each with the number of the state before it was written."""
-
-    @property
-    def rows(self) -> int:
-        """How many rows they delete."""
-        return int(pc.sum(self.records.column("rows"), min_count=0).as_py())
-
-    def at(self, time: int) -> pa.Table:
-        """The records, at this time."""
-        return with_column(self.records, "time", pa.array(np.full(self.records.num_rows, time), pa.int64()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,10 +184,7 @@ class Shard:
             raise
 
     def write(self, state: State, schema: Schema, block: Block) -> Iterator[Part]:
-        """Stores a batch as parts that nothing refers to yet, sorted as the shard requires.
-
-        A part of few rows is not stored: it has its file itself, for the entry that will name it.
-        """
+        """Makes sorted parts of a batch, to which nothing refers yet; a small one is not stored."""
         order = sort_order(state, schema, retracts=bool((block.diffs < 0).any()))
         if order and len(block):
             positions = [column.id for column in schema.columns]
@@ -230,13 +207,12 @@ class Shard:
         *,
         inline: bool = False,
     ) -> Part:
-        """Stores updates as one part that nothing refers to yet; with `inline` it may keep its file itself, if that is small."""
+        """Stores updates as one part that nothing refers to yet; a small one may be `inline`."""
         known = self.describe(schema, block.columns)
-        times, diffs = pa.array(block.times), pa.array(block.diffs)
-        data = encode_part(schema, block.columns, times, diffs, known.pages, known.rosters)
+        hidden = pa.array(block.times), pa.array(block.diffs)
+        data = encode_part(schema, block.columns, *hidden, known.pages, known.rosters)
         name = f"part/{state.shard}/{secrets.token_hex(12)}"
-        validity = Validity.of(state.options)
-        tail = tail_size(data)
+        validity, tail = Validity.of(state.options), tail_size(data)
         part = Part(
             name=name,
             rows=len(block),
@@ -258,12 +234,15 @@ class Shard:
         )
         if inline and not tail and len(data) <= self.config.inline_bytes:
             return replace(part, data=data)
+        self._put(part, data)
+        return part
+
+    def _put(self, part: Part, data: bytes) -> None:
         try:
-            self.machine.objects.put(name, data)
+            self.machine.objects.put(part.name, data)
         except StoreError:
             self.discard([part])  # it may exist nevertheless; it was never proposed
             raise
-        return part
 
     def store_deletions(self, state: State, records: pa.Table) -> StoredDeletions:
         """Deletions that nothing refers to yet, ready for `commit`; large bitmaps are stored as an object."""

@@ -5,8 +5,7 @@
 A change that does not fit the state raises: `UpperMismatch` for an append that is not next, `Conflict` for a replacement of parts
 that no longer exist. The writer that proposed the change then decides again with the newer state (`machine.py`).
 
-Invariants: `since ≤ upper`; both only rise, except by a `Repair`; the times of a part are below `upper`; part ids rise; a token is
-appended once.
+Invariants: `since ≤ upper`; both rise, except by a `Repair`; times of parts are below `upper`; ids rise; a token is appended once.
 """
 
 from __future__ import annotations
@@ -286,9 +285,8 @@ def _replace(state: State, change: Replace, at: int) -> State:
     carried = with_column(change.deletions, "part", pa.array(places + state.next_id, pa.int64()))
     parts = _deleted(_deleted(parts, change.settled).add(numbered), carried)
     lost = sorted((deletions.objects if deletions else set()) - parts.deletions.objects)
-    garbage = tuple(
-        Garbage(name, state.number, at) for name in [*(part.name for part in gone if not part.data), *lost]
-    )
+    stored = (part.name for part in gone if not part.data)
+    garbage = tuple(Garbage(name, state.number, at) for name in (*stored, *lost))
     return replace(
         state,
         parts=parts,

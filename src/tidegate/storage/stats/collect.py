@@ -192,7 +192,7 @@ def _elements(
 
 
 def _with_guesses(column: ColumnValues, stats: ColumnStats) -> ColumnStats:
-    """With a histogram and an estimate of the distinct values, from a sample; not of few rows, which are all read at once."""
+    """With a histogram and an estimate of the distinct values, from a sample; not if rows are few."""
     if stats.form in NESTED or stats.nulls == stats.rows or stats.rows <= FEW_ROWS:
         return stats
     values = column.values

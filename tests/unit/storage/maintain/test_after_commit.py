@@ -137,6 +137,7 @@ def test_what_cannot_be_merged_is_not_tried_at_each_commit(
 
 
 @pytest.mark.parametrize("step", ["compact_shard", "collect_garbage"])
+@pytest.mark.usefixtures("commits_make_files")
 def test_a_step_that_fails_loses_nothing_and_is_due_again(
     db: tidegate.Database, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -159,6 +160,7 @@ def test_a_step_that_fails_loses_nothing_and_is_due_again(
     assert steps(db)[kind] == 1
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_replaced_files_are_deleted_after_the_grace(tmp_path: Path) -> None:
     clock = ManualClock(1_000_000)
     with tidegate.open(tmp_path / "lake", clock=clock, config=FEW) as db:
