@@ -136,17 +136,18 @@ def test_what_cannot_be_merged_is_not_tried_at_each_commit(
     assert small_parts(db.context.table("t").machine.fetch(), FEW) == 40
 
 
+@pytest.mark.parametrize("error", [StoreError("the store does not answer"), IndexError("a fault of ours")])
 @pytest.mark.parametrize("step", ["compact_shard", "collect_garbage"])
 @pytest.mark.usefixtures("commits_make_files")
 def test_a_step_that_fails_loses_nothing_and_is_due_again(
-    db: tidegate.Database, monkeypatch: pytest.MonkeyPatch, step: str
+    db: tidegate.Database, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception
 ) -> None:
     failing = True
     take = getattr(after_commit, step)
 
     def fail(*args: Any, **named: Any) -> Any:
         if failing:
-            raise StoreError("the store does not answer")
+            raise error
         return take(*args, **named)
 
     monkeypatch.setattr(after_commit, step, fail)
