@@ -342,8 +342,7 @@ def _coded(pages: PageSelection) -> list[str]:
 
 def _by_arrow(data: bytes, coded: list[str], keep: np.ndarray | None) -> dict[str, pa.Array]:
     """The columns of an assembled file, those of `coded` as dictionary arrays; only the rows of `keep`."""
-    table = _read(data, coded)
-    table = table if keep is None else table.filter(pa.array(keep))
+    table = _read(data, coded) if keep is None else _read(data, coded).filter(pa.array(keep))
     return {name: plain_text(table.column(name)) for name in table.column_names}
 
 
