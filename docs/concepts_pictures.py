@@ -133,7 +133,11 @@ def moments() -> list[Moment]:
     clock = tidegate.ManualClock(240 * HOUR_MS)
     numbers: dict[str, str] = {}
     found = []
-    with tempfile.TemporaryDirectory() as folder, tidegate.open(f"{folder}/lake", clock=clock) as db:
+    files = tidegate.Config(inline_bytes=0)  # each part is a file, even if it is small
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tidegate.open(f"{folder}/lake", clock=clock, config=files) as db,
+    ):
         db.sql("CREATE TABLE orders (id int8)")
         for i in range(3):
             db.append("orders", {"id": [i]})
