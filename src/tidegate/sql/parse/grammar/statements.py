@@ -221,7 +221,7 @@ def _show(c: TokenCursor) -> Show:
 
 
 def _set(c: TokenCursor) -> Set:
-    c.eat_any("session", "local")
+    local = c.eat_any("session", "local") == "local"
     if c.sees("time", "zone"):
         name = Ident("timezone", c.expect("time", "zone"))
     else:
@@ -229,8 +229,9 @@ def _set(c: TokenCursor) -> Set:
         if not c.eat_any("=", "to"):
             raise c.fail("= or TO")
     if c.eat("default"):
-        return Set(c.sql, name, None)
-    return Set(c.sql, name, c.comma_list(lambda: value(c)) if name.text == "search_path" else value(c))
+        return Set(c.sql, name, None, local)
+    given = c.comma_list(lambda: value(c)) if name.text == "search_path" else value(c)
+    return Set(c.sql, name, given, local)
 
 
 def _reset(c: TokenCursor) -> Set:
