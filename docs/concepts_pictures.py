@@ -133,11 +133,8 @@ def moments() -> list[Moment]:
     clock = tidegate.ManualClock(240 * HOUR_MS)
     numbers: dict[str, str] = {}
     found = []
-    files = tidegate.Config(inline_bytes=0)  # each part is a file, even if it is small
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        tidegate.open(f"{folder}/lake", clock=clock, config=files) as db,
-    ):
+    with tempfile.TemporaryDirectory() as folder, tidegate.open(f"{folder}/lake", clock=clock) as db:
+        db.set("inline_bytes", 0)  # parts of one row, as files
         db.sql("CREATE TABLE orders (id int8)")
         for i in range(3):
             db.append("orders", {"id": [i]})

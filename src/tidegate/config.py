@@ -52,7 +52,7 @@ class Config:
     ] = 128 << 20
     inline_bytes: Annotated[
         int,
-        "a part of a commit that has at most so many bytes stays in the log until small parts are merged; 0: each makes a file",
+        "a commit of few rows, and at most so many bytes, stays in the log until small parts are merged; 0: each makes a file",
     ] = 16_384
     batch_rows: Annotated[int, "rows of a part that are in memory at once while it is read"] = 65_536
     # A retraction in memory is the key of its row. With more of them, sorted parts are merged instead.

@@ -128,15 +128,19 @@ def compact_shard(
 
 
 def store_inline_parts(shard: Shard) -> int:
-    """Merges the parts that are in the log into files, for readers of files; how many there were."""
+    """Makes files of the parts that are in the log, for readers of files; how many parts there were.
+
+    Few are stored as they are, and more than `compact_fanout` as one.
+    """
     if not shard.machine.fetch().parts.inline_bytes:
         return 0
     with hold_planned_parts(shard) as lease:
         inline = sorted(lease.state.parts.inline(), key=lambda part: (part.first, part.last, part.id))
         order = compaction_order(shard, lease.state)
-        with suppress(Conflict):  # somebody merges them just now
-            if inline:
-                rewrite(shard, lease, inline, order, anyway=True)
+        few = len(inline) <= shard.config.compact_fanout
+        for group in ([part] for part in inline) if few else [inline]:
+            with suppress(Conflict):  # somebody merges them just now
+                rewrite(shard, lease, group, order, anyway=True)
     return len(inline)
 
 

@@ -91,6 +91,11 @@ class Segment:
             return 0
         return int(pc.sum(pc.binary_length(self.living(["data"]).column(0)), min_count=0).as_py())
 
+    @property
+    def has_dead_files(self) -> bool:
+        """Whether it may hold files of parts that are dead."""
+        return self.dead is not None and isinstance(self.given, Packed) and "data" in self.given.names
+
     def table(self, columns: Sequence[str] = tuple(PARTS_SCHEMA.names)) -> pa.Table:
         """These columns of all rows."""
         if isinstance(self.given, pa.Table):

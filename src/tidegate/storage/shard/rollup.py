@@ -157,6 +157,8 @@ def _store(put: Callable[[str, bytes], None], state: State) -> State:
         known = Frame.concat([segment.frame() for segment in segments[-many:]])
         segments[-many:] = [Segment("", merged, known=known)]
     for i, segment in enumerate(segments):
+        if segment.has_dead_files:  # rows that were merged, and perhaps deleted for good, leave the metadata
+            segment = Segment("", segment.living(), known=segment.frame())
         if not segment.name:
             name = f"seg/{state.shard}/{secrets.token_hex(8)}"
             data = _segment_bytes(segment)

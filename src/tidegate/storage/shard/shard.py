@@ -69,6 +69,8 @@ INFLATION = 4
 """Bytes in memory that become about one byte in a part."""
 MAX_INLINE_PARTS_BYTES = 4 << 20
 """Bytes of inline parts that a state may have before small commits write files again: every reader loads them."""
+MAX_INLINE_ROWS = 512
+"""Rows of a commit from which on it is worth a file, however small."""
 REWRITES = 5
 """How often a batch whose parts were swept is written again before the writer gives up."""
 
@@ -192,7 +194,7 @@ class Shard:
         size = sum(column.nbytes for column in block.columns) + 16 * len(block)
         many = max(1, -(-size // (INFLATION * self.config.part_bytes)))
         step = -(-len(block) // many)
-        inline = many == 1 and state.parts.inline_bytes < MAX_INLINE_PARTS_BYTES
+        inline = len(block) <= MAX_INLINE_ROWS and state.parts.inline_bytes < MAX_INLINE_PARTS_BYTES
         for start in range(0, len(block), step or 1):
             some = block.slice(start, min(start + step, len(block)))
             yield self.store(state, schema, some, order, inline=inline)

@@ -359,3 +359,11 @@ def test_operators_are_told_in_words_of_the_query() -> None:
         "Projection",
         "Table scan",
     ]
+
+
+def test_subqueries_nested_in_each_other(db: tidegate.Database) -> None:
+    """Planning them took twice as long with each level: forty of them had no end."""
+    sql = "SELECT max(id) FROM small"
+    for _ in range(40):
+        sql = f"SELECT max(id) FROM small WHERE id <= ({sql})"
+    assert db.sql(sql).rows() == db.sql("SELECT max(id) FROM small").rows()

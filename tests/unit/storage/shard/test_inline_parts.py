@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tidegate
@@ -48,7 +49,7 @@ def test_a_small_commit_writes_an_entry_and_nothing_else() -> None:
 def test_a_larger_commit_writes_a_file() -> None:
     world = World()
     shard = world.create(inline_bytes=SMALL)
-    shard.append(rows(*range(100_000)))
+    shard.append(rows(*range(writer.MAX_INLINE_ROWS + 1)))
     assert kinds(world) == ["create", "append"]
     assert len(world.objects("part/")) == 1
     shard = world.open(inline_bytes=0)
@@ -91,6 +92,36 @@ def test_rollups_hold_the_parts_until_they_are_merged(monkeypatch: pytest.Monkey
     assert changes(world.open(), 0)[-1][0] == 19
 
 
+def test_rows_that_were_merged_leave_the_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of a stored segment: a row that was deleted for good must not stay there."""
+    monkeypatch.setattr(log, "TRUNCATION_LAG", 0)
+    world = World()
+    shard = world.create(inline_bytes=SMALL, compact_fanout=2)
+    for i in range(4):
+        shard.append(rows(i))
+    parts = [part.data for part in shard.machine.fetch().parts.inline()]
+    shard.machine.roll(shard.machine.fetch())
+    assert any(parts[0] in inline_files(world, name) for name in world.objects("seg/"))
+    shard.append(rows(9))
+    compact_shard(shard, full=True)
+    shard.machine.roll(shard.machine.fetch())
+    world.clock.advance(100_000)
+    sweep_shard(shard)
+    sweep_shard(shard)
+    assert world.objects("seg/")
+    assert not any(data in inline_files(world, name) for data in parts for name in world.objects("seg/"))
+    assert ids(world.open()) == [0, 1, 2, 3, 9]
+
+
+def inline_files(world: World, name: str) -> bytes:
+    """The files of inline parts that a stored segment holds."""
+    data = world.blob.get(name)
+    assert data is not None
+    given = rollup._read_segment(name, data).given
+    assert not isinstance(given, pa.Table)
+    return b"".join(given.required("data").to_pylist()) if "data" in given.names else b""
+
+
 def formats(world: World) -> list[int]:
     """The format of the newest rollup."""
     name = world.open().machine.fetch().rollup
@@ -122,7 +153,7 @@ def test_they_are_stored_for_readers_of_files() -> None:
     shard.append(rows(1, 2))
     shard.append(rows(1), diff=-1)
     assert store_inline_parts(shard) == 2
-    assert [bool(part.data) for part in shard.machine.fetch().parts.all()] == [False, False]
+    assert [bool(part.data) for part in shard.machine.fetch().parts.all()] == [False] * 3
     assert ids(world.open()) == [0, 2]
     assert changes(world.open(), 0) == [(0, 10_000, 1), (1, 10_001, 1), (1, 10_002, -1), (2, 10_001, 1)]
     assert ids(world.open(), as_of=10_001) == [0, 1, 2]
