@@ -2,12 +2,13 @@
 
     make bench-cold                             7 rounds, taking turns
     python -m bench.cold --rounds 21
+    python -m bench.cold --duckdb bin/duckdb    also beside DuckDB's program (pip install duckdb-cli)
 
 A lake of two tables on files: orders (60,000 rows) and customers (130). Each question is asked once in a fresh interpreter, which
 opens the lake, asks, prints the rows and ends; measured is the whole process from its start to its end, CPU time and wall time,
 the median of the rounds; and, within it, the CPU time of the statement alone. `import` only imports tidegate and opens the lake,
 as a floor. Asked for: the join takes at most 1.5 times what LIMIT 10 takes, and no process loads pyspark or starts a JVM
-(asserted in each of them).
+(asserted in each of them). The program `tidegate sql "SELECT 1"` is measured in the same way; asked for is at most 0.3 s of CPU.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -32,6 +35,8 @@ RESULTS = Path(__file__).parent / "results"
 ORDERS, CUSTOMERS = 60_000, 130
 WANTED = 1.5
 """The join may take so many times what LIMIT 10 takes."""
+PROGRAM_WANTED = 0.3
+"""CPU seconds of the program."""
 
 QUESTIONS = {
     "import": None,
@@ -78,11 +83,15 @@ def main() -> None:
     """Measures and writes the results."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument(
+        "--duckdb", default=shutil.which("duckdb"), help="DuckDB's program, if there is one"
+    )
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         lake = os.path.join(directory, "lake")
         make_lake(lake)
         spent = {name: Spent() for name in QUESTIONS}
+        programs = {name: (command, Spent()) for name, command in commands(lake, given.duckdb).items()}
         for i in range(given.rounds + 1):
             for name, sql in QUESTIONS.items():
                 cpu, wall, statement = run(lake, sql, "embedded" if name.startswith("join") else "")
@@ -90,7 +99,14 @@ def main() -> None:
                     spent[name].cpu.append(cpu)
                     spent[name].wall.append(wall)
                     spent[name].statement.append(statement)
-    RESULTS.joinpath("cold.md").write_text(text := report(spent, given.rounds))
+            for command, times in programs.values():
+                cpu, wall, _ = measured(command)
+                if i:
+                    times.cpu.append(cpu)
+                    times.wall.append(wall)
+        imported = import_milliseconds(lake)
+    text = report(spent, given.rounds) + program_report(programs, imported)
+    RESULTS.joinpath("cold.md").write_text(text)
     print(text)
 
 
@@ -116,18 +132,44 @@ def make_lake(path: str) -> None:
 
 def run(lake: str, sql: str | None, path: str) -> tuple[float, float, float]:
     """CPU and wall seconds of a process that asks once, and the CPU seconds of the statement in it."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # compiled once
+    cpu, wall, said = measured([sys.executable, "-c", CHILD, lake, sql or "", path])
+    return cpu, wall, float(said)
+
+
+def commands(lake: str, duckdb: str | None) -> dict[str, list[str]]:
+    """The programs that are started, and nothing else but Python."""
+    asked = "SELECT 1"
+    found = {
+        f'`tidegate sql "{asked}"`': [sys.executable, "-m", "tidegate.cli", "sql", asked, "--lake", lake],
+        "`python -c pass`": [sys.executable, "-c", "pass"],
+    }
+    return found | ({f'`duckdb -c "{asked}"`': [duckdb, "-c", asked]} if duckdb else {})
+
+
+def import_milliseconds(lake: str) -> tuple[int, float]:
+    """How many modules the program imports, and how long that takes, by `python -X importtime`."""
+    program = [sys.executable, "-X", "importtime", "-m", "tidegate.cli", "sql", "SELECT 1", "--lake", lake]
+    said = subprocess.run(program, env=_environment(), capture_output=True, text=True, check=True).stderr
+    own = re.findall(r"(?m)^import time: +(\d+) \|", said)
+    return len(own), sum(map(int, own)) / 1000
+
+
+def _environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # compiled once
+
+
+def measured(command: list[str]) -> tuple[float, float, str]:
+    """CPU and wall seconds of a process, and what it printed."""
     began = time.perf_counter()
-    child = [sys.executable, "-c", CHILD, lake, sql or "", path]
-    process = subprocess.Popen(child, env=environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=_environment(), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     said = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"a process failed: {sql}")
-    return usage.ru_utime + usage.ru_stime, wall, float(said)
+        raise SystemExit(f"a process failed: {command}")
+    return usage.ru_utime + usage.ru_stime, wall, said
 
 
 def report(spent: dict[str, Spent], rounds: int) -> str:
@@ -157,6 +199,22 @@ def report(spent: dict[str, Spent], rounds: int) -> str:
     lines += ["", "The questions:", "", "```sql"]
     lines += [f"{sql};  -- {name}" for name, sql in QUESTIONS.items() if sql]
     return "\n".join([*lines, "```", ""])
+
+
+def program_report(programs: dict[str, tuple[list[str], Spent]], imported: tuple[int, float]) -> str:
+    """The section about the program."""
+    rows = [
+        f"| {name} | {1000 * statistics.median(times.cpu):,.0f} | {1000 * min(times.cpu):,.0f} |"
+        f" {1000 * statistics.median(times.wall):,.0f} |"
+        for name, (_, times) in programs.items()
+    ]
+    modules, milliseconds = imported
+    about = (
+        f"Asked for: at most {1000 * PROGRAM_WANTED:,.0f} ms of CPU. `python -X importtime` counts {modules} modules,\n"
+        f"which are imported in {milliseconds:,.0f} ms."
+    )
+    head = ["| | CPU ms, median | CPU ms, least | wall ms |", "|---|---:|---:|---:|"]
+    return "\n".join(["", "## The program", "", about, "", *head, *rows, ""])
 
 
 if __name__ == "__main__":

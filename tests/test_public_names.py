@@ -119,8 +119,17 @@ def test_import_is_cheap(heavy: str) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0, f"imports {heavy}"
 
 
+EXAMPLE = r"(?m)^ *[a-z_]\w*( = |\.\w+[(.]).*[()]|^ *with |^ {4}\S|`[^`]*[(.=][^`]*`"
+
+
 @pytest.mark.parametrize("name", [name for name in PUBLIC if not name.startswith("_")])
 def test_every_public_name_has_an_example(name: str) -> None:
     said = inspect.cleandoc(getattr(tidegate, name).__doc__ or "")
-    code = r"(?m)^ *[a-z_]\w*( = |\.\w+[(.]).*[()]|^ *with |^ {4}\S|`[^`]*[(.=][^`]*`"
-    assert re.search(code, said), f"{name}: {said}"
+    assert re.search(EXAMPLE, said), f"{name}: {said}"
+
+
+@pytest.mark.parametrize("name", [name for name in vars(tidegate.Session) if not name.startswith("_")])
+def test_every_method_of_a_database_has_an_example(name: str) -> None:
+    if name not in {"context", "close"}:
+        said = inspect.cleandoc(getattr(tidegate.Session, name).__doc__ or "")
+        assert re.search(r"db\.\w+", said), f"{name}: {said}"

@@ -72,14 +72,15 @@ class Config:
     ] = True
     history_ms: Annotated[
         int,
-        "how long before the last change compaction keeps deleted rows for AS OF, without RETENTION; default: 7 days",
+        "how long compaction keeps deleted rows for AS OF, counted back from the last change, without RETENTION; default: 7 days",
     ] = 604_800_000
     maintenance: Annotated[
         bool,
         "after a commit its writer merges small parts, a few at a time, and deletes files that were replaced long ago",
     ] = True
     maintenance_parts: Annotated[
-        int, "small parts that are added to a collection, or replaced files, from which on a writer does so"
+        int,
+        "number of small parts, or of replaced files, that must have come together before a writer does that",
     ] = 128
     compact_fanout: Annotated[
         int, "number of neighbouring parts of similar size that compaction merges into one"
@@ -135,17 +136,17 @@ class Config:
     ] = "auto"
     embedded_bytes: Annotated[
         int,
-        "bytes of parts left after pruning up to which such queries run in this process, with engine = auto",
+        "with engine = auto: bytes left after pruning up to which such a query runs in this process; beyond, it runs on Spark",
         SettingScope.LIMIT,
     ] = 2 << 30
     recursion_rows: Annotated[
         int,
-        "rows that WITH RECURSIVE may add before it fails, as one without an end must",
+        "maximum rows that WITH RECURSIVE may add: one that never ends fails there",
         SettingScope.LIMIT,
     ] = 10_000_000
     embedded_memory: Annotated[
         int,
-        "memory of one such query in this process, beyond which it writes to disk; 0: a quarter of the machine's",
+        "memory in bytes of a query on the embedded engine, beyond which it writes to disk; 0: a quarter of the machine's",
         SettingScope.LIMIT,
     ] = 0
     join_reduction: Annotated[

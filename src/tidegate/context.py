@@ -296,6 +296,11 @@ class CatalogSnapshot:
             self.entries[name] = self._relation(name)
         return self.entries[name]
 
+    def relation_names(self) -> list[str]:
+        """Everything that can be read."""
+        items = self.context.catalog.items()
+        return [name for name, item in items.items() if view_of(item) or shard_of(item)]
+
     def views(self) -> list[str]:
         """The SQL texts of the views among them."""
         return [entry.sql for entry in self.entries.values() if isinstance(entry, ViewRelation)]

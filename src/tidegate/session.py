@@ -160,6 +160,8 @@ class Session:
     def table(self, name: str, spark: Spark | None = None, as_of: int | None = None) -> Any:
         """A collection or view as an ordinary Spark DataFrame: filters on it, of any shape, prune parts.
 
+            db.table("orders", spark).where("created_at + INTERVAL 3 DAYS > now()").show()
+
         It is a snapshot, pinned when it is made, at `as_of` or what is committed now. `spark` is the session; without it the
         active one, or a new one on this machine.
         """
@@ -170,7 +172,7 @@ class Session:
     def attach(self, spark: Spark | None = None) -> Any:
         """Makes every collection and view a temporary view of a Spark session, always up to date.
 
-        What comes back can `refresh()` and `detach()`; see `tidegate/spark/temp_views.py`.
+        `db.attach(spark)`, then `spark.sql("SELECT … FROM orders")`. What comes back can `refresh()` and `detach()`.
         """
         from tidegate.spark import attach
 
@@ -207,9 +209,10 @@ class Session:
     ) -> Ingestion | IngestionGroup:
         """Runs a source, several, or all; what comes back has `progress()`, `stop()`, `wait()`, `error`.
 
-        In the background until it is stopped; with `once` until everything that upstream has now is ingested, and only then it
-        returns. On Spark: in the session that is given, the active one, or a new one on this machine; with `spark=False` in this
-        process alone. `progress` is called with each change; without it there is a bar on a terminal, and a log record.
+        `db.ingest("clicks")` runs in the background until it is stopped; with `once` it returns when everything that upstream
+        has now is ingested. On Spark: in the session that is given, the active one, or a new one on this machine; with
+        `spark=False` in this process alone. `progress` is called with each change; without it there is a bar on a terminal, and
+        a log record.
         """
         from tidegate.ingest.runtime import ingest
 
@@ -239,7 +242,8 @@ class Session:
     ) -> Compacted:
         """Merges small parts of a table, and forgets times that its retention no longer keeps; what was done.
 
-        In this process; or on Spark, if a session is given, or one is active and there is much to do (`spark_compact_bytes`).
+        `db.compact("orders")` runs in this process; or on Spark, if a session is given, or one is active and there is much to do
+        (`spark_compact_bytes`). With `full` it merges large parts too.
         """
         context = self.context
         shard, place = context.collection(name), context.root.place
@@ -271,7 +275,7 @@ class Session:
     ) -> Reclustered:
         """Sorts a table by its CLUSTER BY columns across parts, within ranges of time.
 
-        With `by`, these are its CLUSTER BY from here on. On Spark if a session is given, else in this process.
+        `db.recluster("orders", by=["buyer"])` makes `buyer` its CLUSTER BY from here on. On Spark if a session is given.
         """
         from tidegate.statements import recluster
 
@@ -281,7 +285,7 @@ class Session:
     def backfill_statistics(
         self, name: str, *, spark: Spark | None = None, progress: Report | None = None
     ) -> Learnt:
-        """Collects statistics of parts that were written while `stats_collection` was off."""
+        """Collects statistics of parts that were written without them: `db.backfill_statistics("orders")`."""
         from tidegate.statements import backfill_statistics
 
         crew = None if spark is None else self._crew(spark, f"statistics {name}")
@@ -293,7 +297,7 @@ class Session:
         return maintenance_crew(spark, self.context.root.place, what)
 
     def sweep(self) -> Swept:
-        """Deletes objects that nothing refers to any more; what was deleted."""
+        """Deletes files that nothing refers to any more; what was deleted: `db.sweep().garbage`."""
         context = self.context
         done = context.catalog.sweep(context.shards.open)
         for name in status(context).collections:
@@ -307,19 +311,18 @@ class Session:
     def repair(self, name: str, to: int | None = None) -> Repaired:
         """Moves rows with a time far ahead of the clock to the time `to`, in ms, or to now.
 
-        All rows stay, and can be read at that time and later; `upper` goes back. One entry of the log; see
-        `storage/maintain/repair.py`.
+        `db.repair("orders").parts` had such a time. All rows stay, and can be read at that time and later; `upper` goes back.
         """
         from tidegate.storage.maintain import repair_shard
 
         return repair_shard(self.context.collection(name), milliseconds(to, "to"))
 
     def status(self) -> Status:
-        """The collections, with parts, rows, bytes, `since`, `upper`, leases; from metadata alone."""
+        """What the lake holds, from metadata alone: `db.status().collections["orders"].rows`."""
         return status(self.context)
 
     def metrics(self) -> str:
-        """What was done since it was opened, in the text format of Prometheus: see `tidegate/metrics.py`."""
+        """What was done since it was opened, as Prometheus reads it: `print(db.metrics())`."""
         return self.context.metrics.text()
 
     def doctor(
@@ -339,7 +342,7 @@ class Session:
 
     @property
     def maps(self) -> Maps:
-        """Where parts lie and what a query would read, for pictures: see `statements/preview/`."""
+        """Where parts lie and what a query would read, for pictures: `db.maps.query("SELECT …")`."""
         from tidegate.statements.preview import Maps
 
         return Maps(self.context)
@@ -347,16 +350,16 @@ class Session:
     def session(self, reach: Reach | None = None) -> Session:
         """A session for one client, with its own settings, which start as those of this one.
 
-        `reach` limits the files and hosts that its statements may use; without it, the limits of this one count.
-        SET in it affects its own statements; settings that concern everybody, such as `lease_ms`, it cannot change. Closing
-        it ends it alone: ingestions and open collections belong to the database. It ends with the database at the latest.
+        `with db.session() as session: …` closes it at the end. `reach` limits the files and hosts that its statements may use.
+        SET in it affects its own statements; settings that concern everybody, such as `lease_ms`, it cannot change. Closing it
+        ends it alone: ingestions and open collections belong to the database. It ends with the database at the latest.
         """
         context = self.context
         limits = context.access if reach is None else instance(reach, Reach, "reach")
         return Session(context.for_session(limits), self._database or self)
 
     def set(self, name: str, value: object) -> None:
-        """Changes a setting as SET does: of this session, or on a Database for all. None restores it."""
+        """Changes a setting as SET does: `db.set("audit", 0.1)`. On a Database for all; None restores it."""
         self.context.set(name, value)
 
     def close(self) -> None:

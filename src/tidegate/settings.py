@@ -129,5 +129,9 @@ def check(name: str) -> None:
     known = [field.name for field in fields(Config)]
     if text(name, "the name of a setting") not in known:
         close = get_close_matches(name, known, n=2)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(known)}"
+        hint = (
+            f"did you mean {' or '.join(close)}?"
+            if close
+            else "SHOW ALL lists them, and `tidegate config` with their meaning"
+        )
         raise BindError(f'there is no setting "{name}"', code=ErrorCode.UNDEFINED_OBJECT, hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
 import re
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
-from tidegate.cli.main import main
+from tidegate.cli.main import app, main
 from tidegate.query import format_value
 from tidegate.sql.parse.lexer import split_statements
 
@@ -66,6 +67,8 @@ def test_a_file_of_statements_and_stdin(
     told = capsys.readouterr()
     assert told.out.splitlines()[-2:] == ["x", "5"]
     assert "line 6, column 8" in told.err
+    assert main(["sql", "SELECT 1; SELECT 2;\nSELECT 3; SELECT nope"]) == 1
+    assert "line 2, column 18" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT max(x) FROM u"))
     assert main(["sql", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"max": 5}
@@ -128,7 +131,9 @@ def test_sources_are_run(lake: Path, capsys: pytest.CaptureFixture[str]) -> None
     )
     assert main(["sql", made]) == 0
     assert main(["ingest", "--once", "--no-spark"]) == 0
-    assert "g: done; 1,000 records in, 10 kept, 990 filtered" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "g: done; 1,000 records in, 10 kept, 990 filtered" in printed
+    assert "1 part in 1 batch\n" in printed
     assert main(["ingest", "g", "--once", "--no-spark", "--json"]) == 0
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (last["source"], last["state"], last["records"]) == ("g", "done", 0)
@@ -138,6 +143,15 @@ def test_sources_are_run(lake: Path, capsys: pytest.CaptureFixture[str]) -> None
         "ready", "│", "1,000",
     ]  # fmt: skip
     assert main(["ingest", "nope", "--once", "--no-spark"]) == 1
+
+
+def test_what_there_is_nothing_to_do_for(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ingest"]) == 0  # on Spark, which is not started for nothing
+    assert "there are no sources" in capsys.readouterr().err
+    assert main(["repair"]) == 2
+    assert "repair needs the name of a table or source" in capsys.readouterr().err
+    with tidegate.open(lake) as db:
+        assert db.ingest(once=True).progress() == {}
 
 
 def test_statements_of_a_text() -> None:
@@ -152,6 +166,9 @@ def test_statements_of_a_text() -> None:
     [
         ((14, 3, 3_661_500_000), "1 year 2 mons 3 days 01:01:01.5"),
         ((-13, 0, -1_000_000), "-1 years -1 mons -00:00:01"),
+        (dt.datetime(2026, 1, 2, 3, 4, 5, 120_000, dt.UTC), "2026-01-02 03:04:05.12+00"),
+        (dt.datetime(2026, 1, 2, 3, 4, 5, 7, dt.UTC).replace(tzinfo=None), "2026-01-02 03:04:05.000007"),
+        (dt.time(3, 4, 5, 500_000), "03:04:05.5"),
         ((0, 0, 0), "00:00:00"),
         (True, "t"),
         (b"\x01\xff", "\\x01ff"),
@@ -225,3 +242,5 @@ def test_every_help_has_examples(command: str, capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     examples = [line for line in printed.split("\n")[1:] if line.lstrip(" $│").startswith("tidegate ")]
     assert any(f" {command}" in line for line in examples), printed
+    options = app[command].assemble_argument_collection(parse_docstring=True)
+    assert [option.name for option in options if not option.parameter.help] == [], "each says what it does"

@@ -314,7 +314,14 @@ def test_an_analysis_is_drawn(page: Any) -> None:
     widths = [bars.nth(i).bounding_box()["width"] for i in range(bars.count())]
     assert max(widths) > 50
     assert page.locator(".plan li").count() >= 4
+    assert "count(*)" in page.inner_text(".bars")
+    assert "#" not in page.inner_text(".bars")
     keep(page, "analysis", full_page=True)
+    page.set_viewport_size({"width": 400, "height": 844})
+    room = "(e => [e.scrollWidth, e.clientWidth])(document.querySelector('.bars'))"
+    until(page, f"{room}[0] <= {room}[1]")  # the times are in sight
+    run(page, "SELECT id, created_at, 'two words' AS text FROM orders LIMIT 3")
+    assert page.locator(".rows tbody tr").first.bounding_box()["height"] < 40, "a row is one line"
 
 
 # ---------------------------------------------------------------- history, links, no scripts

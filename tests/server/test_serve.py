@@ -137,13 +137,17 @@ def test_what_cannot_be_used_is_said(lake: Path, tmp_path: Path, capsys: pytest.
     serve = ["serve", "--lake", str(lake), "--port", "0"]
     for options, why in (
         (["--token-file", str(tmp_path / "empty")], "is empty"),
-        (["--token-file", str(tmp_path / "absent")], "cannot read"),
+        (["--token-file", str(tmp_path / "absent")], "absent: No such file or directory\n"),
+        (["--token-file", "/usr/bin/env"], "not a text in UTF-8"),
+        (["--tls-cert", str(tmp_path / "absent")], "cannot be used: No such file or directory\n"),
         (["--tls-cert", str(tmp_path / "cert.pem")], "cannot be used"),
         (["--host", "0.0.0.0"], "no token"),
         (["--host", "203.0.113.1", "--token-file", __file__], "cannot listen"),
     ):
         assert main([*serve, *options]) == 1
         assert why in capsys.readouterr().err
+    assert main([*serve, "--no-web"]) == 2
+    assert "there is nothing to serve" in capsys.readouterr().err
 
 
 def test_the_certificate_is_read_before_anything_listens(tmp_path: Path) -> None:

@@ -55,12 +55,12 @@ def test_the_collections(site: Site) -> None:
 
 
 def test_one_collection(site: Site) -> None:
-    page = site.get("/c/orders")
-    assert page.status == 200
+    assert (page := site.get("/c/orders")).status == 200
     for said in ("<svg", "created_at", "customer", "timestamptz", "compacted 1×", "appended", 'data-marks="'):
         assert said in page.text
     missing = site.get("/c/nothing")
     assert (missing.status, "does not exist" in missing.text) == (404, True)
+    assert "is a view, and has no parts" in site.get("/c/cheap", Accept=HTML).text
     assert site.get("/nowhere").status == 404
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -29,3 +31,12 @@ def test_a_process_that_is_started_inside_logs_to_the_file(
     with log_to(None):
         subprocess.run([sys.executable, "-c", "import sys; sys.stderr.write('shown\\n')"], check=True)
     assert capfd.readouterr().err == "shown\n"
+
+
+def test_a_terminal_says_that_spark_starts(tmp_path: Path) -> None:
+    inside, outside = pty.openpty()
+    code = "from tidegate.spark.session.sessions import log_to\nwith log_to('spark.log'): pass"
+    subprocess.run([sys.executable, "-c", code], check=True, stderr=outside, cwd=tmp_path)
+    os.close(outside)
+    with open(inside, "rb", buffering=0) as terminal:
+        assert terminal.read(100).decode() == "starting Spark …\r\x1b[K"  # and the line is empty again

@@ -11,6 +11,7 @@
 | `serve.py` | from command-line options to `tidegate.server` |
 | `prompt/` | the prompt of `tidegate sql` |
 | `output.py` | results as tables, CSV and JSON |
+| `positions.py` | errors with their line in a text of several statements |
 | `demo/` | `tidegate demo` |
 
 It rests on every other room, and no other room imports it.

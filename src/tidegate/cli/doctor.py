@@ -6,10 +6,10 @@ import json as jsons
 import sys
 
 from tidegate.cli.configuration import active_config
-from tidegate.cli.options import Json, Lake, enable_garbage_collection
+from tidegate.cli.options import Flag, Json, Lake, enable_garbage_collection
 
 
-def doctor(*, lake: Lake = "lake", deep: bool = False, read_only: bool = False, json: Json = False) -> int:
+def doctor(*, lake: Lake = "lake", deep: Flag = False, read_only: Flag = False, json: Json = False) -> int:
     """Examine a lake and this machine, and say what is wrong and what to do.
 
     Checks stores, clocks, files, leases, sizes, sources, free room and versions.

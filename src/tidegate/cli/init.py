@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from tidegate.cli.options import Flag
 from tidegate.config_file import write_config
 
 
@@ -15,8 +16,8 @@ def init(
     folder: Path = Path(),
     *,
     lake: Annotated[str, Parameter(("--lake", "-l"), help="The lake that the file names.")] = "lake",
-    metadata: str = "",
-    force: bool = False,
+    metadata: Annotated[str, Parameter(show_default=False)] = "",
+    force: Flag = False,
 ) -> None:
     """Write a configuration file, tidegate.toml, with every setting as a comment.
 

@@ -13,13 +13,13 @@ from tidegate.logs import LOG, lines_to_stderr, to_stderr
 
 LogFormat = Annotated[
     Literal["text", "json", "lines"],
-    Parameter("--log-format", help="Print logs on stderr as JSON, a record a line, or as text for people (`lines` is the same)."),
+    Parameter("--log-format", help="Print log records on stderr: `json`, one on a line, or `text` for people (also `lines`)."),
 ]  # fmt: skip
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"],
     Parameter(
         "--log-level",
-        help="The least level that is printed; debug also has leases, sweeps and polling.",
+        help="The least important records that are printed; debug adds leases, sweeps and polling.",
     ),
 ]
 

@@ -39,6 +39,7 @@ from tidegate.cli.init import init
 from tidegate.cli.logging import LogFormat, LogLevel, logs_on_stderr
 from tidegate.cli.options import (
     ArgumentError,
+    Flag,
     Json,
     Lake,
     enable_garbage_collection,
@@ -46,14 +47,26 @@ from tidegate.cli.options import (
     open_lake,
 )
 from tidegate.cli.output import Format, print_result
+from tidegate.cli.positions import placed_in
+from tidegate.text import plural
 
 if TYPE_CHECKING:
     from tidegate.database import Database
     from tidegate.ingest.runtime import IngestionProgress
 
+HELP = """Stores tables and streams as Parquet files, and reads only the files that can matter to a query.
+
+```
+tidegate sql                    a prompt for SQL; it creates the lake if there is none
+tidegate sql "SELECT 1"         one statement, or several
+tidegate status                 what the lake holds
+tidegate serve --pg 5433        web pages, and a port for psql
+tidegate demo                   a tour, in a lake of its own
+```
+"""
 app = App(
     name="tidegate",
-    help="Time-varying collections as Parquet parts; reads only what can matter.",
+    help=HELP,
     version=tidegate.__version__,
     help_format="markdown",
 )
@@ -107,7 +120,7 @@ def sql(
     format: Format = "table",  # noqa: A002  # the flag's name
     output: Annotated[Path | None, Parameter(("--output", "-o"))] = None,
     as_of: int | None = None,
-    timing: bool = False,
+    timing: Flag = False,
     json: Json = False,
 ) -> None:
     """Run SQL from an argument, a file or stdin; without any of these, open a prompt.
@@ -165,12 +178,13 @@ def _run_statements(
     db: Database, text: str, form: Format, output: Path | None, as_of: int | None, *, timing: bool
 ) -> None:
     """Runs statements one by one, and prints each result."""
-    from tidegate.sql.parse import split_statements
+    from tidegate.sql.parse import statement_texts
 
     if output is None:
-        for sql_ in split_statements(text):
+        for piece in statement_texts(text):
             began = time.perf_counter()
-            result = db.sql(sql_, as_of=as_of)
+            with placed_in(text, piece.start):
+                result = db.sql(piece.text, as_of=as_of)
             print_result(result, form, began=began if timing else None)
         return
     from tidegate.server import atomic_write, write_parquet
@@ -179,8 +193,9 @@ def _run_statements(
         out, saved = None, False
         if form != "parquet":
             out = stack.enter_context(temporary.open("w", encoding="utf-8", newline=""))
-        for sql_ in split_statements(text):
-            result = db.sql(sql_, as_of=as_of)
+        for piece in statement_texts(text):
+            with placed_in(text, piece.start):
+                result = db.sql(piece.text, as_of=as_of)
             if result.is_text:
                 print_result(result, form)
             elif out is not None:
@@ -197,7 +212,7 @@ def _run_statements(
 
 @app.command
 def explain(
-    query: str, *, lake: Lake = "lake", analyze: bool = False, pushdown: bool = False, json: Json = False
+    query: str, *, lake: Lake = "lake", analyze: Flag = False, pushdown: Flag = False, json: Json = False
 ) -> None:
     """Show how a query would run, and why each part is read.
 
@@ -206,6 +221,15 @@ def explain(
     tidegate explain --pushdown "SELECT …"    which conditions can prune parts, and why others cannot
     tidegate explain --analyze "SELECT …"     run it: rows, bytes and time of each stage
     ```
+
+    Parameters
+    ----------
+    query
+        The query, without the word EXPLAIN.
+    analyze
+        Run the query, and measure each stage.
+    pushdown
+        Say of each condition of WHERE whether it can prune parts, and if not, why.
     """
     keep_spark_quiet()
     words = "FILTER PUSHDOWN " if pushdown else "ANALYZE " if analyze else ""
@@ -214,20 +238,20 @@ def explain(
         if json:
             print_result(result, "json")
         else:
-            sys.stdout.write(result.text() + "\n")
+            print_result(result, "table")
 
 
 @app.command
 def ingest(
     *names: str,
     lake: Lake = "lake",
-    once: bool = False,
+    once: Flag = False,
     spark: bool = True,
     json: Json = False,
     log_format: LogFormat | None = None,
     log_level: LogLevel = "info",
 ) -> None:
-    """Run sources, by name or all of them, until Ctrl-C or with `--once` until they are drained.
+    """Run sources until Ctrl-C, or with `--once` until there is nothing new.
 
     ```
     tidegate ingest                         every source
@@ -238,6 +262,8 @@ def ingest(
 
     Parameters
     ----------
+    names
+        Names of sources; without any, all of them.
     once
         Ingest what upstream has now, then exit.
     spark
@@ -250,7 +276,12 @@ def ingest(
         sys.stdout.write(now.json() + "\n")
         sys.stdout.flush()
 
+    if log_format is None:
+        keep_spark_quiet()
     with logs_on_stderr(log_format, log_level), open_lake(lake) as db:
+        if not names and not db.status().sources:
+            sys.stderr.write("there are no sources: CREATE SOURCE defines one (docs/sources.md)\n")
+            return
         running = db.ingest(
             names or None,
             once=once,
@@ -269,8 +300,9 @@ def _print_summary(progress: Mapping[str, IngestionProgress]) -> None:
     """Prints one line per source: records, rows kept, batches."""
     for name, one in progress.items():
         sys.stdout.write(
-            f"{name}: {one.state}; {one.records:,} records in, {one.kept:,} kept, {one.filtered:,} filtered, "
-            f"{one.expired:,} expired, {one.bad:,} bad; {one.parts:,} parts in {one.batches:,} batches\n"
+            f"{name}: {one.state}; {plural(one.records, 'record')} in, {one.kept:,} kept, {one.filtered:,} filtered, "
+            f"{one.expired:,} expired, {one.bad:,} bad; {plural(one.parts, 'part')} in "
+            f"{one.batches:,} {'batch' if one.batches == 1 else 'batches'}\n"
         )
 
 
@@ -341,9 +373,7 @@ def demo(*, rows: int = 2_000_000, lake: Path | None = None) -> None:
 for command in (maintenance.compact, maintenance.sweep, maintenance.repair, maintenance.adopt, init, doctor):
     app.command(command)
 app.config = (file_lake,)
-app.help_epilogue = (
-    "Every command takes `--config FILE` (else the nearest tidegate.toml) and `--set SETTING=VALUE`."
-)
+app.help_epilogue = "Every command also takes `--config FILE` (else the nearest tidegate.toml counts) and `--set SETTING=VALUE`."
 _SERVE = """Serve the lake to browsers, Prometheus and PostgreSQL clients until Ctrl-C.
 
 ```

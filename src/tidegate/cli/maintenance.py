@@ -11,20 +11,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 import tidegate
-from tidegate.cli.options import Json, Lake, open_lake
+from tidegate.cli.options import ArgumentError, Flag, Json, Lake, open_lake
 from tidegate.text import format_time, plural
 
 if TYPE_CHECKING:
     from tidegate.storage.maintain import Compacted, Repaired, Swept
 
 
-def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = False) -> None:
-    """Merge small parts of collections, and drop history beyond their retention.
+def compact(*names: str, lake: Lake = "lake", full: Flag = False, json: Json = False) -> None:
+    """Merge small parts, drop expired ones, and forget history that is older than the retention.
 
     ```
     tidegate compact            every collection
     tidegate compact orders --full
     ```
+
+    Parameters
+    ----------
+    names
+        Names of tables and sources; without any, all of them.
+    full
+        Merge all parts, large ones too, and separate deleted rows that only AS OF shows from the others.
     """
     with open_lake(lake) as db:
         _each(
@@ -36,7 +43,7 @@ def compact(*names: str, lake: Lake = "lake", full: bool = False, json: Json = F
 
 
 def sweep(*, lake: Lake = "lake", json: Json = False) -> None:
-    """Delete objects that nothing refers to: left by killed writers, or replaced by compaction.
+    """Delete files that nothing refers to: those that compaction replaced, or killed writers left behind.
 
     ```
     tidegate sweep
@@ -48,13 +55,22 @@ def sweep(*, lake: Lake = "lake", json: Json = False) -> None:
 
 
 def repair(*names: str, to: int | None = None, lake: Lake = "lake", json: Json = False) -> None:
-    """Move rows that were written with a time far in the future to now, or to `--to` in ms.
+    """Correct rows that were written with a time far in the future: they get the time of now, or `--to`.
 
     ```
     tidegate repair orders                       to now
     tidegate repair orders --to 1767225600000    to this time
     ```
+
+    Parameters
+    ----------
+    names
+        Names of tables and sources.
+    to
+        The time that the rows get, in milliseconds since 1970; otherwise now.
     """
+    if not names:
+        raise ArgumentError("repair needs the name of a table or source", hint="tidegate repair orders")
     with open_lake(lake) as db:
         _each(names, lambda name: db.repair(name, to), _repaired, json)
 
@@ -64,7 +80,7 @@ def adopt(
     how: Annotated[Literal["moved", "alias", "copy"], Parameter("--as", help="What happened to the lake.")],
     lake: Lake = "lake",
 ) -> None:
-    """Accept a new place of a lake whose metadata is in PostgreSQL.
+    """Say why a lake with its metadata in PostgreSQL is at another place than before.
 
     ```
     tidegate adopt --as moved       moved or restored here; refused at the old place

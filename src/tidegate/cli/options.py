@@ -1,4 +1,4 @@
-"""What commands share: the options `--lake` and `--json`, and opening the lake."""
+"""What commands share: the options `--lake` and `--json`, flags, and opening the lake."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ Lake = Annotated[
     Parameter(
         ("--lake", "-l"),
         env_var=LAKE_VARIABLE,
-        help="A folder, or a URL such as s3://bucket/lake?metadata=postgresql://…",
+        help="Where the lake is: a folder, or a URL such as s3://bucket/lake?metadata=postgresql://…",
     ),
 ]
-Json = Annotated[bool, Parameter("--json", negative=(), help="Print JSON.")]
+Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
+"""An option that is off unless it is given."""
+Json = Annotated[bool, Parameter("--json", negative=(), show_default=False, help="Print JSON.")]
 
 
 class ArgumentError(tidegate.StoreError):

@@ -11,6 +11,7 @@ them; in JSON as JSON values, jsonb included.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Literal, TextIO
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Format = Literal["table", "csv", "json", "parquet"]
 Expanded = Literal["off", "on", "auto"]
 """Whether each value has a line of its own: `auto` where a table would not fit."""
+_GAP = re.compile(r"(?<=\S) {3,}(?=\S+(?: \S+)*$)")
+"""The last stretch of blanks inside of a line."""
 MAX_TABLE_ROWS = 1_000
 """Rows of a table on a screen."""
 
@@ -46,7 +49,7 @@ def print_result(
         width = terminal_width() if out is None or out is sys.stdout else 0
     out = out or sys.stdout
     if result.is_text:
-        message = result.text()
+        message = fit_gaps(result.text(), width)
         out.write(json.dumps({"said": message}) + "\n" if form == "json" else message and message + "\n")
     elif form in ("json", "csv"):
         from tidegate.server import csv_lines, json_lines
@@ -57,6 +60,20 @@ def print_result(
         _print_table(result, out, expanded, width)
     if began is not None and form == "table":
         out.write(f"Time: {format_duration(time.perf_counter() - began)}\n")
+
+
+def fit_gaps(text: str, width: int) -> str:
+    """A plan whose estimates move to the left, if the terminal has fewer columns than the plan."""
+    if not width:
+        return text
+    return "\n".join(
+        _narrowed(line, len(line) - width) if len(line) > width else line for line in text.split("\n")
+    )
+
+
+def _narrowed(line: str, excess: int) -> str:
+    """A line with its last gap shortened, to two spaces at least."""
+    return _GAP.sub(lambda gap: " " * max(2, len(gap[0]) - excess), line, count=1)
 
 
 def _print_table(result: Result, out: TextIO, expanded: Expanded, width: int) -> None:

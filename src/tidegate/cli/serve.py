@@ -13,12 +13,15 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from tidegate.cli.logging import LogFormat, LogLevel, logs_on_stderr
-from tidegate.cli.options import Lake, open_lake
+from tidegate.cli.options import ArgumentError, Flag, Lake, open_lake
 from tidegate.database import Database
 from tidegate.errors import StoreError
 from tidegate.ingest.runtime import log_progress
 from tidegate.server import BoundAddress, ServerOptions
 from tidegate.server import serve as run_server
+
+Several = Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=(), show_default=False)]
+"""`--files /data/in /data/more`."""
 
 
 def serve(
@@ -28,10 +31,10 @@ def serve(
     port: int = 8080,
     web: bool = True,
     pg: int | None = None,
-    write: bool = False,
-    files: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
-    hosts: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
-    ingest: bool = False,
+    write: Flag = False,
+    files: Several = (),
+    hosts: Several = (),
+    ingest: Flag = False,
     spark: bool = True,
     token_file: Path | None = None,
     password_file: Path | None = None,
@@ -71,6 +74,8 @@ def serve(
     tls_key
         The key of the certificate.
     """
+    if not web and pg is None and not ingest:
+        raise ArgumentError("there is nothing to serve", hint="--no-web is for --pg PORT, or --ingest")
     secrets = _read_secret(token_file, "TIDEGATE_TOKEN"), _read_secret(password_file, "TIDEGATE_PASSWORD")
     options = ServerOptions(host, port if web else None, pg, write, files, hosts, *secrets, tls_cert, tls_key)
     with (
@@ -98,7 +103,8 @@ def _read_secret(file: Path | None, variable: str) -> str | None:
     try:
         secret = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"cannot read {file}: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else "it is not a text in UTF-8"
+        raise StoreError(f"cannot read {file}: {why}") from None
     if not secret:
         raise StoreError(f"{file} is empty", hint="it must contain the secret and nothing else")
     return secret

@@ -8,7 +8,7 @@
     pl.DataFrame(r)           whatever reads Arrow's C stream takes a result: polars, DuckDB, pandas, pyarrow.table(r)
     print(r.explain())        how the query runs, and why parts were read
     for batch in r.batches()  pyarrow.RecordBatch after RecordBatch, in bounded memory, whatever their number
-    r.path                    'metadata' if no part had to be read, 'peek' if few, else 'local'
+    r.path                    'metadata' if no part had to be read, 'peek' if few, else 'local', 'embedded' or 'spark'
     r.scan.parts_read         of r.scan.parts_total
     r.scan.stages             what was done, one after the other: rows in and out, bytes, seconds (EXPLAIN ANALYZE prints them)
     r.text()                  for EXPLAIN and SHOW CREATE: the text; else what psql would print below a result
@@ -253,9 +253,11 @@ class Result:
 
     def pl(self) -> Any:
         """The rows as a polars DataFrame; an interval, which polars does not have, as a struct."""
+        table = self.arrow()
+        if importlib.util.find_spec("polars") is None:
+            raise UnsupportedError("pl() needs polars, which is not installed", hint="pip install polars")
         import polars as pl
 
-        table = self.arrow()
         columns = [intervals_as_structs(c) if c.type == types.INTERVAL.arrow else c for c in table.columns]
         return cast("pl.DataFrame", pl.from_arrow(pa.Table.from_arrays(columns, table.column_names)))
 

@@ -36,9 +36,11 @@ def format_value(value: Any) -> str:
         case decimal.Decimal():
             return format(value, "f")
         case dt.datetime():
-            shown = value.isoformat(" ")
+            shown = _without_last_zeros(value.isoformat(" "), value.microsecond)
             return shown.removesuffix(":00") if value.tzinfo else shown
-        case dt.date() | dt.time() | uuid.UUID():
+        case dt.time():
+            return _without_last_zeros(str(value), value.microsecond)
+        case dt.date() | uuid.UUID():
             return str(value)
         case list() | dict():
             return json.dumps(json_value(value, ""), ensure_ascii=False)
@@ -46,6 +48,12 @@ def format_value(value: Any) -> str:
             return _interval(*value)
         case _:
             return str(value)
+
+
+def _without_last_zeros(text: str, microseconds: int) -> str:
+    """A time whose fraction ends at its last digit that is not 0: `03:04:05.5`, as in PostgreSQL."""
+    fraction = f".{microseconds:06d}"
+    return text.replace(fraction, fraction.rstrip("0"), 1) if microseconds else text
 
 
 def _interval(months: int, days: int, microseconds: int) -> str:

@@ -71,7 +71,8 @@ class ServerOptions:
         try:
             context.load_cert_chain(self.tls_cert, self.tls_key)
         except (OSError, ssl.SSLError) as error:
-            raise StoreError(f"the certificate in {self.tls_cert} cannot be used: {error}") from None
+            why = error.strerror or str(error)  # of SSL: without the place in OpenSSL's source
+            raise StoreError(f"the certificate in {self.tls_cert} cannot be used: {why}") from None
         return context
 
 
@@ -198,7 +199,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _listen_error(host: str, port: int, error: OSError) -> StoreError:
+    why = (error.strerror or str(error)).partition(" (while ")[
+        0
+    ]  # asyncio adds the address that is named already
     return StoreError(
-        f"cannot listen on {host}, port {port}: {error.strerror or error}",
+        f"cannot listen on {host}, port {port}: {why}",
         hint="choose other ports with --port and --pg; 0 takes a free one",
     )

@@ -86,7 +86,7 @@ def _check_changes_nothing(given: statement.Statement) -> None:
     if isinstance(given, statement.Delete | statement.Update):
         raise UnsupportedError(
             f"EXPLAIN ANALYZE would run the {type(given).__name__.upper()}",
-            hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE SELECT with the same WHERE what that costs",
+            hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE SELECT with the same WHERE, what it costs",
         )
 
 
@@ -304,8 +304,8 @@ class Ran:
         """What ANALYZE adds."""
         scan = self.result.scan
         amount = f"{format_bytes(scan.bytes_read)} of {format_bytes(scan.bytes_total)}"
-        read = f"{scan.parts_read:,} of {scan.parts_total:,} parts, {amount}, {scan.rows_read:,} rows"
-        rows = "1 row" if len(self.result) == 1 else f"{len(self.result):,} rows"
+        read = f"{scan.parts_read:,} of {plural(scan.parts_total, 'part')}, {amount}, {plural(scan.rows_read, 'row')}"
+        rows = plural(len(self.result), "row")
         table = [
             (s.name, f"{s.rows_in:,}", f"{s.rows_out:,}", format_bytes(s.bytes), f"{1000 * s.seconds:.1f}")
             for s in scan.stages

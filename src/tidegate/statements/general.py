@@ -141,7 +141,7 @@ def _operator_table(operators: Sequence[OperatorCost], names: Sequence[str]) -> 
 def _read_line(cost: ScanMetrics) -> str:
     amount = f"{format_bytes(cost.bytes_read)} of {format_bytes(cost.bytes_total)}"
     audited = plural(cost.parts_audited, "part")
-    parts = f"{cost.parts_read:,} of {cost.parts_total:,} parts"
+    parts = f"{cost.parts_read:,} of {plural(cost.parts_total, 'part')}"
     return f"  read {parts}, {amount}, {plural(cost.rows_read, 'row')}; {audited} audited"
 
 

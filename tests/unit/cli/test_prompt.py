@@ -96,6 +96,32 @@ def test_names_keys_defaults_and_comments(prompt: PromptSession, capsys: pytest.
     assert "there is no table" in said(prompt, capsys, '\\d "x\'; DROP TABLE orders; --"')
 
 
+def test_deleted_rows_are_counted_apart(prompt: PromptSession, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "deleted" not in prompt.db.status().text()
+    prompt.answer("DELETE FROM orders WHERE id < 2;")
+    assert "5 rows (2 of them deleted) in 1 part" in said(prompt, capsys, "\\d orders")
+    lines = prompt.db.status().text().splitlines()
+    names, values = lines[1].split("│"), lines[3].split("│")
+    assert [name.strip() for name in names][:4] == ["collection", "rows", "deleted", "parts"]
+    assert [value.strip() for value in values][:4] == ["orders", "5", "2", "1"]
+
+
+def test_a_plan_fits_a_narrow_terminal(
+    prompt: PromptSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explain = "EXPLAIN SELECT id FROM orders WHERE price > 1;"
+    wide = said(prompt, capsys, explain)
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = said(prompt, capsys, explain)
+    scan = next(line for line in narrow.splitlines() if "Scan orders" in line)
+    assert max(map(len, wide.splitlines())) == 100
+    assert scan.endswith("rows")
+    assert len(scan) < 100
+    assert narrow.split() == wide.split()
+    indents = [[len(line) - len(line.lstrip()) for line in text.splitlines()] for text in (narrow, wide)]
+    assert indents[0] == indents[1]
+
+
 def test_help_has_every_command(prompt: PromptSession, capsys: pytest.CaptureFixture[str]) -> None:
     found = said(prompt, capsys, "\\?")
     for command in COMMANDS.values():
@@ -142,8 +168,18 @@ def test_scripts_and_output(
     assert [line for line in said(prompt, capsys, f"\\i {script}").split("\n") if line.isalpha()] == [
         "one", "between", "two",
     ]  # fmt: skip
+    script.write_text("SELECT 1;\n\nSELECT 2; SELECT\n  nope;\nSELECT 3;")
+    found = said(prompt, capsys, f"\\i {script}")
+    assert f"{script}, line 4:\nBindError" in found
+    assert "line 4, column 3:\n      nope" in found
+    script.write_text("SELECT 1;\n\\nope\n")
+    assert f"{script}, line 2:\nParseError" in said(prompt, capsys, f"\\i {script}")
+    outer = tmp_path / "outer.sql"
+    outer.write_text(f"SELECT 0;\n\n\\i {script}\n")
+    assert f"{script}, line 2:\n{outer}, line 3:\nParseError" in said(prompt, capsys, f"\\i {outer}")
+    assert "line 2, column 18" in said(prompt, capsys, "SELECT 1;\nSELECT 2; SELECT nope;")
     script.write_text(f"\\i {script}\n")
-    assert "include each other" in said(prompt, capsys, f"\\i {script}")
+    assert "nested more than 16 deep" in said(prompt, capsys, f"\\i {script}")
     assert said(prompt, capsys, "\\format json", f"\\o {out}", "SELECT 5 AS x;", "\\o") == ""
     assert json.loads(out.read_text()) == {"x": 5}
     assert '"x": 6' in said(prompt, capsys, "SELECT 6 AS x;")

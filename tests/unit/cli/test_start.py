@@ -13,7 +13,18 @@ import pytest
 from tidegate.cli.deferred_methods import deferring
 
 CREATE = getattr(dataclasses, "_create_fn", None)
-NOT_NEEDED = ("pandas", "polars", "duckdb", "pyspark", "rich", "prompt_toolkit", "obstore", "starlette")
+NOT_NEEDED = (
+    "pandas",
+    "polars",
+    "duckdb",
+    "pyspark",
+    "rich",
+    "prompt_toolkit",
+    "obstore",
+    "starlette",
+    "pyarrow.parquet",
+    "ssl",
+)
 
 
 @pytest.mark.skipif(CREATE is None, reason="this Python compiles all methods of a class at once")

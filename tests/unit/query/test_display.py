@@ -38,7 +38,7 @@ def test_a_result_shows_itself(db: tidegate.Database, capsys: pytest.CaptureFixt
         ' 1 │ {"a":"<b>"}',
         " ∅ │ ∅",
     ]
-    assert repr(r).split("\n")[4].startswith("(2 rows, from local: read 1 of 1 parts")
+    assert repr(r).split("\n")[4].startswith("(2 rows, from local: read 1 of 1 part,")
     r.show()
     assert capsys.readouterr().out == repr(r) + "\n"
     html = r._repr_html_()
@@ -46,6 +46,15 @@ def test_a_result_shows_itself(db: tidegate.Database, capsys: pytest.CaptureFixt
     assert 'title="NULL"' in html
     assert "(2 rows, from local" in html
     assert repr(db.sql("CREATE VIEW IF NOT EXISTS v AS SELECT 1 AS x")).startswith("CREATE VIEW")
+
+
+@pytest.mark.parametrize(("library", "method"), [("pandas", "df"), ("polars", "pl")])
+def test_a_library_that_is_missing_is_named(
+    db: tidegate.Database, monkeypatch: pytest.MonkeyPatch, library: str, method: str
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(tidegate.UnsupportedError, match=f"needs {library}(.|\n)*pip install {library}"):
+        getattr(db.sql("SELECT id FROM t"), method)()
 
 
 def test_a_preview_says_how_much_there_is(db: tidegate.Database) -> None:

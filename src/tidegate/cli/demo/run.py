@@ -29,7 +29,7 @@ from tidegate.clock import SystemClock
 from tidegate.config import Config
 from tidegate.errors import UnsupportedError
 from tidegate.query import Result
-from tidegate.text import format_bytes
+from tidegate.text import format_bytes, format_duration, plural
 
 LATER_DAYS = 10
 T = TypeVar("T")
@@ -234,11 +234,13 @@ def _compare_queries(db: tidegate.Database, spark: Any, now: int) -> None:
         scan = result.scan
         say(f"{pair.what}\n  {_wrap(pair.ours)}")
         say(
-            f"  {len(result):,} row{'s' if len(result) != 1 else ''} from {result.path};"
-            f" read {scan.parts_read} of {scan.parts_total} parts, {format_bytes(scan.bytes_read)}"
+            f"  {plural(len(result), 'row')} from {result.path};"
+            f" read {scan.parts_read} of {plural(scan.parts_total, 'part')}, {format_bytes(scan.bytes_read)}"
             f" of {format_bytes(scan.bytes_total)}"
         )
-        say(f"  {1000 * ours:,.0f} ms, and Spark on plain Parquet {1000 * theirs:,.0f} ms: the same answer\n")
+        say(
+            f"  {format_duration(ours)}, and Spark on plain Parquet {format_duration(theirs)}: the same answer\n"
+        )
 
 
 def _on_spark(spark: Any, sql: str) -> list[Any]:

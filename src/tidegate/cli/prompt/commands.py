@@ -106,7 +106,7 @@ def _format(session: PromptSession, typed: Typed) -> None:
             session.form = "json"
         case other:
             raise tidegate.ParseError(
-                f"there is no format {other or 'without a name'}", hint="table, csv or json"
+                f"there is no format {other}" if other else r"\format needs a name", hint="table, csv or json"
             )
 
 
@@ -188,7 +188,7 @@ WITH_SQL = frozenset({"g", "gx", "watch", "explain"})
 COMMANDS = {
     "?": Command("\\?, help", "list the commands", _help),
     "q": Command("\\q, exit, quit", "leave", _quit),
-    "d": Command("\\d[+] [NAME]", "list collections, views and sources; or show one; + with comments", describe.any_item),
+    "d": Command("\\d[+] [NAME]", "list what is in the lake, or show one; + with comments", describe.any_item),
     "dt": Command("\\dt[+] [PATTERN]", "list tables; + with rows, parts, sizes and comments", describe.tables),
     "dv": Command("\\dv [PATTERN]", "list views", describe.views),
     "ds": Command("\\ds [PATTERN]", "list sources and their state", describe.sources),

@@ -146,9 +146,9 @@ def _item(session: PromptSession, given: str, *, comments: bool) -> None:
         if kind == "view":
             out.write(f"{_definition(session, 'VIEW', name)}\n")
         elif kind == "table" and (one := session.db.status().collections.get(name)) is not None:
-            out.write(
-                f"{plural(one.rows, 'row')} in {plural(one.parts, 'part')}, {format_bytes(one.bytes)}\n"
-            )
+            deleted = f" ({one.deleted:,} of them deleted)" if one.deleted else ""
+            size = format_bytes(one.bytes)
+            out.write(f"{plural(one.rows, 'row')}{deleted} in {plural(one.parts, 'part')}, {size}\n")
         for key, definition, comment in session.db.sql(_RELATION + literal).rows():
             out.write(f"key {key}: {definition}\n" if key else "")
             out.write(f"comment: {comment}\n" if comments and comment else "")

@@ -4,7 +4,6 @@ r"""Commands of the prompt about files: `\copy`, `\i`, `\e`, and files that resu
     tidegate> \copy (SELECT * FROM orders) TO 'orders.parquet'
 
 What the name of a file ends with is its format, unless the options name one: .csv with a header, .json or .jsonl, .parquet.
-r
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import tidegate
+from tidegate.cli.positions import placed_in
 from tidegate.cli.prompt.scan import is_complete
 from tidegate.text import first_line, plural
 
@@ -33,7 +33,7 @@ _COPY = re.compile(
 )
 _USAGE = r"\copy orders FROM 'orders.csv' (FORMAT csv, HEADER), or \copy (SELECT …) TO 'result.parquet'"
 _DEPTH = 16
-"""Files that include each other."""
+"""How deep files may include each other."""
 
 
 def copy(session: PromptSession, typed: Typed) -> None:
@@ -115,25 +115,34 @@ def include(session: PromptSession, typed: Typed) -> None:
     text = _text_of(Path(typed.rest).expanduser())
     depth = session.depth
     if depth >= _DEPTH:
-        raise tidegate.LimitError(f"{_DEPTH} files include each other", hint="a file may include itself")
+        raise tidegate.LimitError(
+            rf"files of \i are nested more than {_DEPTH} deep", hint="does a file include itself?"
+        )
     session.depth = depth + 1
     try:
-        for piece in _pieces(text):
-            session.perform(piece)
+        for start, piece in _pieces(text):
+            try:
+                with placed_in(text, start):
+                    session.perform(piece)
+            except tidegate.TidegateError as error:
+                at = error.position
+                line = at.line if at is not None and at.sql == text else text.count("\n", 0, start) + 1
+                sys.stderr.write(f"{typed.rest}, line {line}:\n")
+                raise
     finally:
         session.depth = depth
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """Statements and commands of a file; a command ends with its line."""
-    typed = ""
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
+    """Statements and commands of a file, with where they begin; a command ends with its line."""
+    start, typed = 0, ""
     for line in text.splitlines(keepends=True):
         typed += line
         if typed.strip() and is_complete(typed):
-            yield typed
-            typed = ""
+            yield start + len(typed) - len(typed.lstrip()), typed
+            start, typed = start + len(typed), ""
     if typed.strip():
-        yield typed
+        yield start + len(typed) - len(typed.lstrip()), typed
 
 
 def _text_of(path: Path) -> str:

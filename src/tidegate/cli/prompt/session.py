@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import tidegate
 from tidegate.cli.output import Expanded, Format, print_result
+from tidegate.cli.positions import placed_in
 from tidegate.cli.prompt.scan import divide
 from tidegate.query.display import terminal_width
 from tidegate.sql.parse import statement_texts
@@ -72,7 +73,8 @@ class PromptSession:
         """Runs statements and prints each result."""
         for piece in statement_texts(sql):
             began = time.perf_counter()
-            result = self.db.sql(piece.text)
+            with placed_in(sql, piece.start):
+                result = self.db.sql(piece.text)
             with self.paged(out or self.output) as to:
                 print_result(
                     result,

@@ -63,6 +63,10 @@ class CatalogOverlay:
             (relation for relation in self.more if relation.name == name), None
         ) or self.around.relation(name)
 
+    def relation_names(self) -> list[str]:
+        """Returns the names of both."""
+        return [*(relation.name for relation in self.more), *self.around.relation_names()]
+
 
 def split_transform(
     query: syntax.Query, reading: TransformInput, around: RelationCatalog, now_ms: int, *, exact: bool

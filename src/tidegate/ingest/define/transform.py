@@ -56,6 +56,10 @@ class TransformInput:
             hint="store both, and join them in a view",
         )
 
+    def relation_names(self) -> tuple[str, ...]:
+        """Returns the names of the source."""
+        return self.names
+
 
 @dataclass(frozen=True)
 class TransformPlan:

@@ -74,6 +74,8 @@ def ingest(
     bars = ProgressBars()  # shared, so that the bars of all sources are drawn below each other
     report = report or partial(show_progress, bars)
     ingestions = [Ingestion(context, items[name], name, once=once, report=report) for name in names]
+    if not ingestions:  # there are no sources, and Spark is not started for them
+        return IngestionGroup(())
     shared_runner = runner()
     for ingestion in ingestions:
         context.ingestions[ingestion.name] = ingestion

@@ -67,5 +67,6 @@ def footer(result: Result, *, shown: int | None = None) -> str:
     scan = result.scan
     if not scan.parts_total:
         return f"({rows})"
-    read = f"{scan.parts_read:,} of {scan.parts_total:,} parts, {format_bytes(scan.bytes_read)} of {format_bytes(scan.bytes_total)}"
-    return f"({rows}, from {result.path}: read {read})"
+    parts = f"{scan.parts_read:,} of {plural(scan.parts_total, 'part')}"
+    amount = f"{format_bytes(scan.bytes_read)} of {format_bytes(scan.bytes_total)}"
+    return f"({rows}, from {result.path}: read {parts}, {amount})"

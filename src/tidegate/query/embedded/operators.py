@@ -52,7 +52,9 @@ def _costs(operator: Mapping[str, Any], depth: int) -> list[OperatorCost]:
     if kind in _FRAME:
         return [cost for one in below for cost in _costs(one, depth)]
     info = operator.get("extra_info", {})
-    details = [_text(info[name]) for name in _DETAILS if info.get(name)]
+    inputs = below[0].get("extra_info", {}).get("Projections", []) if len(below) == 1 else []
+    inputs = [inputs] if isinstance(inputs, str) else inputs  # DuckDB writes a list of one as a text
+    details = [_readable(name, _text(info[name]), inputs) for name in _DETAILS if info.get(name)]
     own = OperatorCost(
         depth,
         kind.replace("_", " ").capitalize().strip(),
@@ -61,6 +63,20 @@ def _costs(operator: Mapping[str, Any], depth: int) -> list[OperatorCost]:
         float(operator.get("timing", 0.0)),
     )
     return [own, *(cost for one in below for cost in _costs(one, depth + 1))]
+
+
+def _readable(name: str, detail: str, inputs: Sequence[str]) -> str:
+    """A detail with the expressions of the projection below for `#0`, and our words for DuckDB's own."""
+
+    def named(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return inputs[number] if number < len(inputs) else match[0]
+
+    if name == "Order By":  # by columns that leave the query
+        return re.sub(r"\bo(\d+)\b", lambda match: f"column {int(match[1]) + 1}", detail)
+    if name in ("Groups", "Aggregates"):
+        return re.sub(r"#(\d+)", named, detail).replace("count_star()", "count(*)")
+    return detail
 
 
 def _text(value: Any) -> str:

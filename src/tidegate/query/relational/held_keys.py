@@ -18,6 +18,7 @@ from tidegate.metrics import Metrics
 from tidegate.plan import logical
 from tidegate.query.relational.scans import RelationalScan
 from tidegate.query.relational.semi_join import KEY_KINDS, conditions, drops
+from tidegate.text import plural
 
 MAX_HELD_KEYS = 100_000
 """Up to this many distinct keys become a list; more become only a range."""
@@ -51,7 +52,9 @@ def _narrow(scan: RelationalScan, theirs: Expr, keys: pa.Array, metrics: Metrics
     after = scan.planned.pruned.left
     metrics.add("join_reductions")
     metrics.add("join_reduction_parts", before - after)
-    scan.notes.append(f"reduced by the rows to be merged: {before - after:,} of {before:,} parts pruned")
+    scan.notes.append(
+        f"reduced by the rows to be merged: {before - after:,} of {plural(before, 'part')} pruned"
+    )
 
 
 def _values(expr: Expr, rows: logical.ConstantRows) -> pa.Array | None:

@@ -23,6 +23,7 @@ from tidegate.expr.model import Call, Column, Expr, Kind, Literal, Type, build, 
 from tidegate.metrics import Metrics
 from tidegate.plan import equi_join_keys, logical, whole_condition_subqueries
 from tidegate.query.relational.scans import RelationalScan
+from tidegate.text import plural
 
 MAX_SOURCE_BYTES = 1 << 20
 """Scans of fewer bytes are read first, for their keys."""
@@ -83,7 +84,7 @@ def _narrow(
     metrics.add("join_reductions")
     metrics.add("join_reduction_parts", before - after)
     other.notes.append(
-        f"reduced by {scan.scan.source}.{source.name}: {before - after:,} of {before:,} parts pruned"
+        f"reduced by {scan.scan.source}.{source.name}: {before - after:,} of {plural(before, 'part')} pruned"
     )
 
 

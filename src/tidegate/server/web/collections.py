@@ -97,11 +97,15 @@ class CollectionPages:
         return page(name, content, at="/", write=self.gateway.write)
 
     def _collection(self, name: str, x: str | None, y: str | None, sql: str) -> list[Child]:
-        status = self.gateway.db.status().collections.get(name)
+        lake = self.gateway.db.status()
+        status = lake.collections.get(name)
         if status is None:
+            is_view = name in lake.views
             raise BindError(
-                f'collection "{name}" does not exist',
-                hint="it may have been dropped; / lists all collections",
+                f'"{name}" is a view, and has no parts' if is_view else f'collection "{name}" does not exist',
+                hint="the page Views shows what it reads"
+                if is_view
+                else "the page Collections lists those that exist",
             )
         maps = self.gateway.db.maps
         problem: Child = None

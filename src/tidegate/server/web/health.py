@@ -58,9 +58,10 @@ class HealthPages:
             ]
             for name, one in status.collections.items()
         ]  # fmt: skip
-        names = ["collection", "since", "upper", "leases", "parts", "bytes", "to sweep"]
+        names = ["collection", "since", "upper", "leases", "parts", "bytes", "garbage"]
         words = {
-            "collection": "collection", "since": "since", "upper": "upper", "leases": "lease", "parts": "part", "to sweep": "sweep",
+            "collection": "collection", "since": "since", "upper": "upper", "leases": "lease", "parts": "part",
+            "garbage": "garbage",
         }  # fmt: skip
         collections = table(
             names, rows, frozenset((3, 4, 5, 6)), words=words, stacked=True, label="Collections"

@@ -19,6 +19,7 @@ from tidegate.spark.session.java import java_home
 LOG_VARIABLE = "TIDEGATE_SPARK_LOG"
 """Names the file for the log of a JVM that Tidegate starts; without it, that is standard error."""
 STDERR, TAIL = 2, 4_000
+STARTING, CLEAR_LINE = "starting Spark …".encode(), b"\r\x1b[K"
 _USER_SESSION = "_tidegate_beside"
 """Attribute of a session of ours: the user's session that it was created beside."""
 DEFAULT_SETTINGS: Mapping[str, str] = {
@@ -50,22 +51,27 @@ def session(master: str = "local[*]", settings: Mapping[str, str] | None = None)
 def log_to(path: str | None) -> Iterator[None]:
     """The JVM that is started inside writes its log, and whatever else it has to say, to this file.
 
-    It inherits our standard error, which is the file meanwhile. If it does not start, the file is shown.
+    It inherits our standard error, which is the file meanwhile. If it does not start, the file is shown. A terminal says that Spark
+    starts, since that takes some seconds.
     """
     if not path:
         yield
         return
     sys.stderr.flush()
     kept, log = os.dup(STDERR), os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    terminal = os.isatty(kept)
+    os.write(kept, STARTING if terminal else b"")
     os.dup2(log, STDERR)
     try:
         yield
     except BaseException:
         os.dup2(kept, STDERR)
         with open(path, encoding="utf-8", errors="replace") as lines:
-            sys.stderr.write(lines.read()[-TAIL:])
+            sys.stderr.write("\n" * terminal + lines.read()[-TAIL:])
+        terminal = False
         raise
     finally:
+        os.write(kept, CLEAR_LINE if terminal else b"")
         os.dup2(kept, STDERR)
         os.close(kept)
         os.close(log)

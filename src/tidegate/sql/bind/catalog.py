@@ -4,22 +4,30 @@
         def relation(self, name):
             return Relation("t", (("id", INT8), ("at", TIMESTAMPTZ))) if name == "t" else None
 
+        def relation_names(self):
+            return ("t",)
+
 Tests, transforms (whose only collection is the raw source) and the database each bring their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Protocol, TypeAlias
 
 from tidegate.errors import BindError, ErrorCode, Position, TidegateError
 from tidegate.expr.model import Column, Type
 from tidegate.plan import MapFilterProject
+from tidegate.sql.bind.scope import MAX_NAME_LENGTH
 from tidegate.sql.parse.from_clause import TableRef
+from tidegate.text import identifier
 
 _SCHEMAS = ((), ("public",), ("tidegate", "public"), ("materialize", "public"))
+_COMPARED = 2_000
+"""Names with which a misspelt one is compared, at most: the web page asks at every key."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,10 @@ class RelationCatalog(Protocol):
         """The collection or view of that name; None if there is none."""
         ...
 
+    def relation_names(self) -> Collection[str]:
+        """All names, for the hint of an error: one of them may have been meant."""
+        ...
+
 
 @dataclass(frozen=True)
 class DictCatalog:
@@ -70,6 +82,10 @@ class DictCatalog:
     def relation(self, name: str) -> CatalogEntry | None:
         """The entry of that name."""
         return self.entries.get(name)
+
+    def relation_names(self) -> Collection[str]:
+        """The keys."""
+        return self.entries.keys()
 
 
 def find_relation(catalog: RelationCatalog, table: TableRef, sql: str) -> CatalogEntry:
@@ -84,7 +100,18 @@ def find_relation(catalog: RelationCatalog, table: TableRef, sql: str) -> Catalo
         raise BindError(
             f'there is no collection or view "{".".join((*schema, name))}"',
             code=ErrorCode.UNDEFINED_TABLE,
-            hint="SHOW TABLES, SHOW SOURCES and SHOW VIEWS list them",
+            hint=_instead(catalog, tuple(schema), name),
             position=Position(sql, *table.at),
         )
     return entry
+
+
+def _instead(catalog: RelationCatalog, schema: tuple[str, ...], name: str) -> str:
+    """What may have been meant by a name that does not exist."""
+    if schema not in _SCHEMAS:
+        return f"all collections and views are in the schema public: write {identifier(name)}"
+    names = catalog.relation_names() if len(name) < MAX_NAME_LENGTH else ()
+    close = get_close_matches(name, names, n=2) if len(names) <= _COMPARED else []
+    if close:
+        return f"did you mean {' or '.join(identifier(one) for one in close)}?"
+    return "SHOW TABLES, SHOW SOURCES and SHOW VIEWS list them"

@@ -192,7 +192,12 @@ def _no_token(sql: str, at: int) -> ParseError | UnsupportedError:
         return UnsupportedError("there is no value for $1", hint=hint, position=Position(sql, at, at + 2))
     shown = here if here.isprintable() else f"U+{ord(here):04X}"
     quotes = "strings stand in '…', names in \"…\"" if here in "`‘’“”´" else None
-    return ParseError(f"unexpected character {shown}", hint=quotes, position=spot)
+    command = (
+        r"commands such as \d work at the prompt of `tidegate sql`, and in psql; \i there runs a file of them"
+    )
+    return ParseError(
+        f"unexpected character {shown}", hint=command if here == "\\" else quotes, position=spot
+    )
 
 
 _SIMPLE = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}

@@ -39,7 +39,7 @@ def explain_modification(context: Context, given: Modification, asked: statement
     if asked.analyze:
         raise UnsupportedError(
             f"EXPLAIN ANALYZE would run the {verb}",
-            hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE of a SELECT with the same joins what that costs",
+            hint="EXPLAIN without ANALYZE tells what it reads; EXPLAIN ANALYZE of a SELECT with the same joins, what it costs",
         )
     with pinned(context, partial(bind_modification, context, given), BoundModificationQuery.sources) as found:
         changes = found.query.changes

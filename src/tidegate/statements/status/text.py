@@ -4,6 +4,8 @@ lake  ·  metadata in sqlite  ·  format 1
 collection │      rows │ parts │   size │ newest        │ leases
 ───────────┼───────────┼───────┼────────┼───────────────┼───────
 orders     │ 2,000,000 │    12 │  81 MB │ 3 minutes ago │      0
+
+If rows are deleted and still stored, a column `deleted` says how many: they are among `rows`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from tidegate.text import format_bytes, time_ago
 if TYPE_CHECKING:
     from tidegate.statements.status.status import Status
 
-_COLLECTIONS = ("collection", "rows", "parts", "size", "newest", "leases")
 _SOURCES = ("source", "from", "state", "in", "kept", "errors", "newest")
 
 
@@ -56,10 +57,12 @@ def _troubles(status: Status) -> Iterator[str]:
 
 
 def _collections(status: Status) -> Cells:
+    deleted = any(one.deleted for one in status.collections.values())
     rows = [
         [
             name,
             f"{one.rows:,}",
+            *([f"{one.deleted:,}"] if deleted else []),
             f"{one.parts:,}",
             format_bytes(one.bytes),
             time_ago(one.upper - 1) if one.rows else "–",
@@ -67,7 +70,8 @@ def _collections(status: Status) -> Cells:
         ]
         for name, one in status.collections.items()
     ]
-    return Cells(_COLLECTIONS, (False, *[True] * 5), rows)
+    names = ("collection", "rows", *(["deleted"] if deleted else []), "parts", "size", "newest", "leases")
+    return Cells(names, (False, *[True] * (len(names) - 1)), rows)
 
 
 def _sources(status: Status) -> Cells:

@@ -74,3 +74,6 @@ class _ChangedCatalog:
         if name == self.name:
             return relation_of(name, self.schema, self.options)
         return self.seen.relation(name)
+
+    def relation_names(self) -> list[str]:
+        return self.seen.relation_names()

@@ -14,12 +14,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tidegate.errors import CorruptError
 from tidegate.expr.model import Kind, Type, order
@@ -31,6 +30,9 @@ from tidegate.storage.stats.frame import Frame
 from tidegate.storage.stats.page_values import ROSTERS_KEY, PageValues, repeats
 from tidegate.storage.stats.part_stats import PAGES_KEY, read_pages
 from tidegate.text import first_line
+
+if TYPE_CHECKING:  # it takes long to import, and a query that reads no part need not wait for it
+    import pyarrow.parquet as pq
 
 ROW_GROUP_ROWS = 128 * PAGE_ROWS
 INTERVAL_STRUCT = pa.struct([("months", pa.int32()), ("days", pa.int32()), ("micros", pa.int64())])
@@ -49,6 +51,8 @@ def encode_part(
     `pages` is the page map (`storage/stats/part_stats.py`), and `rosters` says which values are on which pages
     (`storage/stats/page_values.py`). Both are stored in the metadata of the file.
     """
+    import pyarrow.parquet as pq
+
     stored = [to_storage(array, column.type) for array, column in zip(columns, schema.columns, strict=True)]
     fields = [
         pa.field(column.name, array.type, metadata={"PARQUET:field_id": str(column.id + 1)})
@@ -83,12 +87,26 @@ def layout(table: pa.Table) -> dict[str, Any]:
     }
 
 
+def parquet_metadata(data: pa.Buffer | bytes) -> pq.FileMetaData:
+    """The footer of a Parquet file that is in memory."""
+    import pyarrow.parquet as pq
+
+    return pq.read_metadata(pa.BufferReader(data))
+
+
+def parquet_file(source: pa.Buffer | bytes | pa.NativeFile, **options: Any) -> pq.ParquetFile:
+    """A reader of a Parquet file that is in memory, or behind a file of Arrow."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(source if isinstance(source, pa.NativeFile) else pa.BufferReader(source), **options)
+
+
 def text_bounds(data: bytes) -> Footer:
     """The least and greatest text (or bytea) of each column in the footer, by id.
 
     Columns without bounds in the footer are left out.
     """
-    metadata = pq.read_metadata(pa.BufferReader(data))
+    metadata = parquet_metadata(data)
     there = {name: id_ for id_, name in field_ids(metadata.schema.to_arrow_schema()).items()}
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     bounds: dict[int, tuple[Any, Any]] = {}
@@ -127,7 +145,7 @@ def decode_part(
     Columns that the part lacks are NULL, or as they were added.
     """
     try:
-        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        file = parquet_file(data, page_checksum_verification=True)
         there = field_ids(file.schema_arrow)
         names = [there[id_] for id_ in wanted if id_ in there]
         table = file.read(columns=[*names, *HIDDEN_COLUMNS]).combine_chunks()

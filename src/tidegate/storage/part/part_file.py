@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidegate import fork
 from tidegate.cache import LruCache
@@ -40,6 +39,8 @@ from tidegate.storage.part.encode import (
     one_chunk,
     page_frame,
     page_rosters,
+    parquet_file,
+    parquet_metadata,
     plain_text,
 )
 from tidegate.storage.part.page_reader import (
@@ -93,7 +94,7 @@ class _Footer:
     @cached_property
     def metadata(self) -> Any:
         try:
-            return pq.read_metadata(pa.BufferReader(self.tail))
+            return parquet_metadata(self.tail)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.part, error) from None
 
@@ -107,7 +108,7 @@ class _Footer:
 
         Each call returns another, because threads may not share a reader, only the bytes that it reads.
         """
-        return pq.ParquetFile(pa.BufferReader(self.tail), metadata=self.metadata, read_dictionary=list(coded))
+        return parquet_file(self.tail, metadata=self.metadata, read_dictionary=list(coded))
 
 
 class PartFiles:
@@ -341,13 +342,12 @@ def _coded(pages: PageSelection) -> list[str]:
 
 def _by_arrow(data: bytes, coded: list[str], keep: np.ndarray | None) -> dict[str, pa.Array]:
     """The columns of an assembled file, those of `coded` as dictionary arrays; only the rows of `keep`."""
-    table = _read(data, coded)
-    table = table if keep is None else table.filter(pa.array(keep))
+    table = _read(data, coded) if keep is None else _read(data, coded).filter(pa.array(keep))
     return {name: plain_text(table.column(name)) for name in table.column_names}
 
 
 def _read(data: bytes, coded: Sequence[str] = ()) -> pa.Table:
-    return pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(coded)).read(use_threads=False)
+    return parquet_file(data, read_dictionary=list(coded)).read(use_threads=False)
 
 
 def _by_polars(data: bytes, kept: str | None, keep: np.ndarray | None, *, views: bool) -> dict[str, pa.Array]:

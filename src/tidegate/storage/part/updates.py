@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidegate.errors import CorruptError
 from tidegate.storage.blob.retrying import RetryingBlob
 from tidegate.storage.part.checksum import verify, verify_pieces
-from tidegate.storage.part.encode import field_ids, from_storage
+from tidegate.storage.part.encode import field_ids, from_storage, parquet_file
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import HIDDEN_COLUMNS, Schema
@@ -46,7 +45,7 @@ def blocks(
     )
     types = {column.id: column.type for column in schema.columns}
     try:
-        file = pq.ParquetFile(source, page_checksum_verification=True)
+        file = parquet_file(source, page_checksum_verification=True)
         there = field_ids(file.schema_arrow)
         names = [there[id_] for id_ in wanted if id_ in there]
         hidden = ["_diff"] if part.first == part.last else ["_time", "_diff"]

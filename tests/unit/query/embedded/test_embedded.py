@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -19,6 +20,7 @@ import pytest
 import tidegate
 from tidegate import Config
 from tidegate.query.embedded import connections
+from tidegate.query.embedded.operators import operator_costs
 
 SLOW = "SELECT count(*) FROM big a, big b, big c WHERE a.x * b.x + c.id > 1000000"
 """A billion triples, whose condition runs in our evaluator."""
@@ -335,6 +337,28 @@ def test_nulls_are_last_in_each_of_many_correlated_subqueries() -> None:
         sql = "SELECT id, (SELECT e.dst FROM edges e WHERE e.src = nodes.id ORDER BY dst LIMIT 1) FROM nodes ORDER BY 1"
         for _ in range(100):
             assert db.sql(sql).rows() == [(i, i + 2) for i in range(1, 15)]
+
+
+def test_operators_are_told_in_words_of_the_query() -> None:
+    scan = {"type": "TABLE_SCAN", "extra_info": {"Projections": ["c0", "c1"]}}
+    projection = {"type": "PROJECTION", "extra_info": {"Projections": ["c1", "c0"]}, "children": [scan]}
+    group = {
+        "type": "HASH_GROUP_BY",
+        "extra_info": {"Groups": "#0", "Aggregates": ["count_star()", "sum(#1)", "max(#7)"]},
+        "children": [projection],
+    }
+    top = {"type": "TOP_N", "extra_info": {"Top": "5", "Order By": "o1 DESC"}, "children": [group]}
+    one_input = {"type": "PROJECTION", "extra_info": {"Projections": "c0"}, "children": [scan]}
+    distinct = {"type": "HASH_GROUP_BY", "extra_info": {"Groups": "#0"}, "children": [one_input]}
+    costs = operator_costs(json.dumps({"children": [distinct]}))
+    assert costs[0].label(["price"]) == "Hash group by  price"
+    costs = operator_costs(json.dumps({"children": [top]}))
+    assert [one.label(["price", "country"]).strip() for one in costs] == [
+        "Top n  column 2 DESC 5",
+        "Hash group by  country count(*), sum(price), max(#7)",
+        "Projection",
+        "Table scan",
+    ]
 
 
 def test_subqueries_nested_in_each_other(db: tidegate.Database) -> None:

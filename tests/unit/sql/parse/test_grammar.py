@@ -61,6 +61,7 @@ def test_positions_are_exact() -> None:
         ("SELECT 12abc", 8, "runs into a name"),
         ("SELECT `a`", 8, "unexpected character"),
         ("SELECT “a”", 8, "unexpected character"),
+        ("\\d orders", 1, "unexpected character(.|\n)*at the prompt"),
         ('SELECT ""', 8, "empty"),
         ("SELECT 'a\0'", 10, "NUL"),
         ("SELECT '\ud800'", 9, "Unicode"),

@@ -19,14 +19,14 @@ from tidegate.server.web.sources.chart import line_chart
 from tidegate.server.web.sources.history import LagUnit, SourceSample, SourceSampler, lag_series, rates
 from tidegate.server.web.terms import hint, term
 from tidegate.statements import source_statuses
-from tidegate.text import format_bytes, format_count, format_time, time_ago, time_until
+from tidegate.text import format_bytes, format_count, format_time, plural, time_ago, time_until
 
 RELOAD_MILLISECONDS = 1_000
 COLUMN_NAMES = ["collection", "records", "bytes", "kept", "filtered", "expired", "bad", "next expiry"]
 WORDS = {"collection": "collection", "filtered": "transform", "expired": "expiry", "next expiry": "expiry"}
 STATES = {
     "ready": "This server does not run it; another process may.",
-    "paused": "ALTER SOURCE … PAUSE stopped it; RESUME goes on where it was.",
+    "paused": "ALTER SOURCE … PAUSE stopped it; ALTER SOURCE … RESUME lets it continue where it was.",
     "stopped": "It has more bad rows than MAX ERRORS allows.",
     "running": "It reads records now.",
     "idle": "It has read everything that its upstream has, and waits for more.",
@@ -161,7 +161,7 @@ def _lag(status: SourceStatus) -> str:
     if lag is None:
         return "not run by this server"
     words = [
-        f"{lag.records:,} records" if lag.records is not None else "",
+        plural(lag.records, "record") if lag.records is not None else "",
         format_bytes(lag.bytes) if lag.bytes is not None else "",
         f"{lag.milliseconds / 1000:,.1f} s" if lag.milliseconds is not None else "",
     ]
