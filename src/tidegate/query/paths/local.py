@@ -3,6 +3,7 @@
     answer(request, pruned, scan)      parts that may matter → batches of demanded columns → passing rows → order, limits
     stream(request, pruned, scan)      the same without the last step, for aggregation and sorting
 
+Where rows must meet retractions, only parts that may hold one of them are read together; all others come first, one by one.
 It stops as soon as a LIMIT without ORDER BY has its rows. A failing row makes the query fail, with the row's values, unless
 other rows satisfy such a LIMIT (`row_failures.py`).
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -25,6 +27,7 @@ from tidegate.query.estimate.rows import Estimates, stage_plan
 from tidegate.query.late.batching import Widths
 from tidegate.query.late.staged_scan import StagedScan, Taken, weight
 from tidegate.query.paths.prefetch import ahead
+from tidegate.query.prune.candidates import retraction_candidates
 from tidegate.query.prune.long_lists import ListsByPart
 from tidegate.query.prune.parts import (
     BITS,
@@ -75,12 +78,23 @@ def stream(
 ) -> Iterator[Batch]:
     """The plan's output, in batches. A failing row raises, unless `failing` is patient."""
     failing = failing or Failing()
+    if found.retracts and request.config.stats_filter:
+        apart, found = _divided(found)
+        yield from _staged(request, apart, scan, failing) if apart.left else ()
     if not found.retracts:
         yield from _staged(request, found, scan, failing)
     elif request.plan.predicates and treats_equal_alike(request.plan):
         yield from _met(request, found, scan, failing)
     else:
         yield from _whole(request, found, scan, failing)
+
+
+def _divided(found: PruneResult) -> tuple[PruneResult, PruneResult]:
+    """The parts that no retraction concerns, by their statistics, and those whose rows must meet."""
+    meeting = retraction_candidates(found.snapshot)
+    places = np.arange(len(meeting)) if found.kept is None else found.kept
+    apart = replace(found, kept=places[~meeting[places]], retracts=False, whole=False)
+    return apart, replace(found, kept=places[meeting[places]], whole=False) if apart.left else found
 
 
 def once(mfp: MapFilterProject, names: Sequence[str], shape: ResultShape, now: int) -> Result:
