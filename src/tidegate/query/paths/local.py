@@ -24,7 +24,9 @@ from tidegate.expr.model import Column, Expr
 from tidegate.plan import MapFilterProject, may_pass
 from tidegate.plan.run import SafePlan
 from tidegate.query.estimate.rows import Estimates, stage_plan
+from tidegate.query.late import steps
 from tidegate.query.late.batching import Widths
+from tidegate.query.late.row_index import count_lookup
 from tidegate.query.late.staged_scan import StagedScan, Taken, weight
 from tidegate.query.paths.prefetch import ahead
 from tidegate.query.prune.candidates import retraction_candidates
@@ -51,8 +53,6 @@ SUMMED_AT = 1_000_000
 """Rows that have passed the filter beyond which those of equal value are made one while more are read."""
 HELD = 8 << 20
 """Bytes of rows that have passed the filter beyond which these are made one; if half of that is left, they are not held."""
-WORTH = 16_384
-"""Rows of a part below which it is read in one go: its columns are a page or two each, whatever the filter says."""
 LOOKED_AT = 64
 """Parts that stand for all when it is asked how large they are."""
 CORES = os.cpu_count() or 1
@@ -152,8 +152,12 @@ class Undecided:
         with self._lock:
             if proven not in self._plans:
                 self._plans[proven] = self._staged(proven)
-        staged = self._plans[proven]
-        return (staged if self._lists is None else self._with_lists(place, proven)).read(part, proven=False)
+        staged = self._plans[proven] if self._lists is None else self._with_lists(place, proven)
+        hit = False
+        for taken in staged.read(part, proven=False):
+            hit = True
+            yield taken
+        count_lookup(self.request.snapshot, staged.plan, part, hit=hit)
 
     def _staged(self, proven: int) -> StagedScan:
         plan = self.request.plan
@@ -286,7 +290,7 @@ def groups(
     plan = request.plan if plan is None else plan
     if not request.config.late_materialization or not plan.predicates or not found.left:
         return []
-    if len(plan.demand()) < 2 or max(part.rows for part in found.first(LOOKED_AT)) < WORTH:
+    if len(plan.demand()) < 2 or max(part.rows for part in found.first(LOOKED_AT)) < steps.MIN_STAGED_ROWS:
         return []
 
     def make() -> list[tuple[int, ...]]:
