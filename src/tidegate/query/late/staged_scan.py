@@ -184,7 +184,8 @@ class StagedScan:
         if file.table is None:
             return self.plain
         widest = max(self._row_bytes(file, self.demanded, group) for group in range(len(file.groups)))
-        return self.plain if pages * PAGE_ROWS * widest <= MAX_PLAIN_BYTES else self.steps
+        rows = min(pages * PAGE_ROWS, file.part.rows)
+        return self.plain if rows * widest <= MAX_PLAIN_BYTES else self.steps
 
     def _enough(self, file: PartFile, chosen: Sequence[ScanStep], waiting: Sequence[_Open]) -> bool:
         if self.wanted is not None and sum(len(one.rows) for one in waiting) >= self.wanted:
