@@ -11,7 +11,7 @@ export PYTHON
 # Tests start hundreds of processes: each would compile all modules anew, a second of work.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup postgres kafka hadoop chromium clients demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold bench-spill prove docs site clean
+.PHONY: help setup postgres kafka hadoop chromium clients demo gates quick test coverage golden bench bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold bench-commits bench-spill prove docs site clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 18
@@ -60,7 +60,7 @@ test: gates postgres kafka hadoop chromium clients ## every gate, then every tes
 golden: setup ## rewrites the outputs in tests/golden/*.txt; read the diff before you commit it
 	UPDATE_GOLDEN=1 $(BIN)/pytest -W error -q -p no:xdist tests/golden
 
-bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold bench-spill ## all benchmarks
+bench: bench-interpret bench-evaluate bench-append bench-metadata bench-prune bench-latemat bench-peek bench-decode bench-spark bench-ingest bench-restart bench-growth bench-stream bench-retractions bench-sources bench-tpch bench-cold bench-commits bench-spill ## all benchmarks
 
 bench-interpret: setup ## pruning 10,000 to 1,000,000 parts, beside deltalake
 	$(BIN)/python bench/interpret.py
@@ -112,6 +112,9 @@ bench-sources: setup postgres ## UPSERT of 1 % into 10 M rows, and a PostgreSQL 
 
 bench-tpch: setup ## TPC-H at scale 1: the embedded engine beside DuckDB on the same files, and beside Spark (ARGS=… for others)
 	PYTHONPATH=. $(BIN)/python -m bench.tpch $(ARGS)
+
+bench-commits: setup postgres ## 3,000 commits of ten rows, by one writer and by eight: the cost, what is left, and reading it, beside PostgreSQL, SQLite, deltalake
+	PYTHONPATH=. $(BIN)/python -m bench.commits $(ARGS)
 
 bench-cold: setup ## a fresh process: a join of two small tables beside LIMIT 10
 	PYTHONPATH=. $(BIN)/python -m bench.cold

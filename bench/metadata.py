@@ -33,9 +33,10 @@ from tidegate.expr.model.types import INT8, JSONB, TIMESTAMPTZ
 from tidegate.storage.blob.files import FileBlob
 from tidegate.storage.consensus.sql import SqliteConsensus
 from tidegate.storage.part.part import Part
+from tidegate.storage.part.parts_table import PARTS_SCHEMA
 from tidegate.storage.shard.changes import Append, Create
 from tidegate.storage.shard.machine import Machine
-from tidegate.storage.shard.parts import PARTS_SCHEMA, Parts, Segment
+from tidegate.storage.shard.parts import Parts, Segment
 from tidegate.storage.shard.state import FORMAT
 from tidegate.storage.stats import Form, Frame, fact_name
 from tidegate.storage.stats import encode as codec

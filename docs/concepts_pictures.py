@@ -134,6 +134,7 @@ def moments() -> list[Moment]:
     numbers: dict[str, str] = {}
     found = []
     with tempfile.TemporaryDirectory() as folder, tidegate.open(f"{folder}/lake", clock=clock) as db:
+        db.set("inline_bytes", 0)  # parts of one row, as files
         db.sql("CREATE TABLE orders (id int8)")
         for i in range(3):
             db.append("orders", {"id": [i]})

@@ -51,6 +51,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def commits_make_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each commit makes files, however small it is: for tests of objects. By default small commits are in the log alone."""
+    from tidegate.storage.shard import shard as writer
+
+    monkeypatch.setattr(writer, "MAX_INLINE_PARTS_BYTES", 0)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Gives a function back its settings after each case: hypothesis' plugin wraps them once more for every case of a parametrised

@@ -72,6 +72,12 @@ def postgres() -> str:
 
 
 @cache
+def durable_postgres() -> str:
+    """The URL of a running PostgreSQL that waits for the disk, for benchmarks of commits."""
+    return _postgres("-c fsync=on -c max_connections=100")
+
+
+@cache
 def logical_postgres() -> str:
     """The URL of a running PostgreSQL whose changes can be followed."""
     return _postgres(

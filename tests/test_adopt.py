@@ -18,6 +18,8 @@ from tests.test_database import ROWS, ids, made
 from tidegate.database import Database
 from tidegate.storage.blob.object_store import ObjectBlob
 
+pytestmark = pytest.mark.usefixtures("commits_make_files")
+
 REFUSED = "its metadata in PostgreSQL belongs to"
 
 

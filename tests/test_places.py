@@ -76,7 +76,7 @@ def test_a_newer_format(tmp_path: Path) -> None:
     tidegate.open(tmp_path).close()
     FileBlob(tmp_path).put("root", RootMarker("x", "sqlite", format=99).encode())
     with pytest.raises(
-        tidegate.TidegateError, match=r"has format 99, and this version of Tidegate knows 3(.|\n)*upgrade"
+        tidegate.TidegateError, match=r"has format 99, and this version of Tidegate knows 4(.|\n)*upgrade"
     ):
         tidegate.open(tmp_path)
 
@@ -143,6 +143,7 @@ def test_closed(tmp_path: Path) -> None:
     assert "closed" in repr(db)
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_a_part_that_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     db = made(str(tmp_path))
     db.append("t", ROWS)

@@ -50,6 +50,10 @@ class Config:
     part_bytes: Annotated[
         int, "target size of a part in bytes; compaction merges parts of less than half of it"
     ] = 128 << 20
+    inline_bytes: Annotated[
+        int,
+        "a commit of few rows, and at most so many bytes, stays in the log until small parts are merged; 0: each makes a file",
+    ] = 16_384
     batch_rows: Annotated[int, "rows of a part that are in memory at once while it is read"] = 65_536
     # A retraction in memory is the key of its row. With more of them, sorted parts are merged instead.
     retractions_in_memory: Annotated[

@@ -66,6 +66,13 @@ SELECT id, q FROM (SELECT id, EXISTS (SELECT 1 FROM orders o WHERE o.customer = 
 SELECT p.id FROM products p WHERE (SELECT sum(amount) FROM items i WHERE i.product = p.id) > 100;
 SELECT status, (SELECT count(*) FROM customers WHERE country = 'de') FROM orders GROUP BY status;
 SELECT c.country, (SELECT count(*) FROM customers x WHERE x.country = c.country) FROM customers c GROUP BY c.country;
+SELECT status, (SELECT max(c.name) FROM customers c WHERE c.id = max(o.id)) FROM orders o GROUP BY status;
+SELECT customer FROM orders o GROUP BY customer HAVING EXISTS (SELECT 1 FROM items i WHERE i.order_id = min(o.id) AND
+i.amount > 5);
+SELECT customer, (SELECT sum(o.quantity) + count(*) FROM products) FROM orders o GROUP BY customer;
+SELECT customer, sum(quantity) FROM orders o GROUP BY customer HAVING (SELECT count(*) FROM items i WHERE i.order_id =
+max(o.id)) > 1;
+SELECT count(*), (SELECT string_agg(o.status, ',' ORDER BY o.id) FROM products p WHERE p.id = 1) FROM orders o WHERE id < 30;
 SELECT count(*) FROM (SELECT DISTINCT customer FROM orders) x;
 SELECT x.id FROM (SELECT id, price FROM orders ORDER BY price DESC NULLS LAST, id LIMIT 7 OFFSET 2) x;
 SELECT c.id, l.m FROM customers c, LATERAL (SELECT max(price) AS m FROM orders o WHERE o.customer = c.id) l;

@@ -257,6 +257,8 @@ SELECT id, ARRAY(SELECT dst FROM edges WHERE src = nodes.id ORDER BY cost, dst) 
 SELECT id, ARRAY(SELECT dst FROM edges WHERE src = nodes.id ORDER BY dst DESC LIMIT 2) FROM nodes;
 SELECT id FROM nodes WHERE 3 = ANY (ARRAY(SELECT dst FROM edges WHERE src = nodes.id));
 SELECT ARRAY(SELECT generate_series(1, 4));
+SELECT ARRAY(SELECT ARRAY[id, parent] FROM nodes ORDER BY id), ARRAY(SELECT ARRAY[id] FROM nodes WHERE false);
+SELECT id, ARRAY(SELECT ARRAY[src, dst] FROM edges WHERE src = nodes.id ORDER BY cost, dst) FROM nodes;
 SELECT id, array_length(ARRAY(SELECT 1 FROM edges WHERE src = nodes.id), 1) FROM nodes;
 
 -- whole rows

@@ -119,6 +119,7 @@ def test_dropping(db: Database, files: str) -> None:
     db.sql("CREATE TABLE s (a int4)")
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_dropped_shards_are_swept(tmp_path: Path) -> None:
     clock = ManualClock(1_000_000)
     with tidegate.open(tmp_path / "lake", clock=clock) as db:

@@ -32,6 +32,8 @@ from tidegate.storage.part.schema import Schema
 from tidegate.storage.shard.snapshot import open_snapshot
 from tidegate.storage.stats.part_stats import PartStats
 
+pytestmark = pytest.mark.usefixtures("commits_make_files")
+
 LARGE = 20_000
 """Rows of a part that is read in ranges, three pages of them."""
 QUERIES = (

@@ -85,7 +85,11 @@ class Life:
 
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
-        self.config = replace(CONFIG, retraction_lookup_bytes=self.dice.choice([0, 1 << 20]))
+        self.config = replace(
+            CONFIG,
+            retraction_lookup_bytes=self.dice.choice([0, 1 << 20]),
+            inline_bytes=self.dice.choice([0, 2_000, 16_384]),
+        )
         self.db = Database.open(self.place, clock=self.clock, config=self.config)
         cluster = " CLUSTER BY (v)" if self.dice.random() < 0.4 else ""
         self.db.sql(f"CREATE TABLE t (id int8 NOT NULL, v int8, s text){cluster}")

@@ -13,6 +13,8 @@ from tests import servers
 from tests.unit.doctor.lakes import bad, only
 from tidegate.doctor import Severity, diagnose_location
 
+pytestmark = pytest.mark.usefixtures("commits_make_files")
+
 
 def s3_url(lake: str, **options: str) -> str:
     """The URL of a lake in the S3 server of the tests."""

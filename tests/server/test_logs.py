@@ -47,6 +47,7 @@ def test_a_request_and_the_statement_that_it_ran_have_one_id(lines: Lines) -> No
     assert "plugh" not in lines.text
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_a_damaged_file_is_named_with_its_statement(lines: Lines, tmp_path: Path) -> None:
     with tidegate.open(tmp_path) as db:
         db.sql("CREATE TABLE t (id int8); INSERT INTO t VALUES (1), (2)")

@@ -185,6 +185,32 @@ def test_settings(at: Serving) -> None:
         assert show("search_path") == '"$user", public'
 
 
+def test_set_local_ends_with_its_transaction_block(at: Serving) -> None:
+    with psycopg.connect(at.conninfo(application_name="report"), autocommit=True) as conn:
+
+        def show(name: str) -> str:
+            return conn.execute(f"SHOW {name}").fetchone()[0]  # type: ignore[index]  # there is one
+
+        warned: list[str | None] = []
+        conn.add_notice_handler(lambda notice: warned.append(notice.message_primary))
+        conn.execute("SET LOCAL stats_filter = off")
+        assert show("stats_filter") == "on"
+        assert warned == ["SET LOCAL can only be used in transaction blocks"]
+        conn.execute("SET statement_timeout = '1min'")
+        for end in ("COMMIT", "ROLLBACK"):
+            conn.execute("BEGIN")
+            for change in ("statement_timeout = '5s'", "stats_filter = off", "application_name = 'batch'"):
+                conn.execute(f"SET LOCAL {change}")
+            conn.execute("SET audit = 0.5")
+            with pytest.raises(psycopg.errors.UndefinedObject), conn.transaction():
+                conn.execute("SET LOCAL nothing = 1")
+            assert (show("statement_timeout"), show("stats_filter")) == ("5s", "off")
+            assert conn.info.parameter_status("application_name") == "batch"
+            conn.execute(end)
+            assert (show("statement_timeout"), show("stats_filter"), show("audit")) == ("1min", "on", "0.5")
+            assert conn.info.parameter_status("application_name") == "report"
+
+
 def test_set_config_is_set(at: Serving) -> None:
     with psycopg.connect(at.conninfo(), autocommit=True) as conn:
 

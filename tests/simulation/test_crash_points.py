@@ -19,7 +19,8 @@ import pytest
 
 from tests.unit.storage.deleting import DELETE_LOW, DELETE_ODD, MOVE_LOW, SCHEMA, History, as_table
 from tests.unit.storage.shards import CONFIG, QUICK, World
-from tidegate.storage.maintain.compact import compact_shard
+from tidegate.config import Config
+from tidegate.storage.maintain.compact import compact_shard, store_inline_parts
 from tidegate.storage.maintain.distribute import (
     LocalTaskRunner,
     backfill_shard_statistics,
@@ -33,6 +34,10 @@ from tidegate.storage.shard.shard import Shard
 
 CHANGING = frozenset({"put", "create", "delete", "compare_and_set", "truncate"})
 RETRACTED = [(6, 60, "r6"), (8, 80, "r8")]
+APPENDED = [(30, 300, "r30")]
+MOMENTS_IN_LOG = {"store": 3, **dict.fromkeys(("DELETE", "UPDATE", "append", "retract"), -1)}
+"""How many moments more an operation has if parts are in the log: those that write a part have one less."""
+CONFIG_IN_LOG = Config().inline_bytes
 ROWS = [(i, i * 10, f"r{i}") for i in range(12)]
 
 
@@ -75,11 +80,13 @@ class Scene:
 
     waiting: bool
     """Whether retractions wait to be settled: DELETE and UPDATE then write rows, not positions."""
+    in_log: int = 0
+    """`inline_bytes` of every process."""
     world: World = field(default_factory=World)
     history: History = field(default_factory=History)
 
     def __post_init__(self) -> None:
-        shard = self.world.create(SCHEMA, compact_fanout=2)
+        shard = self.world.create(SCHEMA, compact_fanout=2, inline_bytes=self.in_log)
         for i in range(3):
             self.history.append(shard, ROWS[4 * i : 4 * i + 4])
             self.world.clock.advance(10)
@@ -92,7 +99,11 @@ class Scene:
         """A process that is to die."""
         log, blob = Mortal(self.world.log, death), Mortal(self.world.blob, death)
         machine = Machine(log, blob, "shard/s1", self.world.clock, QUICK)
-        return Shard(machine, replace(CONFIG, compact_fanout=2))
+        return Shard(machine, replace(CONFIG, compact_fanout=2, inline_bytes=self.in_log))
+
+    def open(self) -> Shard:
+        """A process that starts now."""
+        return self.world.open(compact_fanout=2, inline_bytes=self.in_log)
 
     def work(self, name: str, shard: Shard) -> None:
         """Does something by this process."""
@@ -102,10 +113,14 @@ class Scene:
                 self.history.change(shard, DELETE_LOW)
             case "UPDATE":
                 self.history.change(shard, MOVE_LOW)
+            case "append":
+                shard.append(as_table(APPENDED), token="append")
             case "retract":
                 shard.append(as_table(RETRACTED), diff=-1, token="retract")
             case "settle":
                 settle_retractions(shard)
+            case "store":
+                store_inline_parts(shard)
             case "compact":
                 compact_shard(shard, full=True)
             case "compact in tasks":
@@ -122,9 +137,10 @@ class Scene:
         """Every time and every change, read by a process that starts now."""
         state = self.world.open().machine.fetch()
         self.history.learn(state)
-        known = {time for row, time, diff in self.history.updates if row == RETRACTED[0] and diff < 0}
-        if "retract" in state.tokens and (time := state.tokens["retract"] - 1) not in known:
-            self.history.updates += [(row, time, -1) for row in RETRACTED]
+        for token, rows, diff in (("retract", RETRACTED, -1), ("append", APPENDED, 1)):
+            known = {time for row, time, by in self.history.updates if (row, by) == (rows[0], diff)}
+            if token in state.tokens and (time := state.tokens[token] - 1) not in known:
+                self.history.updates += [(row, time, diff) for row in rows]
         self.history.check(self.world.open())
 
     def nothing_is_left(self) -> None:
@@ -134,35 +150,43 @@ class Scene:
             sweep_shard(self.world.open())
         state = self.world.open().machine.fetch()
         known = (
-            {part.name for part in state.parts.all()} | set(state.segments) | state.parts.deletions.objects
+            {part.name for part in state.parts.all() if not part.data}
+            | set(state.segments)
+            | state.parts.deletions.objects
         )
         known |= {state.rollup[0]} if state.rollup else set()
         assert self.world.objects() == known
 
 
-def dies(name: str, moment: int, *, waiting: bool) -> bool:
+def dies(name: str, moment: int, *, waiting: bool, in_log: int) -> bool:
     """Whether there is such a moment; if so, the process dies then, and everything is checked."""
-    scene = Scene(waiting)
+    scene = Scene(waiting, in_log)
     try:
         scene.work(name, scene.process(Countdown(moment)))
     except Killed:
         scene.check()
-        scene.work(name, scene.world.open(compact_fanout=2))
-        compact_shard(scene.world.open(compact_fanout=2), full=True)
+        scene.work(name, scene.open())
+        compact_shard(scene.open(), full=True)
         scene.nothing_is_left()
         scene.check()
         return True
     return False
 
 
-@pytest.mark.parametrize("inline", [10, writer.MAX_INLINE_BYTES], ids=["objects", "inline"])
+@pytest.mark.parametrize(
+    ("inline", "in_log"),
+    [(10, 0), (writer.MAX_INLINE_BYTES, 0), (writer.MAX_INLINE_BYTES, CONFIG_IN_LOG)],
+    ids=["objects", "inline", "parts in the log"],
+)
 @pytest.mark.parametrize(
     ("name", "waiting", "least"),
     [
         ("DELETE", False, 2),
         ("DELETE", True, 2),
         ("UPDATE", False, 3),
+        ("append", False, 2),
         ("retract", False, 2),
+        ("store", False, 0),
         ("settle", True, 3),
         ("compact", False, 4),
         ("compact", True, 6),
@@ -173,11 +197,11 @@ def dies(name: str, moment: int, *, waiting: bool) -> bool:
     ],
 )
 def test_a_process_that_dies_at_every_moment(
-    name: str, waiting: bool, least: int, inline: int, monkeypatch: pytest.MonkeyPatch
+    name: str, waiting: bool, least: int, inline: int, in_log: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`least`: so many moments there are at least, or the test tests nothing."""
     monkeypatch.setattr(writer, "MAX_INLINE_BYTES", inline)
     moment = 1
-    while dies(name, moment, waiting=waiting):
+    while dies(name, moment, waiting=waiting, in_log=in_log):
         moment += 1
-    assert moment > least
+    assert moment > least + (MOMENTS_IN_LOG.get(name, 0) if in_log else 0)

@@ -301,7 +301,9 @@ def finds(store: str, runs: int, share: dict[str, Any] | None = None) -> str:
         count[0] += 1
         Simulation.__init__(self)
 
-    simulation = type("Simulation", (Simulation,), {"store": store, "__init__": begin, **(share or {})})
+    simulation = type(
+        "Simulation", (Simulation,), {"store": store, "in_log": 0, "__init__": begin, **(share or {})}
+    )
     few = settings(
         max_examples=runs,
         stateful_step_count=40,

@@ -22,7 +22,8 @@ PROCESSES, TIMES = 8, 6
 def _work(folder: Path, number: int, start: Any) -> None:
     writer.MAX_INLINE_BYTES = 10 if number % 2 else writer.MAX_INLINE_BYTES
     lookup = CONFIG.retraction_lookup_bytes if number % 4 < 2 else 0
-    shard = open_shard(folder, config=replace(CONFIG, retraction_lookup_bytes=lookup))
+    inline = CONFIG.inline_bytes if number % 2 else 0
+    shard = open_shard(folder, config=replace(CONFIG, retraction_lookup_bytes=lookup, inline_bytes=inline))
     start.wait()
     for i in range(TIMES):
         mine = [number * 1000 + 4 * i + j for j in range(4)]

@@ -91,6 +91,8 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
     often: float | None = None
     """How often stores fail, and (below) whether rows are retracted: None: that is drawn."""
     retracts: bool | None = None
+    in_log: int | None = None
+    """`inline_bytes`; None: that is drawn."""
     repairs = True
     held = Bundle("held")
     suspended = Bundle("suspended")
@@ -102,13 +104,16 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
         retracting=st.booleans(),
         inline=st.sampled_from([10, MAX_INLINE_BYTES]),
         lookup=st.sampled_from([0, 1 << 20]),
+        in_log=st.sampled_from([0, CONFIG.inline_bytes]),
     )
     def start(
-        self, seed: int, often: float, sorted_: bool, retracting: bool, inline: int, lookup: int
+        self, seed: int, often: float, sorted_: bool, retracting: bool, inline: int, lookup: int, in_log: int
     ) -> None:
         often = often if self.often is None else self.often
         self.sorted, self.retracting = sorted_, retracting if self.retracts is None else self.retracts
-        self.config = replace(CONFIG, retraction_lookup_bytes=lookup)  # 0: retractions stay rows
+        in_log = in_log if self.in_log is None else self.in_log
+        # 0: retractions stay rows; 0: every commit writes files
+        self.config = replace(CONFIG, retraction_lookup_bytes=lookup, inline_bytes=in_log)
         writer.MAX_INLINE_BYTES = inline  # so that bitmaps are objects of their own in half of the runs
         rollup.FANOUT = 2  # so that segments are merged within a few rollups
         machine.TRUNCATION_LAG = 3  # so that logs are truncated within a few steps
@@ -368,7 +373,9 @@ class Simulation(DeletingRules, RuleBasedStateMachine):
         shard = self.truth()
         state = shard.machine.fetch()
         known = (
-            {part.name for part in state.parts.all()} | set(state.segments) | state.parts.deletions.objects
+            {part.name for part in state.parts.all() if not part.data}
+            | set(state.segments)
+            | state.parts.deletions.objects
         )
         known |= {state.rollup[0]} if state.rollup else set()
         left = {entry.name for entry in self.blob.list() if not entry.name.startswith(("log/", "floor/"))}

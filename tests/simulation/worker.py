@@ -59,7 +59,8 @@ def run(folder: Path, seed: int) -> None:
     """Works until it is killed."""
     dice = random.Random(seed)
     writer.MAX_INLINE_BYTES = dice.choice([10, writer.MAX_INLINE_BYTES])
-    shard = open_shard(folder, config=replace(CONFIG, retraction_lookup_bytes=dice.choice([0, 1 << 20])))
+    knobs = {"retraction_lookup_bytes": dice.choice([0, 1 << 20]), "inline_bytes": dice.choice([0, 16_384])}
+    shard = open_shard(folder, config=replace(CONFIG, **knobs))
     with open_snapshot(shard) as found:
         next_ = (
             max((n % STEP for batch in found.batches(["n"]) for n in batch.column(0).to_pylist()), default=0)

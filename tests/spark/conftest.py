@@ -42,3 +42,13 @@ def _active(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with use_session(request.getfixturevalue("spark")):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _files(request: pytest.FixtureRequest) -> None:
+    """Lets tests of a few rows have the parts that they made, as files.
+
+    `test_inline_parts.py` has those that are in the log, which `db.table` merges first.
+    """
+    if request.module.__name__.rpartition(".")[2] != "test_inline_parts":
+        request.getfixturevalue("commits_make_files")

@@ -143,9 +143,10 @@ class Examination:
 def facts_of(name: str, shard: str, machine: Machine, config: Config) -> CollectionFacts:
     """The facts of a collection from its state."""
     state = machine.fetch()
-    parts = [table.select(["name", "size"]) for table in state.parts.tables(["name", "size"])]
+    parts = [table.select(["name", "size"]) for table in state.parts.stored(["name", "size"])]
     small = sum(
-        int(pc.sum(pc.less(table.column("size"), config.part_bytes // 2)).as_py() or 0) for table in parts
+        int(pc.sum(pc.less(table.column("size"), config.part_bytes // 2)).as_py() or 0)
+        for table in state.parts.tables(["size"])
     )
     return CollectionFacts(
         name,

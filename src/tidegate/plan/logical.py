@@ -342,18 +342,18 @@ def output_columns(rel: Rel) -> tuple[Column, ...]:
             assert_never(rel)
 
 
-def columns_read(rel: Rel) -> frozenset[int]:
-    """The columns that a node's own expressions read, including outer columns that its subqueries read."""
+def columns_read(rel: Rel, *, nested: bool = True) -> frozenset[int]:
+    """The columns that a node reads; if `nested`, also the outer columns that its subqueries read."""
     match rel:
         case Filter(_, conditions):
             return support(*conditions)
         case Map(_, computed) | TableFunctionApply(_, computed):
             return support(*(value for _, value in computed))
         case SubqueryApply(_, subqueries):
-            reads = [support(*subquery.left) | outer_columns(subquery.query) for _, subquery in subqueries]
-            return frozenset().union(*reads)
+            outer = [outer_columns(subquery.query) for _, subquery in subqueries if nested]
+            return support(*(value for _, subquery in subqueries for value in subquery.left)).union(*outer)
         case Join(_, _, right, on, lateral):
-            return support(*on) | (outer_columns(right) if lateral else frozenset())
+            return support(*on) | (outer_columns(right) if lateral and nested else frozenset())
         case Group(_, keys, aggregates):
             return support(*(value for _, value in keys)) | _argument_columns(
                 *(call for _, call in aggregates)
@@ -389,8 +389,8 @@ def outer_columns(rel: Rel) -> frozenset[int]:
     """The columns that the tree uses and does not compute: those of a query around it."""
     used: frozenset[int] = frozenset()
     computed: set[int] = set()
-    for node in walk(rel):
-        used |= columns_read(node)
+    for node in walk(rel):  # which goes into subqueries: those around them need not ask again
+        used |= columns_read(node, nested=False)
         computed.update(column.index for column in output_columns(node))
         if isinstance(node, Scan):
             computed.update(column.index for column in node.columns)

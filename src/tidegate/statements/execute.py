@@ -243,6 +243,8 @@ def time_of(context: Context, given: statement.SelectStatement, as_of: int | Non
 
 
 def _set(context: Context, given: statement.Set) -> Result:
+    if given.local:
+        return Result.message("SET LOCAL has no effect: every statement is a transaction of its own")
     if is_postgres_setting(given.name.text):
         _positioned(given, partial(set_postgres_setting, context, given.name.text, given.value))
     else:

@@ -22,6 +22,8 @@ from tidegate.doctor import Severity, diagnose_location
 from tidegate.doctor.clocks import compare_clocks
 from tidegate.storage.catalog import RootMarker
 
+pytestmark = pytest.mark.usefixtures("commits_make_files")
+
 HOUR = 3_600_000
 
 

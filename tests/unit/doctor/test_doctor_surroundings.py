@@ -15,6 +15,8 @@ from tidegate.doctor import Severity, diagnose_location
 from tidegate.doctor.host import disk_finding, open_files_finding
 from tidegate.doctor.versions import in_range, library_findings, python_finding
 
+pytestmark = pytest.mark.usefixtures("commits_make_files")
+
 # ---------------------------------------------------------------- sources
 
 

@@ -114,6 +114,7 @@ def test_retractions_are_asked_row_by_row(db: tidegate.Database) -> None:
     assert r.scan.parts_audited == 2
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_a_part_that_cannot_be_read_is_logged_and_not_missed(
     db: tidegate.Database, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -114,6 +114,7 @@ def test_without_late_materialization_all_conditions_are_above_the_scan(db: tide
 
 
 @pytest.mark.parametrize("rows", [100, 20_000])
+@pytest.mark.usefixtures("commits_make_files")
 def test_explain_reads_no_rows(db: tidegate.Database, rows: int) -> None:
     wide(db, parts=2, rows=rows)
     shard = db.context.table("hits")

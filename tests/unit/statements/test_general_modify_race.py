@@ -131,6 +131,7 @@ def test_rows_that_a_compaction_moved_are_found_again(
 
 
 @pytest.mark.usefixtures("way")
+@pytest.mark.usefixtures("commits_make_files")
 def test_who_loses_every_race_is_told_and_leaves_nothing(
     db: Database, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

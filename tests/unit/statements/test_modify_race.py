@@ -165,6 +165,7 @@ def test_compaction_and_sweep_meanwhile_are_not_noticed(
         assert rows(db) == [(0, 1, "a"), (1, 1, "a"), (2, 1, "a")]
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_who_loses_every_race_is_told_and_leaves_nothing(
     db: Database, place: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

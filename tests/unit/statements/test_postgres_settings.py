@@ -27,6 +27,11 @@ def test_statement_timeout_is_the_knob_of_ours(db: tidegate.Database) -> None:
     assert db.sql("SHOW statement_timeout").rows() == [("0",)]
 
 
+def test_set_local_ends_with_its_statement(db: tidegate.Database) -> None:
+    assert "no effect" in db.sql("SET LOCAL statement_timeout = 5").text()
+    assert db.sql("SHOW statement_timeout").rows() == [("0",)]
+
+
 def test_the_zone_is_utc(db: tidegate.Database) -> None:
     for sql in (
         "SET TIME ZONE 'UTC'",

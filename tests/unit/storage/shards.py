@@ -18,8 +18,10 @@ from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.snapshot import open_snapshot
 
 QUICK = RetryPolicy(times=3, first_s=0.0, longest_s=0.0)
-CONFIG = Config(lease_ms=1000, sweep_grace_ms=2000, as_of_timeout_ms=0, retraction_lookup_bytes=0)
-"""Retractions stay rows until they are settled, so that tests meet both kinds."""
+CONFIG = Config(
+    lease_ms=1000, sweep_grace_ms=2000, as_of_timeout_ms=0, retraction_lookup_bytes=0, inline_bytes=0
+)
+"""Retractions stay rows until they are settled, so that tests meet both kinds; every commit writes files."""
 SCHEMA = Schema.of([("id", INT8, False), ("x", FLOAT8, True), ("note", TEXT, True)])
 
 

@@ -63,6 +63,8 @@ class SessionState:
     wrote: bool = False
     """Whether a statement of this transaction block wrote something."""
     prepared: PreparedRegistry | None = None
+    local: list[tuple[str, object]] = field(default_factory=list)
+    """What SET LOCAL has changed in this transaction block, whose end brings the value beside it back."""
 
     def begin(self, user: str, startup: Mapping[str, str]) -> None:
         """Applies the settings of the startup message, also those in `options` (`-c name=value`)."""
@@ -150,20 +152,57 @@ class SessionState:
             notice = _warning(
                 "every statement is a transaction of its own: earlier writes are not rolled back"
             )
+        changed: tuple[str, ...] = ()
         if not savepoint:
             self.wrote = False
             self.cursors.end_transaction()
+            changed = self._end_local()
         self.status = "T" if savepoint and was != "I" else "I"
-        return _completed("COMMIT" if commit and not failed else "ROLLBACK", notice)
+        return _completed("COMMIT" if commit and not failed else "ROLLBACK", notice, changed)
 
     # ------------------------------------------------------------ settings
 
-    def _set(self, tokens: Sequence[Token]) -> StatementResult | None:
+    def _set_local(self, tokens: Sequence[Token]) -> StatementResult | None:
+        """SET LOCAL: until the transaction block ends, and without effect outside of one."""
+        if self.status != "T":
+            return _completed("SET", _warning("SET LOCAL can only be used in transaction blocks", "25P01"))
+        before = self._values()
+        result = self._set(tokens, prefixed=True)
+        if result is None and len(tokens) > 2:
+            raise PostgresError("42704", f'unrecognized setting "{tokens[0].text[:60]}"')
+        now = self._values()
+        self.local += [
+            (name, before.get(name)) for name in {**before, **now} if before.get(name) != now.get(name)
+        ]
+        return result
+
+    def _values(self) -> dict[str, object]:
+        """Tidegate's settings, and those of PostgreSQL that are not at their defaults."""
+        config = self.db.context.config
+        return {**self.settings.values, **{name: getattr(config, name) for name in TIDEGATE_SETTINGS}}
+
+    def _end_local(self) -> tuple[str, ...]:
+        """Brings back what SET LOCAL has changed; returns the settings to report again."""
+        changed = []
+        while self.local:
+            name, value = self.local.pop()
+            if name in TIDEGATE_SETTINGS:
+                self.db.set(name, value)
+                continue
+            changed.append(name)
+            self.settings.values.pop(name, None)
+            if isinstance(value, str):
+                self.settings.values[name] = value
+        return tuple(changed)
+
+    def _set(self, tokens: Sequence[Token], *, prefixed: bool = False) -> StatementResult | None:
         words = [token.text if token.kind == "word" else "" for token in tokens]
         if words[:1] == ["transaction"] or words[:2] == ["session", "characteristics"]:
             return _completed("SET")
-        prefixed = words[:1] in (["session"], ["local"])
-        tokens, words = (tokens[1:], words[1:]) if prefixed else (tokens, words)
+        if words[:1] == ["local"] and not prefixed:
+            return self._set_local(tokens[1:])
+        if words[:1] == ["session"] and not prefixed:
+            tokens, words, prefixed = tokens[1:], words[1:], True
         if words[:2] == ["time", "zone"]:
             return self._change("TimeZone", _setting_value(tokens[2:]))
         if words[:1] == ["names"]:
@@ -215,6 +254,7 @@ class SessionState:
     def reset_all(self) -> None:
         """Resets every setting to its default."""
         self.settings.values.clear()
+        self.local.clear()
         for name in TIDEGATE_SETTINGS:
             self.db.set(name, None)
 

@@ -15,6 +15,7 @@ created, however late it runs. Where rows are consolidated, those that have ende
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any
 
@@ -23,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from pyspark.sql.types import LongType, StructField, StructType
 
 from tidegate.context import Context, visible_plan
+from tidegate.errors import ReadOnlyError
 from tidegate.expr.model import Literal
 from tidegate.plan import MapFilterProject
 from tidegate.spark.jvm import Jvm
@@ -34,6 +36,7 @@ from tidegate.spark.read.hadoop_paths import hadoop_settings, spark_can_read
 from tidegate.spark.read.snapshot_index import SnapshotIndex
 from tidegate.spark.translate.evaluator_udf import sql_of
 from tidegate.spark.types import quoted, spark_type, substituted
+from tidegate.storage.maintain import store_inline_parts
 from tidegate.storage.part import SchemaColumn
 from tidegate.storage.shard import open_snapshot, resolve_now
 
@@ -50,7 +53,10 @@ OPTIONS = {
 def pin(lake: Context, name: str, as_of: int | None = None) -> SnapshotRelation:
     """Pins a snapshot of a collection: at `as_of`, else what is committed now."""
     wall = lake.clock.now()
-    pinned = open_snapshot(lake.collection(name), as_of, timeout_ms=lake.config.as_of_timeout_ms)
+    shard = lake.collection(name)
+    with suppress(ReadOnlyError):  # then tasks of ours read them, see `_readable`
+        store_inline_parts(shard)
+    pinned = open_snapshot(shard, as_of, timeout_ms=lake.config.as_of_timeout_ms)
     if as_of is None:
         as_of = resolve_now(wall, [pinned.state], lake.config, temporal=pinned.validity is not None)
     return SnapshotRelation(SnapshotIndex(lake, name, pinned, as_of))
@@ -71,7 +77,7 @@ class SnapshotRelation:
         plan = plan.at(self.index.now).optimise()
         names = [column.name for column in snap.schema.columns]
         visible = [names[i] for i in plan.projection]
-        if not spark_can_read(Jvm.of(spark), self.index.lake.root.place):
+        if not self._has_files(Jvm.of(spark)):
             return self._by_tasks(spark, plan, visible)
         # Columns have numbers meanwhile: conditions are texts, which cannot contain every name.
         columns = [f"c{i}" for i in range(len(names))]
@@ -90,7 +96,7 @@ class SnapshotRelation:
     def stored(self, spark: SparkSession) -> DataFrame:
         """Returns all rows with all columns, including hidden columns and rows that are not valid."""
         jvm = Jvm.of(spark)
-        if not spark_can_read(jvm, self.index.lake.root.place):
+        if not self._has_files(jvm):
             columns = self.index.snapshot.schema.columns
             whole = MapFilterProject.identity([column.type for column in columns])
             return self._by_tasks(spark, whole, [column.name for column in columns])
@@ -104,6 +110,14 @@ class SnapshotRelation:
         if updates:
             frames.append(consolidate(reduce(DataFrame.unionAll, updates), columns))
         return reduce(DataFrame.unionAll, frames)
+
+    def _has_files(self, jvm: Jvm) -> bool:
+        """Whether every part is a file that Spark can open.
+
+        Not if a commit that is in the log came after `pin` stored the others, or nothing could be stored.
+        """
+        can_read = spark_can_read(jvm, self.index.lake.root.place)
+        return can_read and not self.index.snapshot.state.parts.inline_bytes
 
     def _by_tasks(self, spark: SparkSession, plan: MapFilterProject, names: list[str]) -> DataFrame:
         """Reads by tasks of ours, if Spark cannot open the parts itself."""

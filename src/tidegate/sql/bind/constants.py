@@ -18,11 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidegate.errors import BindError, ErrorCode, Position, TidegateError, TypeMismatch, row_error_code
+from tidegate.errors import (
+    BindError,
+    ErrorCode,
+    Position,
+    TidegateError,
+    TypeMismatch,
+    UnsupportedError,
+    row_error_code,
+)
 from tidegate.expr.evaluate import evaluate
 from tidegate.expr.model import REGISTRY, Call, Column, Expr, Kind, Literal, Type, build, types
 from tidegate.sql.parse.lexer import Token
-from tidegate.sql.parse.syntax import Constant, Node
+from tidegate.sql.parse.syntax import Constant, Node, NonScalar, walk
 
 if TYPE_CHECKING:
     from tidegate.sql.bind.expression import Binder
@@ -211,3 +219,15 @@ def bind_constant(expr: Expr, target: Type, binder: Binder, node: Node, clause: 
     if outcome.errors is not None and outcome.errors[0].is_valid:
         raise BindError(f"{clause}: {outcome.errors[0].as_py()}", position=binder.position(node.at))
     return outcome.values[0]
+
+
+def row_count(binder: Binder, node: Node, clause: str) -> int | None:
+    """The number in LIMIT or OFFSET; None for NULL."""
+    if any(isinstance(one, NonScalar) for one in walk(node)):
+        hint = "WHERE n <= (SELECT …) around a subquery that selects row_number() OVER (ORDER BY …) AS n"
+        message = f"a subquery in {clause} is not supported"
+        raise UnsupportedError(message, position=binder.position(node.at), hint=hint)
+    value = bind_constant(binder.bind(node), types.INT8, binder, node, clause)
+    if value.is_valid and value.as_py() < 0:
+        raise BindError(f"{clause} must not be negative", position=binder.position(node.at))
+    return int(value.as_py()) if value.is_valid else None

@@ -41,3 +41,15 @@ _INSTEAD: dict[tuple[str, ...], str] = {
 def instead_of(c: TokenCursor) -> str | None:
     """What to write in place of the statement that comes next; None: nobody knows it."""
     return next((hint for words, hint in _INSTEAD.items() if c.sees(*words)), None)
+
+
+_BEHIND_QUERY: dict[str, str] = {
+    "for": "no reader or writer locks rows: leave it out; UPDATE and DELETE check what others changed meanwhile",
+    "tablesample": "WHERE random() < 0.1 picks some of the rows, and LIMIT reads few parts",
+}
+"""By the word at which a query has ended."""
+
+
+def behind_query(c: TokenCursor) -> str | None:
+    """What to write in place of a clause that comes where a query has ended."""
+    return _BEHIND_QUERY.get(c.token.text) if c.token.kind == "word" else None

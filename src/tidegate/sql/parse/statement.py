@@ -139,6 +139,8 @@ class Set:
     sql: str
     name: Ident
     value: Value | None
+    local: bool = False
+    """Whether it is SET LOCAL, which ends with the transaction."""
 
 
 # ---------------------------------------------------------------- sources

@@ -110,7 +110,7 @@ def _absent(machine: Machine) -> int:
     """How many objects that the newest state names are not in the store."""
     state = machine.fetch()
     rolled = [] if state.rollup is None else [state.rollup[0]]
-    parts = [table.column("name").combine_chunks() for table in state.parts.tables(["name"])]
+    parts = [table.column("name").combine_chunks() for table in state.parts.stored(["name"])]
     named = pa.chunked_array([pa.array([*rolled, *state.segments], pa.string()), *parts], pa.string())
     there = [entry.name for folder in FOLDERS for entry in machine.blob.list(f"{folder}/{state.shard}/")]
     return int(pc.sum(pc.invert(pc.is_in(named, value_set=pa.array(there, pa.string())))).as_py() or 0)

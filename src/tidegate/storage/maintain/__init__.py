@@ -25,7 +25,7 @@ None of it changes the rows that a reader sees. Everything can be interrupted at
 """
 
 from tidegate.storage.maintain.after_commit import maintain_in_steps
-from tidegate.storage.maintain.compact import Compacted, compact_shard, plan_groups
+from tidegate.storage.maintain.compact import Compacted, compact_shard, plan_groups, store_inline_parts
 from tidegate.storage.maintain.distribute import (
     Learnt,
     LocalTaskRunner,
@@ -40,7 +40,7 @@ from tidegate.storage.maintain.outlook import MaintenanceOutlook, maintenance_ou
 from tidegate.storage.maintain.repair import Repaired, repair_shard
 from tidegate.storage.maintain.sweep import FOLDERS, Swept, sweep_shard
 from tidegate.storage.maintain.tasks import MaintenanceResult, MaintenanceTask, run_task
-from tidegate.storage.maintain.verify import VerifiedObject, verify_objects
+from tidegate.storage.maintain.verify import verify_objects
 
 __all__ = [
     "FOLDERS",
@@ -54,7 +54,6 @@ __all__ = [
     "Repaired",
     "Swept",
     "TaskRunner",
-    "VerifiedObject",
     "backfill_shard_statistics",
     "compact_distributed",
     "compact_shard",
@@ -66,6 +65,7 @@ __all__ = [
     "recluster_shard",
     "repair_shard",
     "run_task",
+    "store_inline_parts",
     "sweep_shard",
     "verify_objects",
 ]

@@ -88,6 +88,9 @@ def maintain_in_steps(shard: Shard) -> MaintenanceStep | None:
     except TidegateError as error:
         _LOG.warning("maintenance of %s: %s", shard.machine.key, error.message)
         return None
+    except Exception:  # noqa: BLE001  # the commit was made: a fault of ours must not look as if it was not
+        _LOG.exception("maintenance of %s", shard.machine.key)
+        return None
     finally:
         shard.machine.maintenance.release()
     shard.metrics.add("maintenance_steps", step=step.value)

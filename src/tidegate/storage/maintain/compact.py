@@ -29,6 +29,7 @@ passes a lease. Parts whose rows have all ended are dropped without being read (
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,6 +125,23 @@ def compact_shard(
                 done.removed += len(group)
                 done.added += added
     return done
+
+
+def store_inline_parts(shard: Shard) -> int:
+    """Makes files of the parts that are in the log, for readers of files; how many parts there were.
+
+    Few are stored as they are, and more than `compact_fanout` as one.
+    """
+    if not shard.machine.fetch().parts.inline_bytes:
+        return 0
+    with hold_planned_parts(shard) as lease:
+        inline = sorted(lease.state.parts.inline(), key=lambda part: (part.first, part.last, part.id))
+        order = compaction_order(shard, lease.state)
+        few = len(inline) <= shard.config.compact_fanout
+        for group in ([part] for part in inline) if few else [inline]:
+            with suppress(Conflict):  # somebody merges them just now
+                rewrite(shard, lease, group, order, anyway=True)
+    return len(inline)
 
 
 def _metered(groups: Iterable[PartGroup], meter: Meter) -> Iterator[PartGroup]:
@@ -314,8 +332,13 @@ def _runs(mask: np.ndarray) -> list[range]:
     return [range(start, stop) for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
 
 
-def rewrite(shard: Shard, lease: Lease, group: Sequence[Part], order: tuple[int, ...]) -> int | None:
-    """Replaces parts by others with the same updates; returns how many, or None if nothing was gained."""
+def rewrite(
+    shard: Shard, lease: Lease, group: Sequence[Part], order: tuple[int, ...], *, anyway: bool = False
+) -> int | None:
+    """Replaces parts by others with the same updates; returns how many, or None if nothing was gained.
+
+    With `anyway` it replaces them even then.
+    """
     state, aging = lease.state, aging_of(shard, lease.state, group)
     ranges = ranges_of(state, np.array([part.id for part in group]), order[0]) if order else None
     order = order if ranges is None else group_order(order, state, ranges)
@@ -325,7 +348,7 @@ def rewrite(shard: Shard, lease: Lease, group: Sequence[Part], order: tuple[int,
         else:
             blocks = merged_blocks(shard, aging, group, order)
         made = write_parts(shard, aging, _kept_alive(lease, blocks), order, level_of(group), written)
-        return swap(shard, group, made, state)
+        return swap(shard, group, made, state, anyway=anyway)
 
 
 def aging_of(shard: Shard, state: State, group: Sequence[Part]) -> Aging:

@@ -56,9 +56,9 @@ from tidegate.storage.maintain.tasks import (
 )
 from tidegate.storage.part.deletions import Deletions
 from tidegate.storage.part.part import Part
+from tidegate.storage.part.parts_table import PARTS_SCHEMA
 from tidegate.storage.shard.changes import AddStatistics
 from tidegate.storage.shard.leases.lease import Lease
-from tidegate.storage.shard.parts import PARTS_SCHEMA
 from tidegate.storage.shard.shard import PartSwept, Shard
 from tidegate.storage.shard.state import Conflict, State
 

@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from tidegate.storage.maintain.rewrite import Aging, written_bytes
 from tidegate.storage.part.merge import Block, concat, consolidate, merge, sort_block
 from tidegate.storage.part.part import Part
+from tidegate.storage.part.parts_table import PARTS_SCHEMA
 from tidegate.storage.part.updates import blocks
 from tidegate.storage.shard.leases.lease import Lease, hold_lease
-from tidegate.storage.shard.parts import PARTS_SCHEMA
 from tidegate.storage.shard.shard import INFLATION, Shard
 from tidegate.storage.shard.state import State
 

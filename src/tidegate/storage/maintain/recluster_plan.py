@@ -29,7 +29,7 @@ from tidegate.storage.maintain.key_ranges import KeyRange, KeySample, key_ranges
 from tidegate.storage.maintain.merge_parts import by_time
 from tidegate.storage.part.deletions import NEVER
 from tidegate.storage.part.part import Part
-from tidegate.storage.shard.parts import PARTS_SCHEMA
+from tidegate.storage.part.parts_table import PARTS_SCHEMA
 from tidegate.storage.shard.state import State
 
 SAMPLES = 256

@@ -34,7 +34,7 @@ class VerifiedObject(NamedTuple):
 def verify_objects(machine: Machine) -> Iterator[VerifiedObject]:
     """Reads every object that the newest state names, and compares it with its digest."""
     state = machine.fetch()
-    for table in state.parts.tables(["name", "size", "digest"]):
+    for table in state.parts.stored(["name", "size", "digest"]):
         for name, size, digest in zip(*(column.to_pylist() for column in table.columns), strict=True):
             yield VerifiedObject(name, size, _part_error(machine, name, size, digest))
     for name in _sealed(state):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -143,3 +144,21 @@ def sorted_records(tables: Sequence[pa.Table]) -> pa.Table:
     """All records of some tables, by part and then by time."""
     table = pa.concat_tables([DELETIONS_SCHEMA.empty_table(), *tables]).combine_chunks()
     return table.take(pc.sort_indices(table, [("part", "ascending"), ("time", "ascending")]))
+
+
+@dataclass(frozen=True, eq=False)
+class StoredDeletions:
+    """Deletions that are about to be committed."""
+
+    records: pa.Table
+    objects: Mapping[str, int]
+    """The objects that hold their bitmaps, each with the number of the state before it was written."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows they delete."""
+        return int(pc.sum(self.records.column("rows"), min_count=0).as_py())
+
+    def at(self, time: int) -> pa.Table:
+        """The records, at this time."""
+        return with_column(self.records, "time", pa.array(np.full(self.records.num_rows, time), pa.int64()))

@@ -46,6 +46,8 @@ class Part:
     """The positions of its deleted rows, as a bitmap (`deletions.py`), for the reader that a snapshot gives it to; never stored."""
     base: int = -1
     """The number of the state that its writer had seen before its object was written; not kept once it is appended."""
+    data: bytes = field(default=b"", repr=False)
+    """Its file, if the log holds it: an *inline* part of few rows, without an object in the blob store. Otherwise empty."""
 
     def to_json(self) -> dict[str, Any]:
         """The part as an entry of the log stores it."""
@@ -53,6 +55,10 @@ class Part:
         del plain["deleted"]
         plain["stats"] = base64.b85encode(self.stats).decode()
         plain["order"] = list(self.order)
+        if self.data:
+            plain["data"] = base64.b64encode(self.data).decode()
+        else:
+            del plain["data"]
         return plain
 
     @staticmethod
@@ -61,4 +67,5 @@ class Part:
         fields = {key: value for key, value in stored.items() if key in Part.__dataclass_fields__}
         fields["stats"] = base64.b85decode(fields.get("stats", ""))
         fields["order"] = tuple(fields.get("order", ()))
+        fields["data"] = base64.b64decode(fields.get("data", ""))
         return Part(**fields)

@@ -54,6 +54,7 @@ from tidegate.storage.part.page_reader import (
 from tidegate.storage.part.page_table import PageTable, StoredColumn, read_table
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.schema import Schema
+from tidegate.storage.part.updates import whole_file
 from tidegate.storage.stats.counters import StatsCounters
 from tidegate.storage.stats.frame import Frame
 from tidegate.storage.stats.page_values import PageValues
@@ -389,9 +390,9 @@ def _pick(column: pa.ChunkedArray, rows: RowRange) -> pa.Array:
 
 
 def _tail(objects: RetryingBlob, part: Part) -> bytes:
-    """The tail of a part that has one, else the whole file, as it was written."""
+    """The tail of a part that has one, else the whole file."""
     if not part.tail:
-        return verify(part.name, objects.get(part.name), part.digest)
+        return whole_file(objects, part)
     (tail,) = objects.get_ranges(part.name, [(part.size - part.tail, part.tail)])
     return verify(part.name, tail, part.tail_digest)
 

@@ -42,7 +42,7 @@ def blocks(
 ) -> Iterator[Block]:
     """The updates of the part with the wanted columns; those it lacks are NULL, or as they were added."""
     source = (
-        _ranged(objects, part) if ranged and part.size > PIECE else pa.BufferReader(_whole(objects, part))
+        _ranged(objects, part) if ranged and part.size > PIECE else pa.BufferReader(whole_file(objects, part))
     )
     types = {column.id: column.type for column in schema.columns}
     try:
@@ -73,8 +73,9 @@ def _times(part: Part, batch: pa.RecordBatch) -> np.ndarray:
     return times
 
 
-def _whole(objects: RetryingBlob, part: Part) -> bytes:
-    return verify(part.name, objects.get(part.name), part.digest)
+def whole_file(objects: RetryingBlob, part: Part) -> bytes:
+    """The whole file of a part, as it was written; that of an inline part is in the part itself."""
+    return part.data or verify(part.name, objects.get(part.name), part.digest)
 
 
 def _ranged(objects: RetryingBlob, part: Part) -> Any:

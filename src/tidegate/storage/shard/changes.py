@@ -21,7 +21,7 @@ An entry is sealed JSON: `{"token": …, "at": ms, "change": "append", …}`. Th
 writer finds its own token in the log, or knows that the change was not made.
 
 An entry with deletions has the kind `append/2` or `replace/2`. A version that does not know deletions refuses it: it would show
-rows that are deleted.
+rows that are deleted. An append with inline parts, which hold their file themselves, is an `append/4`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tidegate.storage.part.checksum import seal, unseal
 from tidegate.storage.part.deletion_records import DELETIONS_SCHEMA, records_from_json, records_to_json
 from tidegate.storage.part.part import Part
 
-_WITH_DELETIONS = "/2"
+_WITH_DELETIONS, _WITH_INLINE_PARTS = "/2", "/4"
 _OF_DELETIONS = frozenset({"deletions", "applied", "settled", "retracted"})
 """Fields that an entry without deletions does not have."""
 
@@ -255,6 +255,8 @@ def encode_entry(entry: LogEntry) -> bytes:
             kind += _WITH_DELETIONS
         else:
             body = {name: value for name, value in body.items() if name not in _OF_DELETIONS}
+    if isinstance(entry.change, Append) and any(part.data for part in entry.change.parts):
+        kind = entry.change.kind + _WITH_INLINE_PARTS
     record = {"token": entry.token, "at": entry.at, "change": kind, "body": body}
     return seal(json.dumps(record, separators=(",", ":")).encode())
 
@@ -262,7 +264,7 @@ def encode_entry(entry: LogEntry) -> bytes:
 def decode_entry(name: str, data: bytes) -> LogEntry:
     """The entry from its bytes in the log; `name` is for errors."""
     record = json.loads(unseal(name, data))
-    cls = _KINDS.get(record["change"].removesuffix(_WITH_DELETIONS))
+    cls = _KINDS.get(record["change"].removesuffix(_WITH_DELETIONS).removesuffix(_WITH_INLINE_PARTS))
     if cls is None:
         raise CorruptError(
             f"{name} holds a change called {record['change']!r}, which this version does not support",

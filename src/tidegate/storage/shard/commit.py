@@ -168,7 +168,7 @@ def commit_parts(
 
 def _rescued(shard: Shard, state: State, part: Part, garbage: set[str]) -> Part:
     """A part that sweep does not delete: itself, or a copy if sweep took it for an orphan."""
-    if part.base >= state.fence:
+    if part.base >= state.fence or part.data:
         return part
     data = shard.machine.objects.find(part.name)
     if data is None:

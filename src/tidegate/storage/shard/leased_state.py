@@ -18,9 +18,9 @@ from tidegate.errors import MissingObject, StoreError, TimeError
 from tidegate.storage.part.merge import Block
 from tidegate.storage.part.part import Part
 from tidegate.storage.part.part_file import PartFile
+from tidegate.storage.part.parts_table import parts_from_table
 from tidegate.storage.part.updates import blocks
 from tidegate.storage.shard.leases.lease import Lease
-from tidegate.storage.shard.parts import parts_from_table
 from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.validity import Validity, visible_columns, visible_names
 

@@ -22,48 +22,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.cache import LruCache
 from tidegate.errors import CorruptError
 from tidegate.storage.part.deletions import NEVER, Deletions, PartRows
 from tidegate.storage.part.part import Part
-from tidegate.storage.stats.frame import Frame, Packed
-
-PARTS_SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("name", pa.string()),
-        ("rows", pa.int64()),
-        ("size", pa.int64()),
-        ("diffs", pa.int64()),
-        ("retracts", pa.bool_()),
-        ("first", pa.int64()),
-        ("last", pa.int64()),
-        ("schema", pa.int32()),
-        ("digest", pa.string()),
-        ("written", pa.int64()),
-        ("level", pa.int16()),
-        ("order", pa.list_(pa.int32())),
-        ("expires", pa.int64()),
-        ("tail", pa.int64()),
-        ("tail_digest", pa.string()),
-        ("stats", pa.binary()),
-    ]
+from tidegate.storage.part.parts_table import (
+    PARTS_SCHEMA,
+    no_bytes,
+    parts_from_table,
+    parts_to_table,
+    with_object,
 )
-"""The columns of a segment."""
-
-
-def parts_to_table(parts: Iterable[Part]) -> pa.Table:
-    """Parts as rows."""
-    rows = list(parts)
-    return pa.table(
-        {
-            name: pa.array([getattr(part, name) for part in rows], PARTS_SCHEMA.field(name).type)
-            for name in PARTS_SCHEMA.names
-        },
-        schema=PARTS_SCHEMA,
-    )
-
+from tidegate.storage.stats.frame import Frame, Packed
 
 MAX_CACHED_COLUMN_BYTES = 8 << 20
 """Bytes of a column that is always cached: the names of some 200,000 parts."""
@@ -85,17 +57,6 @@ def frame_of(table: pa.Table) -> Frame:
 @lru_cache(64)
 def _block(parts: tuple[tuple[int, bytes], ...]) -> Frame:
     return Frame.of_parts(np.array([rows for rows, _ in parts]), [stats for _, stats in parts])
-
-
-def without_stats(table: pa.Table) -> pa.Table:
-    """The same rows with empty statistics."""
-    empty = pa.repeat(pa.scalar(b"", pa.binary()), table.num_rows)
-    return table.set_column(PARTS_SCHEMA.get_field_index("stats"), PARTS_SCHEMA.field("stats"), empty)
-
-
-def parts_from_table(table: pa.Table) -> list[Part]:
-    """Rows as parts: for the few that are about to be read or replaced, never for all."""
-    return [Part(**{**row, "order": tuple(row["order"])}) for row in table.to_pylist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +84,18 @@ class Segment:
         """How many parts live."""
         return len(self.ids) - (0 if self.dead is None else int(self.dead.sum()))
 
+    @cached_property
+    def inline_bytes(self) -> int:
+        """Bytes of living parts whose files are in it."""
+        if isinstance(self.given, Packed) and "data" not in self.given.names:
+            return 0
+        return int(pc.sum(pc.binary_length(self.living(["data"]).column(0)), min_count=0).as_py())
+
+    @property
+    def has_dead_files(self) -> bool:
+        """Whether it may hold files of parts that are dead."""
+        return self.dead is not None and isinstance(self.given, Packed) and "data" in self.given.names
+
     def table(self, columns: Sequence[str] = tuple(PARTS_SCHEMA.names)) -> pa.Table:
         """These columns of all rows."""
         if isinstance(self.given, pa.Table):
@@ -134,10 +107,10 @@ class Segment:
         at = pa.array(rows)
         if isinstance(self.given, pa.Table):
             return self.given.take(at)
-        return pa.table(
-            {name: self._column(name, keep=False).take(at) for name in PARTS_SCHEMA.names},
-            schema=PARTS_SCHEMA,
-        )
+        columns = {name: self._column(name, keep=False).take(at) for name in self.given.names}
+        if "data" not in columns:
+            columns["data"] = no_bytes(len(rows))
+        return pa.table({name: columns[name] for name in PARTS_SCHEMA.names}, schema=PARTS_SCHEMA)
 
     def _column(self, name: str, *, keep: bool = True) -> pa.Array:
         """A column, cached for the next call.
@@ -146,6 +119,8 @@ class Segment:
         """
         assert isinstance(self.given, Packed)
         found = self._read.get(name)
+        if found is None and name == "data" and name not in self.given.names:
+            return no_bytes(len(self.ids))
         if found is None:
             found = self.given.required(name)
             if found.nbytes <= MAX_CACHED_COLUMN_BYTES or (keep and not pa.types.is_string(found.type)):
@@ -317,6 +292,32 @@ class Parts:
             yield segment.living(columns)
         if self.fresh:
             yield self._fresh_table.select(columns)
+
+    def stored(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The same without inline parts: those that have an object in the blob store."""
+        for segment in self.segments:
+            yield (
+                with_object(segment.living([*columns, "data"]))
+                if segment.inline_bytes
+                else segment.living(columns)
+            )
+        if self.fresh:
+            yield with_object(self._fresh_table.select([*columns, "data"]))
+
+    @cached_property
+    def inline_bytes(self) -> int:
+        """Bytes of all inline parts."""
+        fresh = sum(len(part.data) for part in self.fresh)
+        return fresh + sum(segment.inline_bytes for segment in self.segments)
+
+    def inline(self) -> list[Part]:
+        """The inline parts as values: there are few."""
+        found = [part for part in self.fresh if part.data]
+        for segment in self.segments:
+            if segment.inline_bytes:
+                has_data = pc.greater(pc.binary_length(segment.living(["data"]).column(0)), 0)
+                found += parts_from_table(segment.pick(np.flatnonzero(has_data.to_numpy())))
+        return found
 
     def pick(self, places: Sequence[np.ndarray]) -> pa.Table:
         """All columns of a few parts, given by their places in each of `tables`."""

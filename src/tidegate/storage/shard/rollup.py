@@ -26,8 +26,9 @@ from tidegate.errors import CorruptError, TidegateError
 from tidegate.storage.part.checksum import seal, unseal, unseal_view
 from tidegate.storage.part.deletion_records import DELETIONS_SCHEMA
 from tidegate.storage.part.deletions import Deletions
+from tidegate.storage.part.parts_table import without_stats
 from tidegate.storage.part.schema import StoredSchema
-from tidegate.storage.shard.parts import Parts, Segment, without_stats
+from tidegate.storage.shard.parts import Parts, Segment
 from tidegate.storage.shard.state import FIRST_FORMAT, FORMAT, Garbage, LeaseRecord, State
 from tidegate.storage.stats.frame import Frame, Packed, pack
 
@@ -35,6 +36,8 @@ _OF_DELETIONS = 2
 """The format once rows are deleted by position, which earlier versions would show."""
 _OF_ALTERED_COLUMNS = 3
 """The format once columns of old parts are defaults or of narrower types, which earlier versions would read as NULL."""
+_OF_INLINE_PARTS = 4
+"""The format once parts are in the log itself, whose objects earlier versions would miss."""
 _LENGTH = 8
 FANOUT = 8
 """Segments of about the same size that are merged into one."""
@@ -54,7 +57,7 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
     body = {name: getattr(stored, name) for name in (*_PLAIN, *_LATER)}
     deletions = _store_deletions(put, state)
     body |= {
-        "format": _format(state, deletions),
+        "format": _format(stored, deletions),
         "deletions": deletions,
         "number": stored.number,
         "schemas": [schema.json for schema in stored.schemas],
@@ -73,6 +76,8 @@ def write_rollup(put: Callable[[str, bytes], None], state: State) -> tuple[str, 
 
 def _format(state: State, deletions: str | None) -> int:
     """The oldest format whose readers read this state rightly."""
+    if state.parts.inline_bytes:
+        return _OF_INLINE_PARTS
     if any(state.schema.differs_from(stored.parsed) for stored in state.schemas[:-1]):
         return _OF_ALTERED_COLUMNS
     return _OF_DELETIONS if deletions else FIRST_FORMAT
@@ -152,6 +157,8 @@ def _store(put: Callable[[str, bytes], None], state: State) -> State:
         known = Frame.concat([segment.frame() for segment in segments[-many:]])
         segments[-many:] = [Segment("", merged, known=known)]
     for i, segment in enumerate(segments):
+        if segment.has_dead_files:  # rows that were merged, and perhaps deleted for good, leave the metadata
+            segment = Segment("", segment.living(), known=segment.frame())
         if not segment.name:
             name = f"seg/{state.shard}/{secrets.token_hex(8)}"
             data = _segment_bytes(segment)
@@ -175,8 +182,13 @@ def _mergeable(segments: list[Segment]) -> int:
 
 
 def _segment_bytes(segment: Segment) -> bytes:
-    """The table without its statistics, followed by the statistics as a frame."""
+    """The table without its statistics, followed by the statistics as a frame.
+
+    It lacks the column `data` if no part is inline.
+    """
     table = without_stats(segment.living())
+    if not segment.inline_bytes:
+        table = table.drop_columns(["data"])
     rows = pack(table)
     return seal(b"".join([len(rows).to_bytes(_LENGTH, "little"), rows, segment.frame().pack()]))
 

@@ -13,6 +13,9 @@
 | killed between the parts and the entry | nothing; the parts are orphans, which `sweep` deletes after their grace |
 | it paused for so long that its parts were swept | the batch: its parts are written again |
 
+**Few rows make no file.** A part of at most `inline_bytes` travels inside of the entry: one durable write instead of two. Such an
+*inline* part is pruned, read, deleted from and compacted like any other. Merging small parts makes files of them.
+
 **What may be deleted.** A part that was proposed to the log may be named by it from then on, whatever the store answered. So a
 writer deletes its parts only if it never proposed them, or if every number that it proposed them for belongs to another entry; and
 never a part that the newest state names (`Shard.discard`). In all other cases they stay, for `sweep`.
@@ -28,7 +31,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.clock import Clock
 from tidegate.config import Config
@@ -44,7 +46,7 @@ from tidegate.metrics import Metrics
 from tidegate.storage.part.bitmaps import bitmaps_to_object, check_disjoint
 from tidegate.storage.part.checksum import digest
 from tidegate.storage.part.conform import TableLike, conform, conform_diffs
-from tidegate.storage.part.deletion_records import in_object, with_column
+from tidegate.storage.part.deletion_records import StoredDeletions, in_object
 from tidegate.storage.part.deletions import MAX_INLINE_BYTES
 from tidegate.storage.part.encode import encode_part, text_bounds
 from tidegate.storage.part.merge import Block, sort_block
@@ -65,6 +67,10 @@ LAST_TIME = 2**63 - 2
 _ALTERED = "the columns were altered while rows were written"
 INFLATION = 4
 """Bytes in memory that become about one byte in a part."""
+MAX_INLINE_PARTS_BYTES = 4 << 20
+"""Bytes of inline parts that a state may have before small commits write files again: every reader loads them."""
+MAX_INLINE_ROWS = 512
+"""Rows of a commit from which on it is worth a file, however small."""
 REWRITES = 5
 """How often a batch whose parts were swept is written again before the writer gives up."""
 
@@ -81,24 +87,6 @@ class Appended:
     """The time of its rows."""
     parts: tuple[Part, ...]
     """Empty if a batch with this token was appended before."""
-
-
-@dataclass(frozen=True, eq=False)
-class StoredDeletions:
-    """Deletions that are about to be committed."""
-
-    records: pa.Table
-    objects: Mapping[str, int]
-    """The objects that hold their bitmaps, each with the number of the state before it was written."""
-
-    @property
-    def rows(self) -> int:
-        """How many rows they delete."""
-        return int(pc.sum(self.records.column("rows"), min_count=0).as_py())
-
-    def at(self, time: int) -> pa.Table:
-        """The records, at this time."""
-        return with_column(self.records, "time", pa.array(np.full(self.records.num_rows, time), pa.int64()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +186,7 @@ class Shard:
             raise
 
     def write(self, state: State, schema: Schema, block: Block) -> Iterator[Part]:
-        """Stores a batch as parts that nothing refers to yet, sorted as the shard requires."""
+        """Makes sorted parts of a batch, to which nothing refers yet; a small one is not stored."""
         order = sort_order(state, schema, retracts=bool((block.diffs < 0).any()))
         if order and len(block):
             positions = [column.id for column in schema.columns]
@@ -206,19 +194,27 @@ class Shard:
         size = sum(column.nbytes for column in block.columns) + 16 * len(block)
         many = max(1, -(-size // (INFLATION * self.config.part_bytes)))
         step = -(-len(block) // many)
+        inline = len(block) <= MAX_INLINE_ROWS and state.parts.inline_bytes < MAX_INLINE_PARTS_BYTES
         for start in range(0, len(block), step or 1):
-            yield self.store(state, schema, block.slice(start, min(start + step, len(block))), order)
+            some = block.slice(start, min(start + step, len(block)))
+            yield self.store(state, schema, some, order, inline=inline)
 
     def store(
-        self, state: State, schema: Schema, block: Block, order: tuple[int, ...], level: int = 0
+        self,
+        state: State,
+        schema: Schema,
+        block: Block,
+        order: tuple[int, ...],
+        level: int = 0,
+        *,
+        inline: bool = False,
     ) -> Part:
-        """Stores updates as one part that nothing refers to yet."""
+        """Stores updates as one part that nothing refers to yet; a small one may be `inline`."""
         known = self.describe(schema, block.columns)
-        times, diffs = pa.array(block.times), pa.array(block.diffs)
-        data = encode_part(schema, block.columns, times, diffs, known.pages, known.rosters)
+        hidden = pa.array(block.times), pa.array(block.diffs)
+        data = encode_part(schema, block.columns, *hidden, known.pages, known.rosters)
         name = f"part/{state.shard}/{secrets.token_hex(12)}"
-        validity = Validity.of(state.options)
-        tail = tail_size(data)
+        validity, tail = Validity.of(state.options), tail_size(data)
         part = Part(
             name=name,
             rows=len(block),
@@ -238,12 +234,17 @@ class Shard:
             tail_digest=digest(memoryview(data)[len(data) - tail :]) if tail else "",
             stats=known.encoded(lambda: text_bounds(data)),
         )
+        if inline and not tail and len(data) <= self.config.inline_bytes:
+            return replace(part, data=data)
+        self._put(part, data)
+        return part
+
+    def _put(self, part: Part, data: bytes) -> None:
         try:
-            self.machine.objects.put(name, data)
+            self.machine.objects.put(part.name, data)
         except StoreError:
             self.discard([part])  # it may exist nevertheless; it was never proposed
             raise
-        return part
 
     def store_deletions(self, state: State, records: pa.Table) -> StoredDeletions:
         """Deletions that nothing refers to yet, ready for `commit`; large bitmaps are stored as an object."""
@@ -311,7 +312,7 @@ class Shard:
         versions = {part.schema for part in parts} - {state.schema.id}
         if any(state.schema.demands_more_than(state.schema_version(one)) for one in versions):
             raise ConflictError(_ALTERED, hint="try again")
-        self.check_objects(state, {part.name: part.base for part in parts})
+        self.check_objects(state, {part.name: part.base for part in parts if not part.data})
 
     def check_objects(self, state: State, objects: Mapping[str, int]) -> None:
         """Raises if sweep took one of these objects (name → state before it) for an orphan.
@@ -353,7 +354,7 @@ class Shard:
 
         What cannot be deleted or checked stays an orphan, which sweep finds.
         """
-        self.discard_objects([part.name for part in parts])
+        self.discard_objects([part.name for part in parts if not part.data])
 
     def discard_objects(self, names: Sequence[str]) -> None:
         """The same for objects by their names."""

@@ -55,11 +55,12 @@ from tidegate.storage.part.merge import (
     repeat_rows,
 )
 from tidegate.storage.part.part import Part
+from tidegate.storage.part.parts_table import PARTS_SCHEMA, parts_from_table, without_stats
 from tidegate.storage.part.row_keys import row_keys
 from tidegate.storage.part.schema import is_narrow
 from tidegate.storage.shard.leased_state import LeasedState, record_batch, wait_for
 from tidegate.storage.shard.leases.lease import Lease, share_lease
-from tidegate.storage.shard.parts import PARTS_SCHEMA, Parts, parts_from_table, without_stats
+from tidegate.storage.shard.parts import Parts
 from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.state import State
 from tidegate.storage.shard.statistics import frames_of

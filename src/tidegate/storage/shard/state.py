@@ -5,8 +5,7 @@
 A change that does not fit the state raises: `UpperMismatch` for an append that is not next, `Conflict` for a replacement of parts
 that no longer exist. The writer that proposed the change then decides again with the newer state (`machine.py`).
 
-Invariants: `since ≤ upper`; both only rise, except by a `Repair`; the times of a part are below `upper`; part ids rise; a token is
-appended once.
+Invariants: `since ≤ upper`; both rise, except by a `Repair`; times of parts are below `upper`; ids rise; a token is appended once.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from tidegate.storage.shard.changes import (
 )
 from tidegate.storage.shard.parts import Parts
 
-FORMAT, FIRST_FORMAT = 3, 1
+FORMAT, FIRST_FORMAT = 4, 1
 """The newest format that this version reads, and the one that a shard is created with (`rollup.py`)."""
 ENDED_MS = 3_600_000
 """How long past times can be read if rows have a limited life and no retention is set: for readers that are a little late."""
@@ -286,7 +285,8 @@ def _replace(state: State, change: Replace, at: int) -> State:
     carried = with_column(change.deletions, "part", pa.array(places + state.next_id, pa.int64()))
     parts = _deleted(_deleted(parts, change.settled).add(numbered), carried)
     lost = sorted((deletions.objects if deletions else set()) - parts.deletions.objects)
-    garbage = tuple(Garbage(name, state.number, at) for name in [*(part.name for part in gone), *lost])
+    stored = (part.name for part in gone if not part.data)
+    garbage = tuple(Garbage(name, state.number, at) for name in (*stored, *lost))
     return replace(
         state,
         parts=parts,
@@ -394,7 +394,7 @@ def _hold(state: State, change: Hold) -> State:
 
 
 def _drop(state: State, at: int) -> State:
-    names = [name for table in state.parts.tables(["name"]) for name in table.column("name").to_pylist()]
+    names = [name for table in state.parts.stored(["name"]) for name in table.column("name").to_pylist()]
     names += sorted(state.parts.deletions.objects) if state.parts.deletions else []
     garbage = tuple(Garbage(name, state.number, at) for name in names)
     return replace(state, dropped=True, parts=Parts(), garbage=state.garbage + garbage)

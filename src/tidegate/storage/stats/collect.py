@@ -37,6 +37,8 @@ from tidegate.storage.stats.time_like import Place
 PAGE_ROWS = 8192
 NESTED = (Form.JSON, Form.RECORD, Form.ARRAY)
 SAMPLE_PAGES, ROWS_A_PAGE = 32, 16
+FEW_ROWS = 64
+"""Rows up to which a part has no histograms."""
 CLOSE = 0.6
 """Pages differ if the rows of one spread over less than this share of all values."""
 
@@ -69,13 +71,13 @@ class Collected:
     def _whole(self, column: ColumnValues, footer: Footer) -> ColumnStats:
         pages = self.tallies[column.id]
         whole = np.array([0, len(self.starts) - 1])
-        stats = pages.merged(whole).row(0)
+        stats = _merged(pages, whole).row(0)
         if pages.bounds is not None or stats.form in NESTED:
             return stats
         if column.id in footer:
             low, high = cut_pair(stats.form, *footer[column.id])
             return replace(stats, low=low, high=high)
-        return replace(pages, bounds=extremes(column.values, self.starts)).merged(whole).row(0)
+        return _merged(replace(pages, bounds=extremes(column.values, self.starts)), whole).row(0)
 
     def pages(self) -> Facts:
         """The statistics of each page, as facts of a frame."""
@@ -84,6 +86,11 @@ class Collected:
     def page_rows(self) -> np.ndarray:
         """How many rows each page has."""
         return np.diff(self.starts)
+
+
+def _merged(pages: Tally, whole: np.ndarray) -> Tally:
+    """One stretch of all pages."""
+    return pages if whole[1] == 1 else pages.merged(whole)
 
 
 def collect(
@@ -185,8 +192,8 @@ def _elements(
 
 
 def _with_guesses(column: ColumnValues, stats: ColumnStats) -> ColumnStats:
-    """With a histogram and an estimate of the distinct values, from a sample."""
-    if stats.form in NESTED or stats.nulls == stats.rows:
+    """With a histogram and an estimate of the distinct values, from a sample; not if rows are few."""
+    if stats.form in NESTED or stats.nulls == stats.rows or stats.rows <= FEW_ROWS:
         return stats
     values = column.values
     if stats.form is Form.BOOL:

@@ -335,3 +335,11 @@ def test_nulls_are_last_in_each_of_many_correlated_subqueries() -> None:
         sql = "SELECT id, (SELECT e.dst FROM edges e WHERE e.src = nodes.id ORDER BY dst LIMIT 1) FROM nodes ORDER BY 1"
         for _ in range(100):
             assert db.sql(sql).rows() == [(i, i + 2) for i in range(1, 15)]
+
+
+def test_subqueries_nested_in_each_other(db: tidegate.Database) -> None:
+    """Planning them took twice as long with each level: forty of them had no end."""
+    sql = "SELECT max(id) FROM small"
+    for _ in range(40):
+        sql = f"SELECT max(id) FROM small WHERE id <= ({sql})"
+    assert db.sql(sql).rows() == db.sql("SELECT max(id) FROM small").rows()

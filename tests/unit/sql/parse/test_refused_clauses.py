@@ -57,3 +57,13 @@ def test_statements_of_other_systems_have_a_hint(sql: str, hint: str) -> None:
         parse_statement(sql)
     assert hint in str(caught.value.hint)
     assert "TRUNCATE" in str(caught.value) or "TABLE" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [("SELECT a FROM t FOR UPDATE", "locks rows"), ("SELECT a FROM t TABLESAMPLE BERNOULLI (1)", "random()")],
+)
+def test_clauses_behind_a_query_have_a_hint(sql: str, hint: str) -> None:
+    with pytest.raises(TidegateError, match="the end of the statement") as caught:
+        parse_statement(sql)
+    assert hint in str(caught.value.hint)

@@ -149,6 +149,7 @@ def test_history_changes_deletions_and_compaction() -> None:
         assert db.sql("SELECT id FROM t WHERE n > 1").rows() == [(2,)]
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_it_survives_reopening_from_a_rollup(tmp_path: Path) -> None:
     with tidegate.open(tmp_path / "lake") as db:
         small(db)

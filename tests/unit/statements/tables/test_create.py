@@ -130,6 +130,7 @@ def test_as_of_options_and_into(db: tidegate.Database) -> None:
 # ---------------------------------------------------------------- TRUNCATE
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_truncate_reads_no_part_and_keeps_history(tmp_path: Path) -> None:
     with tidegate.open(tmp_path / "lake") as db:
         db.sql("CREATE TABLE t (id int8)")

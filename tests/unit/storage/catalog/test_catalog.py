@@ -205,6 +205,7 @@ def test_lost_answers_neither_double_nor_lose_names() -> None:
     assert sorted(world.catalog().items()) == sorted(f"t{i}" for i in range(40) if i % 3)
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_dropped_tables_are_swept_whole() -> None:
     clock = ManualClock(1_000)
     place = Location("memory", "", "memory", memory=(MemoryBlob(clock), MemoryConsensus()))

@@ -136,16 +136,18 @@ def test_what_cannot_be_merged_is_not_tried_at_each_commit(
     assert small_parts(db.context.table("t").machine.fetch(), FEW) == 40
 
 
+@pytest.mark.parametrize("error", [StoreError("the store does not answer"), IndexError("a fault of ours")])
 @pytest.mark.parametrize("step", ["compact_shard", "collect_garbage"])
+@pytest.mark.usefixtures("commits_make_files")
 def test_a_step_that_fails_loses_nothing_and_is_due_again(
-    db: tidegate.Database, monkeypatch: pytest.MonkeyPatch, step: str
+    db: tidegate.Database, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception
 ) -> None:
     failing = True
     take = getattr(after_commit, step)
 
     def fail(*args: Any, **named: Any) -> Any:
         if failing:
-            raise StoreError("the store does not answer")
+            raise error
         return take(*args, **named)
 
     monkeypatch.setattr(after_commit, step, fail)
@@ -159,6 +161,7 @@ def test_a_step_that_fails_loses_nothing_and_is_due_again(
     assert steps(db)[kind] == 1
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_replaced_files_are_deleted_after_the_grace(tmp_path: Path) -> None:
     clock = ManualClock(1_000_000)
     with tidegate.open(tmp_path / "lake", clock=clock, config=FEW) as db:

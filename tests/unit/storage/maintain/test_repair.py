@@ -19,9 +19,9 @@ from tidegate.storage.maintain import compact
 from tidegate.storage.maintain.repair import repair_shard
 from tidegate.storage.maintain.sweep import sweep_shard
 from tidegate.storage.part.checksum import seal, unseal
+from tidegate.storage.part.parts_table import parts_from_table
 from tidegate.storage.shard.change_feed import open_changes
 from tidegate.storage.shard.machine import Machine
-from tidegate.storage.shard.parts import parts_from_table
 from tidegate.storage.shard.shard import Shard
 from tidegate.storage.shard.snapshot import open_snapshot
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.unit.storage.shard.test_append import Meddling
 from tests.unit.storage.shards import CONFIG, QUICK, World, ids, rows
 from tidegate.clock import ManualClock
@@ -163,6 +165,7 @@ def test_a_dropped_collection_is_swept_to_the_last_part() -> None:
     assert world.open().machine.fetch().dropped
 
 
+@pytest.mark.usefixtures("commits_make_files")
 def test_files(tmp_path: Path) -> None:
     clock = ManualClock(0)
     machine = Machine(

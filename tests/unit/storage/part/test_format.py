@@ -8,9 +8,12 @@ import zlib
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import tidegate
 from tidegate.storage.part.part import Part
+
+pytestmark = pytest.mark.usefixtures("commits_make_files")
 
 ROWS = 20_000
 

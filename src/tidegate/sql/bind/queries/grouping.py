@@ -36,6 +36,7 @@ from tidegate.sql.bind.queries.names import (
     aside,
     beyond,
     has_interval,
+    outer_groups,
     starred_row,
 )
 from tidegate.sql.bind.queries.tables import array_of, check_clause
@@ -78,7 +79,7 @@ def groups_of(select: Select, order_by: Sequence[Ordering], rows: RowBinder) -> 
     """Binds what a query says over groups; None if it says nothing of the kind."""
     if select.group_by is None and select.having is None:
         roots = [*(item.value for item in select.items), *(ordering.value for ordering in order_by)]
-        if not any(_aggregates(roots)):
+        if not any(outer_groups(node, rows.names) is None for node in _aggregates(roots)):
             return None
     written = () if select.group_by is None else select.group_by.keys
     keys = [key_of(node, select, rows) for node in written]
@@ -128,7 +129,7 @@ class GroupBinder(Binder):
     def __init__(self, rows: RowBinder, keys: Sequence[GroupKey], select: Select) -> None:
         """`rows` binds what stands inside of aggregates."""
         super().__init__(rows.sql, rows.scope, rows.now_ms)
-        self.rows, self.around, self.names = rows, rows.around, rows.names
+        self.rows, self.around, self.names = rows, rows.around, replace(rows.names, groups=self)
         self.gathered = PendingColumns()
         self.summaries: dict[logical.AggregateExpr, Column] = {}
         self.keys: dict[Expr, Column] = {}
@@ -169,7 +170,13 @@ class GroupBinder(Binder):
     def _new(self, type_: Type, name: str) -> Column:
         return self.around.numbers.new(type_, name)
 
+    def aggregate_of_subquery(self, node: Node) -> Expr:
+        """An aggregate of these rows that stands in a subquery over the groups."""
+        return self._bind_node(node, ())
+
     def _bind_node(self, node: Node, args: tuple[Expr, ...]) -> Expr:
+        if (groups := outer_groups(node, self.names)) is not None:
+            return groups.aggregate_of_subquery(node)
         if isinstance(node, NonScalar) and node.call is not None and node.over is None:
             return self._other(node)
         if isinstance(node, NonScalar) and node.table is not None:

@@ -9,7 +9,7 @@ the expression.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -22,9 +22,10 @@ from tidegate.sql.bind.queries.notes import ColumnIds, WholeRow
 from tidegate.sql.bind.rows import compare_rows
 from tidegate.sql.bind.scope import Scope
 from tidegate.sql.bind.select_list import resolve_unknown
-from tidegate.sql.parse.syntax import Ident, Items, Node, NonScalar, Over, Star
+from tidegate.sql.parse.syntax import AggregateCall, Ident, Items, Name, Node, NonScalar, Over, Star, walk
 
 if TYPE_CHECKING:
+    from tidegate.sql.bind.queries.grouping import GroupBinder
     from tidegate.sql.bind.queries.query import QueryBinder
 
 
@@ -49,6 +50,8 @@ class NestedScope(Scope):
     outer: NestedScope | None = None
     beside: bool = False
     """Whether these are what stands to the left in the same FROM, which only LATERAL sees."""
+    groups: GroupBinder | None = field(default=None, compare=False, repr=False)
+    """What binds aggregates over these columns that stand in a subquery; None: they have no place there."""
 
     @staticmethod
     def over(
@@ -80,6 +83,29 @@ class NestedScope(Scope):
         if row is not None:
             return row
         return super().find(parts)  # which knows what to say of a name that is not there
+
+    def grouping_of(self, names: Iterable[Sequence[Ident]]) -> GroupBinder | None:
+        """What binds an aggregate of these names: that of the query around this one whose columns they are.
+
+        In `HAVING EXISTS (SELECT … WHERE b.x = max(a.y))` the maximum is one of the outer query's.
+        """
+        depths = [self._depth(parts) for parts in names]
+        scope: NestedScope | None = self
+        for _ in range(min(depths, default=0)):
+            scope = None if scope is None else scope.outer
+        return None if scope is None or scope is self else scope.groups
+
+    def _depth(self, parts: Sequence[Ident]) -> int:
+        """How many queries further out the column of a name is; 0 also if there is none."""
+        name, table = parts[-1].text, parts[-2].text if len(parts) > 1 else None
+        depth, scope = 0, self
+        while True:
+            rows = table is None and any(entry.whole and entry.table == name for entry in scope.entries)
+            if rows or scope._find_local(name, table):
+                return depth
+            if scope.outer is None:
+                return 0
+            depth, scope = depth + 1, scope.outer
 
     def whole_row(self, table: str) -> Column | None:
         """The rows of a table as values."""
@@ -156,10 +182,30 @@ class RowBinder(Binder):
         self.gathered = PendingColumns()
 
     def _bind_node(self, node: Node, args: tuple[Expr, ...]) -> Expr:
+        if (groups := outer_groups(node, self.names)) is not None:
+            return groups.aggregate_of_subquery(node)
         if isinstance(node, NonScalar):
             return beyond(self, self.around, self.names, self.gathered, node, args)
         row = starred_row(self, node, args, self.names)
         return super()._bind_node(node, args) if row is None else row
+
+
+def outer_groups(node: Node, names: NestedScope) -> GroupBinder | None:
+    """What binds an aggregate of columns of an outer query alone; None: this is no such aggregate."""
+    call = node if isinstance(node, AggregateCall) else None
+    if isinstance(node, NonScalar) and node.over is None:
+        call = node.call
+    if call is None or names.outer is None:
+        return None
+    roots = [
+        *call.given,
+        *(one.value for one in call.order_by),
+        *([] if call.where is None else [call.where]),
+    ]
+    inside = [one for root in roots for one in walk(root)]
+    if any(isinstance(one, NonScalar | AggregateCall) for one in inside):
+        return None
+    return names.grouping_of([one.parts for one in inside if isinstance(one, Name)])
 
 
 def starred_row(binder: Binder, node: Node, args: tuple[Expr, ...], names: NestedScope) -> Expr | None:
@@ -252,10 +298,6 @@ def _look(
 def _as_array(inner: logical.LogicalQuery, numbers: ColumnIds) -> logical.LogicalQuery:
     """ARRAY(query): array_agg of its column, in its order; an empty array, not NULL, of no rows."""
     (column,) = inner.columns
-    if column.type.kind is Kind.ARRAY:
-        raise UnsupportedError(
-            "ARRAY(subquery) of arrays is not supported", hint="array_agg makes an array of arrays"
-        )
     order = inner.rel.order if isinstance(inner.rel, logical.Sort) else ()
     type_ = types.array(column.type)
     together, result = numbers.new(type_), numbers.new(type_, "array")

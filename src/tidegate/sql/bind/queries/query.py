@@ -19,7 +19,7 @@ from tidegate.errors import BindError, Position, TidegateError, UnsupportedError
 from tidegate.expr.model import Column, Expr, Type, build, permute, types
 from tidegate.plan import logical
 from tidegate.sql.bind.catalog import Relation, RelationCatalog, ViewRelation, find_relation
-from tidegate.sql.bind.constants import bind_constant
+from tidegate.sql.bind.constants import row_count
 from tidegate.sql.bind.expression import Binder
 from tidegate.sql.bind.queries.common import CommonQueries
 from tidegate.sql.bind.queries.joins import joined
@@ -236,11 +236,7 @@ class QueryBinder:
         """The number in LIMIT or OFFSET."""
         if node is None:
             return None
-        binder = Binder(self.sql, Scope(()), self.world.now_ms)
-        value = bind_constant(binder.bind(node), types.INT8, binder, node, clause)
-        if value.is_valid and value.as_py() < 0:
-            raise BindError(f"{clause} must not be negative", position=binder.position(node.at))
-        return None if not value.is_valid else int(value.as_py())
+        return row_count(Binder(self.sql, Scope(()), self.world.now_ms), node, clause)
 
     # ---------------------------------------------------------------- set operations
 

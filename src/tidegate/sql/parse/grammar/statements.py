@@ -30,7 +30,7 @@ from tidegate.sql.parse.grammar.tables import (
     create_table,
     truncate,
 )
-from tidegate.sql.parse.missing_statements import instead_of
+from tidegate.sql.parse.missing_statements import behind_query, instead_of
 from tidegate.sql.parse.parameters import Parameters
 from tidegate.sql.parse.statement import (
     AlterSource,
@@ -61,7 +61,7 @@ def parse_statements(sql: str, parameters: Parameters | None = None) -> list[Sta
             if c.into is not None:
                 raise ParseError("SELECT … INTO is not allowed here", position=Position(sql, *c.into.at))
             if not c.at_end() and not c.sees(";"):
-                raise c.fail("; or the end of the statement")
+                raise c.fail("; or the end of the statement", hint=behind_query(c))
     except RecursionError:
         raise c.too_deep() from None
 
@@ -221,7 +221,7 @@ def _show(c: TokenCursor) -> Show:
 
 
 def _set(c: TokenCursor) -> Set:
-    c.eat_any("session", "local")
+    local = c.eat_any("session", "local") == "local"
     if c.sees("time", "zone"):
         name = Ident("timezone", c.expect("time", "zone"))
     else:
@@ -229,8 +229,9 @@ def _set(c: TokenCursor) -> Set:
         if not c.eat_any("=", "to"):
             raise c.fail("= or TO")
     if c.eat("default"):
-        return Set(c.sql, name, None)
-    return Set(c.sql, name, c.comma_list(lambda: value(c)) if name.text == "search_path" else value(c))
+        return Set(c.sql, name, None, local)
+    given = c.comma_list(lambda: value(c)) if name.text == "search_path" else value(c)
+    return Set(c.sql, name, given, local)
 
 
 def _reset(c: TokenCursor) -> Set:

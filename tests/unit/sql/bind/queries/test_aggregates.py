@@ -61,7 +61,7 @@ REFUSED: list[tuple[str, type[TidegateError], str, str | None]] = [
     ("count(DISTINCT id, x)", BindError, "count takes one argument", "count(DISTINCT (a, b))"),
     ("stddev(DISTINCT x)", UnsupportedError, "stddev(DISTINCT …) is not supported", "subquery"),
     ("stddev(t)", TypeMismatch, "stddev does not take text", "numbers"),
-    ("array_agg(tags)", UnsupportedError, "array_agg of arrays", "jsonb_agg"),
+    ("array_agg(DISTINCT tags)", UnsupportedError, "array_agg(DISTINCT …) of arrays", "subquery"),
     ("array_agg(DISTINCT x ORDER BY id)", BindError, "can be ordered only by its arguments", None),
     ("sum(DISTINCT i), (SELECT 1 FROM c)", UnsupportedError, "of intervals", None),
     ("mode(x)", BindError, "mode is sorted WITHIN GROUP", "ORDER BY x"),

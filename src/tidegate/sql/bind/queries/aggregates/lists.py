@@ -12,12 +12,10 @@ from tidegate.sql.lower.internal_calls import internal, present, record_of
 
 
 def array_agg(call: BoundCall) -> Expr:
-    """`array_agg(x)`."""
+    """`array_agg(x)`; of arrays an array of them, each as long as it is."""
     (value,) = call.take(1)
-    if value.type.kind is Kind.ARRAY:
-        raise UnsupportedError(
-            "array_agg of arrays is not supported", hint="jsonb_agg gives a JSON array of arrays"
-        )
+    if call.distinct and value.type.kind is Kind.ARRAY:
+        raise _distinct_arrays(call)
     return call.collect(value)
 
 
@@ -27,8 +25,15 @@ def jsonb_agg(call: BoundCall) -> Expr:
     if value.type.is_nested and not call.distinct:
         value = build.call("to_jsonb", value)
     elif value.type.kind is Kind.ARRAY:
-        raise UnsupportedError(f"{call.name}(DISTINCT …) of arrays is not supported")
+        raise _distinct_arrays(call)
     return build.call("to_jsonb", call.collect(value))
+
+
+def _distinct_arrays(call: BoundCall) -> UnsupportedError:
+    return UnsupportedError(
+        f"{call.name}(DISTINCT …) of arrays is not supported",
+        hint="aggregate over a subquery that selects DISTINCT values",
+    )
 
 
 def object_agg(call: BoundCall) -> Expr:
@@ -48,6 +53,8 @@ def string_agg(call: BoundCall) -> Expr:
     """`string_agg(x, separator)`; engines join texts by a constant, and we by what varies."""
     value, separator = call.take(2)
     type_ = types.BYTEA if Kind.BYTEA in (value.type.kind, separator.type.kind) else types.TEXT
+    if type_ == types.BYTEA and isinstance(separator, Literal):  # a string, whose type is that of the values
+        separator = build.cast(separator, type_)
     given = value
     value, separator = build.coerce(value, type_), build.coerce(separator, type_)
     order = tuple(replace(key, value=value) if key.value == given else key for key in call.order)
