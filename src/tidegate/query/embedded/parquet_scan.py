@@ -4,7 +4,7 @@
 
 | parts | read by |
 |---|---|
-| every row is there once and has happened, columns as in the schema | DuckDB |
+| every row is there once and has happened, columns as in the schema, in a file | DuckDB |
 | some of whose rows are deleted | DuckDB, without the rows whose bit is set in a string of bits for each file |
 | all others, and all parts if rows must meet retractions, or if DuckDB has no form for a condition | our own scan |
 
@@ -155,9 +155,9 @@ def _texts(exprs: Iterable[Expr], names: Sequence[str]) -> tuple[str, ...] | Non
 
 
 def _is_direct(snapshot: Snapshot, part: Part) -> bool:
-    """Whether all rows of a part are there once, in columns named as in the schema."""
+    """Whether a part has a file, in which all rows are there once, in columns named as in the schema."""
     once = not part.retracts and part.diffs == part.rows and part.last <= snapshot.as_of
-    return once and part.schema == snapshot.schema.id
+    return once and not part.data and part.schema == snapshot.schema.id
 
 
 def _tells_apart(schema: Schema) -> bool:
