@@ -320,11 +320,10 @@ class PartFile:
 
     def _fetch(self, files: Sequence[PartialFile]) -> None:
         """Fills all files in one call."""
-        starts = [start for file in files for start in file.starts]
         targets = [target for file in files for target in file.targets]
         self.fetched += sum(map(len, targets))
         if targets:
-            self.objects.read_into(self.part.name, starts, targets)
+            self.objects.read_into(self.part.name, [at for file in files for at in file.starts], targets)
 
 
 def _is_dense(pages: PageSelection) -> bool:
