@@ -17,8 +17,8 @@ import tidegate
 from tests.spark.reading import bag, every_type, ours, parts_read
 from tidegate.config import Config
 from tidegate.errors import TidegateError, UnsupportedError
+from tidegate.query.prune import retraction_candidates
 from tidegate.spark.read.relation import pin
-from tidegate.spark.read.retraction_candidates import retraction_candidates
 from tidegate.storage.shard import shard_options
 from tidegate.storage.shard.changes import Configure
 

@@ -134,3 +134,15 @@ def test_conditions_that_are_proven_for_a_part_are_not_asked_of_it() -> None:
         assert len(got) == 40
         assert not any("doc" in stage.name for stage in got.scan.stages)
         assert any("doc" in stage.name for stage in plain.scan.stages)
+
+
+def test_a_small_part_is_read_in_one_go_also_beside_a_large_one() -> None:
+    with tidegate.open("memory://", config=Config(audit=1.0)) as own:
+        own.sql("CREATE TABLE t (id int8, wide text, x int8)")
+        for rows in (20_000, 5_000):
+            ids = np.arange(rows)
+            own.append("t", {"id": ids, "wide": [f"{i * 7919}" * 4 for i in ids.tolist()], "x": ids % 1000})
+        got = own.sql("SELECT id, wide FROM t WHERE x = 7")
+        assert len(got) == 25
+        stages = {one.name: (one.rows_in, one.rows_out) for one in got.scan.stages if one.name != "prune"}
+        assert stages == {"filter x": (20_000, 20), "read id, wide": (20, 20), "read id, wide, x": (5_000, 5)}

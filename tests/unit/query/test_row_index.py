@@ -43,6 +43,12 @@ def filled(audit: float = 0.0, rows: int = 900) -> tidegate.Database:
     return db
 
 
+def indexes_of(db: tidegate.Database) -> list[RowIndex]:
+    """What is kept of its parts."""
+    entries = db.context.table("t").machine.files.indexes._entries.values()
+    return [one for one in entries if isinstance(one, RowIndex)]
+
+
 @pytest.mark.parametrize(
     ("where", "parts"),
     [
@@ -72,11 +78,10 @@ def test_parts_without_the_value_are_not_read(where: str, parts: int) -> None:
 
 def test_nothing_is_made_of_a_column_that_is_asked_once() -> None:
     with filled() as db:
-        indexes = db.context.table("t").machine.files.indexes
         db.sql("SELECT * FROM t WHERE id = 301").rows()
-        assert {one.nbytes for one in indexes._entries.values()} == {NO_INDEX.nbytes}
+        assert indexes_of(db) == [NO_INDEX] * 3
         db.sql("SELECT * FROM t WHERE id = 301").rows()
-        assert sum(one.usable for one in indexes._entries.values()) == 3
+        assert sum(one.usable for one in indexes_of(db)) == 3
 
 
 def test_pages_of_a_part_without_the_value_are_not_read() -> None:
@@ -86,8 +91,47 @@ def test_pages_of_a_part_without_the_value_are_not_read() -> None:
         assert (found.rows(), found.scan.rows_read) == ([(301,)], PAGE_ROWS)
 
 
+def pages_of_every_tenth() -> tidegate.Database:
+    """One part of three pages whose ids rise by ten: bounds leave one page, and nine of ten ids are on none."""
+    db = tidegate.open("memory://", config=Config(audit=1.0))
+    db.sql("CREATE TABLE t (id int8, d int8)")
+    ids = np.arange(3 * PAGE_ROWS) * 10
+    db.append("t", pa.table({"id": ids, "d": ids % 7}))
+    return db
+
+
+def look_up(db: tidegate.Database, id_: int) -> tuple[list[tuple[object, ...]], int]:
+    found = db.sql(f"SELECT id FROM t WHERE id = {id_}")
+    return found.rows(), found.scan.rows_read
+
+
+def test_a_part_in_which_most_look_ups_find_nothing_gets_an_index() -> None:
+    with pages_of_every_tenth() as db:
+        assert [look_up(db, 90_000 + i) for i in (1, 2)] == [([], PAGE_ROWS)] * 2
+        assert [look_up(db, 90_000 + i) for i in (3, 4)] == [([], 0)] * 2
+        assert look_up(db, 90_010) == ([(90_010,)], PAGE_ROWS)
+
+
+def test_a_part_in_which_most_look_ups_find_a_row_gets_none() -> None:
+    with pages_of_every_tenth() as db:
+        for i in range(4):
+            assert look_up(db, 90_000 + 10 * i) == ([(90_000 + 10 * i,)], PAGE_ROWS)
+            assert look_up(db, 90_001 + 10 * i) == ([], PAGE_ROWS)
+        assert not indexes_of(db)
+
+
+def test_pages_whose_rows_with_the_value_are_deleted_are_not_read() -> None:
+    with pages_of_every_tenth() as db:
+        at = db.context.table("t").machine.fetch().upper - 1
+        db.sql("DELETE FROM t WHERE id IN (90000, 90010)")
+        assert [look_up(db, 90_000)[0] for _ in range(2)] == [[]] * 2
+        assert look_up(db, 90_010) == ([], 0)
+        assert db.sql("SELECT id FROM t WHERE id = 90010", as_of=at).rows() == [(90_010,)]
+
+
 def test_large_parts_have_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_index, "MAX_ROWS", 899)
+    monkeypatch.setattr(row_index, "MAX_SPARSE_ROWS", 899)
     with filled() as db:
         for _ in range(3):
             found = db.sql("SELECT id FROM t WHERE id = 301")

@@ -56,10 +56,10 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, *works: Callable[[], object]) -> 
 
 @pytest.fixture(params=["by position", "by value"])
 def way(request: pytest.FixtureRequest, db: Database) -> str:
-    """How rows are retracted: by value if the table has a retraction that has not met its row."""
+    """How rows are retracted: by value if retractions have not met their rows, by whose statistics they may be any."""
     if request.param == "by value":
-        db.sql("INSERT INTO t VALUES (-1, 0, '')")
-        db.append("t", {"id": [-1], "n": [0], "s": [""]}, diff=-1)
+        db.sql("INSERT INTO t VALUES (-1, -99, ''), (99, 99, 'zz')")
+        db.append("t", {"id": [-1, 99], "n": [-99, 99], "s": ["", "zz"]}, diff=-1)
     return str(request.param)
 
 

@@ -4,14 +4,14 @@
 
 | parts | read by |
 |---|---|
-| every row is there once and has happened, columns as in the schema, written with a table of pages | DuckDB |
+| every row is there once and has happened, columns as in the schema, in a file | DuckDB |
 | some of whose rows are deleted | DuckDB, without the rows whose bit is set in a string of bits for each file |
 | all others, and all parts if rows must meet retractions, or if DuckDB has no form for a condition | our own scan |
 
 DuckDB decodes a column in half the time that handing it over takes. Keys of other scans (`semi_join.py`) only prune parts here, as
 DuckDB's join drops the other rows. Where the filter leaves few rows, our own scan reads few pages
-of the other columns, and is the better one (`MIN_SELECTIVITY`). The checksums of the pages are verified here before DuckDB reads
-them.
+of the other columns, and is the better one (`MIN_SELECTIVITY`). The checksums of the pages, or of a small file, are verified here
+before DuckDB reads them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tidegate.expr.primitives import sql_list
 from tidegate.query.prune.parts import PruneResult
 from tidegate.query.relational import RelationalScan
 from tidegate.storage.blob import FileBlob
-from tidegate.storage.part import HIDDEN_COLUMNS, Part, PartFile, Schema
+from tidegate.storage.part import HIDDEN_COLUMNS, Part, PartFile, Schema, bitmaps
 from tidegate.storage.shard import Snapshot
 
 MIN_SELECTIVITY = 0.002
@@ -59,8 +59,12 @@ class ParquetScan:
     @cached_property
     def _deleted(self) -> dict[int, np.ndarray]:
         """The places of the files with deleted rows, and the positions of these."""
-        found = ((i, _open(self.scan.snapshot, part).deleted) for i, (part, _) in enumerate(self.files))
-        return {i: positions for i, positions in found if positions is not None and len(positions)}
+        found = (
+            (i, bitmaps.unpack_positions(part.deleted))
+            for i, (part, _) in enumerate(self.files)
+            if part.deleted
+        )
+        return {i: positions for i, positions in found if len(positions)}
 
     def deleted_bits(self) -> pa.Table | None:
         """For each file with deletions a bit for each of its rows: 1 if it is deleted."""
@@ -151,9 +155,9 @@ def _texts(exprs: Iterable[Expr], names: Sequence[str]) -> tuple[str, ...] | Non
 
 
 def _is_direct(snapshot: Snapshot, part: Part) -> bool:
-    """Whether all rows of a part are there once, in columns named as in the schema."""
+    """Whether a part has a file, in which all rows are there once, in columns named as in the schema."""
     once = not part.retracts and part.diffs == part.rows and part.last <= snapshot.as_of
-    return once and part.tail > 0 and part.schema == snapshot.schema.id
+    return once and not part.data and part.schema == snapshot.schema.id
 
 
 def _tells_apart(schema: Schema) -> bool:

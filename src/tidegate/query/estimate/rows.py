@@ -38,7 +38,7 @@ import pyarrow.compute as pc
 from tidegate.expr.model import Expr, Kind, types
 from tidegate.plan import MapFilterProject, StagePlan, choose_stages
 from tidegate.query.estimate.selectivity import Guess
-from tidegate.query.prune.parts import schema_versions_without
+from tidegate.query.prune.schema_versions import schema_versions_without
 from tidegate.storage.part import SchemaColumn
 from tidegate.storage.shard import Snapshot
 from tidegate.storage.stats import Frame, max_distinct

@@ -29,6 +29,8 @@ UNSEEN = 2 * PAGE_ROWS
 """Rows of the first stretch, of which nobody knows how wide they are."""
 UNSEEN_MADE = 1024
 """The same of rows that are made, and may be of any width."""
+GROWTH = 4
+"""How many times larger each stretch is than the last, where few rows are wanted."""
 LEAST = 1024
 """Rows of the shortest stretch that is read."""
 APART = 8

@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 
 MAX_SHARP_SHARE = 0.5
-"""The share of pages left by statistics from which it is looked up in which of them the wanted values are."""
+"""The share of pages left by statistics from which it is looked up at once in which of them the wanted values are."""
 
 
 def kept_pages(request: ScanRequest, plan: MapFilterProject, file: PartFile) -> tuple[np.ndarray, np.ndarray]:
@@ -31,8 +31,8 @@ def kept_pages(request: ScanRequest, plan: MapFilterProject, file: PartFile) -> 
         key = (request.snapshot.schema.id, plan, request.now if plan.is_temporal else None)
         found = file.plans.get_or_compute(key, lambda: page_verdicts(request, plan, file))
         keep, whole = found.keep, found.verdict == Verdict.ALL
-    if np.count_nonzero(keep & ~whole) > MAX_SHARP_SHARE * count:
-        holding = pages_with_values(request.snapshot, plan, file)
+    if open_ := int(np.count_nonzero(keep & ~whole)):
+        holding = pages_with_values(request.snapshot, plan, file, sparse=open_ <= MAX_SHARP_SHARE * count)
         keep = keep if holding is None else keep & holding
     return keep, whole
 

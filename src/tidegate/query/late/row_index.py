@@ -9,8 +9,16 @@
 
 Bounds tell nothing of such parts, and an updated collection has several of them. So when a column of a small part is asked for the
 second time, its values are sorted and kept, with the position of each. Pages without a row of one of the wanted values are not
-read: for their rows the condition is FALSE, whatever other conditions say. A column with NULL is not indexed, as there the
-condition is NULL, and an error of another condition would count.
+read: for their rows the condition is FALSE, whatever other conditions say. Nor are those where all such rows are deleted. A column
+with NULL is not indexed, as there the condition is NULL, and an error of another condition would count.
+
+Bounds of pages can leave one of several pages, and yet most look-ups find nothing there: an UPDATE of every tenth row writes their
+ids in order. So look-ups are counted, and a part gets an index too if most of them have found no row in it:
+
+| part | bounds leave | an index |
+|---|---|---|
+| 10,000 rows as they came | the page of 4711 | no: it is there |
+| 10,000 rows, every tenth id | the page of 4705 to 4715 | after two look-ups that have found nothing |
 """
 
 from __future__ import annotations
@@ -24,12 +32,16 @@ import pyarrow as pa
 
 from tidegate.expr.model import Call, Column, Expr, Kind, Literal, Type
 from tidegate.plan import MapFilterProject
-from tidegate.storage.part import PartFile, RowRange
+from tidegate.storage.part import Part, PartFile, RowRange
 from tidegate.storage.shard import Snapshot
 from tidegate.storage.stats import PAGE_ROWS
 
 MAX_ROWS = 1 << 17
 """Rows of a part beyond which none of its columns is indexed."""
+MAX_SPARSE_ROWS = 1 << 16
+"""The same, where bounds leave few pages: an index spares one page or two."""
+MIN_MISSES = 2
+"""Look-ups that have found nothing in such a part before it gets an index."""
 MAX_WANTED = 64
 """Values beyond which most parts have some of them."""
 _NUMBERS = {
@@ -76,6 +88,24 @@ class RowIndex:
 NO_INDEX = RowIndex(np.zeros(0, np.int64), np.zeros(0, np.int32), usable=False)
 
 
+@dataclass
+class LookupCounts:
+    """How many look-ups have read a part, and found a row or none.
+
+    Threads may share it: a lost count does no harm.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    nbytes: int = 256
+    """Its weight in a cache."""
+
+    @property
+    def mostly_miss(self) -> bool:
+        """Whether an index would spare most of them."""
+        return self.misses >= MIN_MISSES and self.misses > self.hits
+
+
 def numbers_of(column: pa.Array, type_: Type) -> np.ndarray:
     """The values of a column without NULL as numbers."""
     numbers: np.ndarray = column.view(_NUMBERS[type_.kind]).to_numpy().astype(np.int64)
@@ -116,26 +146,52 @@ def _constants(condition: Expr, column: Column, constant: Literal) -> np.ndarray
     return numbers_of(values, column.type)
 
 
-def pages_with_values(snapshot: Snapshot, plan: MapFilterProject, file: PartFile) -> np.ndarray | None:
-    """Of each page whether it may hold a row that passes; None: nothing is known."""
-    if file.part.rows > MAX_ROWS:
+def pages_with_values(
+    snapshot: Snapshot, plan: MapFilterProject, file: PartFile, *, sparse: bool = False
+) -> np.ndarray | None:
+    """Of each page whether it may hold a row that passes; None: nothing is known.
+
+    `sparse`: bounds leave few pages, so it depends on what look-ups have found.
+    """
+    if file.part.rows > (MAX_SPARSE_ROWS if sparse else MAX_ROWS):
         return None
     for at, wanted in wanted_values(plan):
         column = snapshot.schema.columns[at]
-        index = _index(snapshot, file, column.id, column.type)
+        if sparse and not _counts(snapshot, file.part, column.id).mostly_miss:
+            continue
+        index = _index(snapshot, file, column.id, column.type, asked=sparse)
         if index.usable:
+            found = index.find(wanted)
+            if file.deleted is not None and len(found):
+                found = np.setdiff1d(found, file.deleted)
             pages = np.zeros(-(-file.part.rows // PAGE_ROWS), bool)
-            pages[index.find(wanted) // PAGE_ROWS] = True
+            pages[found // PAGE_ROWS] = True
             return pages
     return None
 
 
-def _index(snapshot: Snapshot, file: PartFile, id_: int, type_: Type) -> RowIndex:
-    """The index of a column: from the second time on that it is asked for."""
+def count_lookup(snapshot: Snapshot, plan: MapFilterProject, part: Part, *, hit: bool) -> None:
+    """Remembers whether a plan that wants single values has found a row of a part."""
+    if part.rows > MAX_SPARSE_ROWS:
+        return
+    for at, _ in wanted_values(plan):
+        counts = _counts(snapshot, part, snapshot.schema.columns[at].id)
+        counts.hits, counts.misses = counts.hits + hit, counts.misses + (not hit)
+
+
+def _counts(snapshot: Snapshot, part: Part, id_: int) -> LookupCounts:
+    counts: LookupCounts = snapshot.shard.machine.files.indexes.get_or_compute(
+        ("look-ups", part.name, id_), LookupCounts
+    )
+    return counts
+
+
+def _index(snapshot: Snapshot, file: PartFile, id_: int, type_: Type, *, asked: bool) -> RowIndex:
+    """The index of a column: from the second time on that it is asked for, unless it was `asked` before."""
     indexes, key = snapshot.shard.machine.files.indexes, (file.part.name, id_, type_)
-    asked: Hashable = ("asked", *key)
-    if indexes.get(asked) is None:
-        indexes.put(asked, NO_INDEX)
+    before: Hashable = ("asked", *key)
+    if not asked and indexes.get(before) is None:
+        indexes.put(before, NO_INDEX)
         return NO_INDEX
 
     def make() -> RowIndex:

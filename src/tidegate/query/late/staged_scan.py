@@ -28,7 +28,7 @@ import pyarrow as pa
 from tidegate.errors import EvaluationError, MissingObject, StoreError
 from tidegate.plan import MapFilterProject
 from tidegate.plan.run import Failures, evaluate_dictionary, evaluate_string_view
-from tidegate.query.late import batching
+from tidegate.query.late import batching, steps
 from tidegate.query.late.pages import kept_pages, wrong_page_statistics
 from tidegate.query.late.steps import ScanStep, scan_steps
 from tidegate.query.request import ScanRequest
@@ -41,12 +41,10 @@ STRETCH = 128 * PAGE_ROWS
 """Rows whose filter columns are in memory at once, if they are narrow."""
 DECODED = 32 << 20
 """Bytes of the first step's columns, decoded, that are in memory at once."""
-GROWTH = 4
-"""How many times larger each stretch is than the last, where few rows are wanted."""
 TOGETHER = 24 << 20
 """Bytes, as they are stored, that the last step fetches at once."""
 MAX_PLAIN_BYTES = 1 << 20
-"""Bytes, as they are stored, that are read in one go and then filtered, if that is no more than one page in `MIN_SKIPPED_RATIO`."""
+"""Bytes, as they are stored, that are read in one go and then filtered: of a small part, or one page in `MIN_SKIPPED_RATIO`."""
 MIN_SKIPPED_RATIO = 16
 
 ColumnGroups: TypeAlias = Sequence[Sequence[int]]
@@ -180,10 +178,14 @@ class StagedScan:
         pages = int(np.count_nonzero(open_))
         if not pages:
             return self.bare
-        if file.table is None or pages * MIN_SKIPPED_RATIO > len(open_):
+        small = file.part.rows < steps.MIN_STAGED_ROWS
+        if not small and (file.table is None or pages * MIN_SKIPPED_RATIO > len(open_)):
             return self.steps
+        if file.table is None:
+            return self.plain
         widest = max(self._row_bytes(file, self.demanded, group) for group in range(len(file.groups)))
-        return self.plain if pages * PAGE_ROWS * widest <= MAX_PLAIN_BYTES else self.steps
+        rows = min(pages * PAGE_ROWS, file.part.rows)
+        return self.plain if rows * widest <= MAX_PLAIN_BYTES else self.steps
 
     def _enough(self, file: PartFile, chosen: Sequence[ScanStep], waiting: Sequence[_Open]) -> bool:
         if self.wanted is not None and sum(len(one.rows) for one in waiting) >= self.wanted:
@@ -213,7 +215,7 @@ class StagedScan:
             size, stop = self._first(file, most, all_pass=all_pass), 0
             while stop < rows:
                 start, stop = stop, min(stop + size, rows)
-                size = min(size * GROWTH, most)
+                size = min(size * batching.GROWTH, most)
                 pages = slice((first + start) // PAGE_ROWS, -(-(first + stop) // PAGE_ROWS))
                 for kept, passing in batching.apart(keep[pages], whole[pages]):
                     yield batching.page_rows(group, start, stop, kept), passing
@@ -260,7 +262,7 @@ class StagedScan:
         unseen.scan, unseen.failing = ScanMetrics(), Failing()  # what is audited does not count as read
         for group, rows in enumerate(file.groups):
             mask = np.repeat(dropped, PAGE_ROWS)[first : first + rows]
-            open_ = _Open(RowRange(group, 0, rows, mask), [], None)
+            open_ = unseen._visible(file, RowRange(group, 0, rows, mask))
             try:
                 for step in self.steps:
                     open_ = unseen._run(file, step, open_) if len(open_.rows) else open_

@@ -15,6 +15,9 @@ from functools import cached_property, lru_cache
 from tidegate.plan import MapFilterProject, partition
 from tidegate.plan.run import SafePlan
 
+MIN_STAGED_ROWS = 16_384
+"""Rows of a part below which it is read in one go: its columns are a page or two each, whatever the filter says."""
+
 
 @dataclass(frozen=True, eq=False)
 class ScanStep:

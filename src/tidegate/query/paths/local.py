@@ -3,6 +3,7 @@
     answer(request, pruned, scan)      parts that may matter → batches of demanded columns → passing rows → order, limits
     stream(request, pruned, scan)      the same without the last step, for aggregation and sorting
 
+Where rows must meet retractions, only parts that may hold one of them are read together; all others come first, one by one.
 It stops as soon as a LIMIT without ORDER BY has its rows. A failing row makes the query fail, with the row's values, unless
 other rows satisfy such a LIMIT (`row_failures.py`).
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -22,9 +24,12 @@ from tidegate.expr.model import Column, Expr
 from tidegate.plan import MapFilterProject, may_pass
 from tidegate.plan.run import SafePlan
 from tidegate.query.estimate.rows import Estimates, stage_plan
+from tidegate.query.late import steps
 from tidegate.query.late.batching import Widths
+from tidegate.query.late.row_index import count_lookup
 from tidegate.query.late.staged_scan import StagedScan, Taken, weight
 from tidegate.query.paths.prefetch import ahead
+from tidegate.query.prune.candidates import retraction_candidates
 from tidegate.query.prune.long_lists import ListsByPart
 from tidegate.query.prune.parts import (
     BITS,
@@ -48,8 +53,6 @@ SUMMED_AT = 1_000_000
 """Rows that have passed the filter beyond which those of equal value are made one while more are read."""
 HELD = 8 << 20
 """Bytes of rows that have passed the filter beyond which these are made one; if half of that is left, they are not held."""
-WORTH = 16_384
-"""Rows of a part below which it is read in one go: its columns are a page or two each, whatever the filter says."""
 LOOKED_AT = 64
 """Parts that stand for all when it is asked how large they are."""
 CORES = os.cpu_count() or 1
@@ -75,12 +78,23 @@ def stream(
 ) -> Iterator[Batch]:
     """The plan's output, in batches. A failing row raises, unless `failing` is patient."""
     failing = failing or Failing()
+    if found.retracts and request.config.stats_filter:
+        apart, found = _divided(found)
+        yield from _staged(request, apart, scan, failing) if apart.left else ()
     if not found.retracts:
         yield from _staged(request, found, scan, failing)
     elif request.plan.predicates and treats_equal_alike(request.plan):
         yield from _met(request, found, scan, failing)
     else:
         yield from _whole(request, found, scan, failing)
+
+
+def _divided(found: PruneResult) -> tuple[PruneResult, PruneResult]:
+    """The parts that no retraction concerns, by their statistics, and those whose rows must meet."""
+    meeting = retraction_candidates(found.snapshot)
+    places = np.arange(len(meeting)) if found.kept is None else found.kept
+    apart = replace(found, kept=places[~meeting[places]], retracts=False, whole=False)
+    return apart, replace(found, kept=places[meeting[places]], whole=False) if apart.left else found
 
 
 def once(mfp: MapFilterProject, names: Sequence[str], shape: ResultShape, now: int) -> Result:
@@ -138,8 +152,12 @@ class Undecided:
         with self._lock:
             if proven not in self._plans:
                 self._plans[proven] = self._staged(proven)
-        staged = self._plans[proven]
-        return (staged if self._lists is None else self._with_lists(place, proven)).read(part, proven=False)
+        staged = self._plans[proven] if self._lists is None else self._with_lists(place, proven)
+        hit = False
+        for taken in staged.read(part, proven=False):
+            hit = True
+            yield taken
+        count_lookup(self.request.snapshot, staged.plan, part, hit=hit)
 
     def _staged(self, proven: int) -> StagedScan:
         plan = self.request.plan
@@ -272,7 +290,7 @@ def groups(
     plan = request.plan if plan is None else plan
     if not request.config.late_materialization or not plan.predicates or not found.left:
         return []
-    if len(plan.demand()) < 2 or max(part.rows for part in found.first(LOOKED_AT)) < WORTH:
+    if len(plan.demand()) < 2 or max(part.rows for part in found.first(LOOKED_AT)) < steps.MIN_STAGED_ROWS:
         return []
 
     def make() -> list[tuple[int, ...]]:

@@ -42,7 +42,8 @@ import pyarrow.compute as pc
 from tidegate.expr.model import Column, Type, order, to_bools
 from tidegate.plan import Aggregate
 from tidegate.query.paths import top_k
-from tidegate.query.prune.parts import PruneResult, schema_versions_without
+from tidegate.query.prune.parts import PruneResult
+from tidegate.query.prune.schema_versions import schema_versions_without
 from tidegate.query.request import ScanRequest
 from tidegate.storage.part import SchemaColumn
 from tidegate.storage.shard import Snapshot

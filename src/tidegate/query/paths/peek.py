@@ -8,7 +8,8 @@ Which parts are read, and in which order:
 1. Statistics are asked of the newest thousand parts, then of the oldest, then of all, until parts that are *proven* hold as many
    rows as are wanted. These are read first: no filter is evaluated, and the first rows are the answer. A part that has enough rows
    by itself comes before smaller ones, such as the few rows of an UPDATE: one part is opened instead of several. Where there are
-   many thousands of parts, and none of the newest is proven, a few of these are read before statistics are asked of all.
+   many thousands of parts, and none of the newest is proven, a few of these are read before statistics are asked of all. If all
+   that is proven is less than half of what is wanted, it is read last: others must be opened anyway, and may be enough.
 2. Only if they do not suffice, parts that *may* hold matches follow, the smallest first, in stretches that grow: a page of rows,
    then four, and so on; when many parts have given nothing, several at the same time.
 
@@ -161,23 +162,25 @@ def _taken(request: ScanRequest, found: PruneResult, scan: ScanMetrics, failing:
     """Proven parts first, then others."""
     groups = partial(local.groups, request, found)
     staged = StagedScan(request, scan, request.plan, groups, request.shape.max_rows, failing)
-    ordered = _ordered(found, request.shape.max_rows or 1, filtered=bool(request.plan.predicates))
+    ordered = _ordered(request, found)
     jobs = (partial(staged.read, part, proven=whole) for part, whole in ordered)
     for _, job in zip(range(PATIENCE), jobs, strict=False):
         yield from job()
     yield from ahead(jobs, request.config.read_threads or local.CORES, weight)
 
 
-def _ordered(found: PruneResult, wanted: int, *, filtered: bool) -> Iterator[tuple[Part, bool]]:
-    """The parts, and whether they are proven: those first; of each kind the smallest with enough rows."""
+def _ordered(request: ScanRequest, found: PruneResult) -> Iterator[tuple[Part, bool]]:
+    """The parts, and whether they are proven; of each kind the smallest with enough rows first."""
+    wanted = request.shape.max_rows or 1
     if found.kept is None:
-        yield from (
-            (part, False) for part in _smallest_parts(found, np.arange(found.left), 1 if filtered else wanted)
-        )
+        least = 1 if request.plan.predicates else wanted
+        yield from ((part, False) for part in _smallest_parts(found, np.arange(found.left), least))
         return
     proven = found.passing()
-    yield from ((part, True) for part in _smallest_parts(found, found.kept[proven], wanted))
-    yield from ((part, False) for part in _smallest_parts(found, found.kept[~proven], 1))
+    enough = 2 * _sure(request)[found.kept[proven]].sum() >= wanted
+    for whole in (True, False) if enough else (False, True):
+        places = found.kept[proven == whole]
+        yield from ((part, whole) for part in _smallest_parts(found, places, wanted if whole else 1))
 
 
 def _smallest_parts(found: PruneResult, places: np.ndarray, rows: int) -> Iterator[Part]:

@@ -29,6 +29,7 @@ from tidegate.expr.domain import Interpretation, Specs, any_of
 from tidegate.expr.model import Expr, Kind, Literal, Type, build, subexpressions, support
 from tidegate.plan import MapFilterProject
 from tidegate.plan import deciding_columns as decisive
+from tidegate.query.late import steps
 from tidegate.query.late.pages import page_specs
 from tidegate.query.late.staged_scan import StagedScan, weight
 from tidegate.query.paths import local
@@ -149,7 +150,7 @@ class _Bars:
         found = None if bound is None else self._worst_key(keys, _barred(keys, bound), part, scan)
         if found is not None:
             return found
-        if len(narrow.demand()) == len(request.plan.demand()) or part.rows < local.WORTH:
+        if len(narrow.demand()) == len(request.plan.demand()) or part.rows < steps.MIN_STAGED_ROWS:
             return None
         return self._worst_key(keys, narrow, part, scan)
 

@@ -10,6 +10,9 @@ Where parts retract rows, statistics may drop a row's part and not that of its r
 its retraction beside one of (9, 'z'), and `id > 5`. That is sound if rows are filtered before they meet (`local.py`): a retraction
 carries its whole row, so the filter that drops the one drops the other. But equal must then mean identical: 0.0 retracts -0.0,
 and `f::text = '-0'` passes one of them. Where conditions read floats or intervals, such a snapshot is read whole.
+
+Only parts that retract, or may hold a retracted row by their statistics, concern each other (`candidates.py`): if none
+of them is left, rows need not meet anything.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from tidegate.expr.domain import Interpretation, Specs, Verdict, explain_verdict
 from tidegate.expr.model import support
 from tidegate.plan import MapFilterProject, Verdicts, compute_verdicts
 from tidegate.plan import deciding_columns as decisive
+from tidegate.query.prune.candidates import retraction_candidates
+from tidegate.query.prune.schema_versions import schema_versions_without
 from tidegate.query.scan_metrics import ScanMetrics
 from tidegate.storage.part import Part
 from tidegate.storage.shard import Snapshot
@@ -47,7 +52,7 @@ class PruneResult:
     """Parts of the collection, and their bytes: those that begin later or have ended are left out as well."""
     snapshot: Snapshot
     retracts: bool
-    """Whether rows must be consolidated with their retractions."""
+    """Whether rows of these parts must be consolidated with their retractions."""
     whole: bool = True
     """Whether no part was pruned that has begun and not ended."""
     verdicts: Verdicts | None = None
@@ -130,7 +135,7 @@ def prune(snapshot: Snapshot, mfp: MapFilterProject, now: int, *, use: bool) -> 
         total,
         size,
         snapshot,
-        retracts=retracts,
+        retracts=bool(retracts and retraction_candidates(snapshot)[kept].any()),
         whole=len(kept) == table.num_rows,
         verdicts=verdicts,
         kept=kept,
@@ -218,19 +223,3 @@ class PruningPredicate:
 def treats_equal_alike(mfp: MapFilterProject) -> bool:
     """Whether all conditions give the same answer for equal rows."""
     return all(mfp.inputs[i].identity_is_equality for i in support(*mfp.conditions))
-
-
-def schema_versions_without(snapshot: Snapshot) -> dict[int, list[int]]:
-    """For each column the versions of the schema that do not have it: parts written with them hold NULLs.
-
-    A column that was added with a default is not NULL there, which the frames know.
-    """
-    if len(snapshot.state.schemas) == 1:
-        return {column.id: [] for column in snapshot.schema.columns}
-    versions = {
-        stored.parsed.id: {column.id for column in stored.parsed.columns} for stored in snapshot.state.schemas
-    }
-    return {
-        column.id: [v for v, ids in versions.items() if column.id not in ids and column.missing is None]
-        for column in snapshot.schema.columns
-    }

@@ -8,7 +8,7 @@
 | `snapshot_index.py` | which parts of a snapshot a filter must read; the snapshot's lease |
 | `explain_filters.py` | recovers the filters of a scan while Spark renders EXPLAIN |
 | `deleted_rows.py` | skips rows that were deleted by their position |
-| `retraction_candidates.py`, `consolidate.py` | which parts need consolidation; consolidation in Spark |
+| `consolidate.py` | consolidation in Spark |
 | `hadoop_paths.py` | the URIs and Hadoop settings under which Spark opens parts |
 | `late_scan.py` | our own scan in Spark's tasks, as a data source |
 | `format_reader.py` | `spark.read.format("tidegate")`, which uses that scan |

@@ -8,7 +8,7 @@
 | they are few, and others like them have deleted rows | with those, as parts of which no row is deleted: see below |
 | some diff is greater | each row as often as `_diff` says |
 | some times are after `as_of` | `_time <= as_of` |
-| they retract, or may hold a retracted row (`retraction_candidates.py`) | equal rows are consolidated (`consolidate.py`) |
+| they retract, or may hold a retracted row (`retraction_candidates`) | equal rows are consolidated (`consolidate.py`) |
 
 Most collections have only the first branch, and the second after a DELETE or an UPDATE. Several of the others may apply at once.
 
@@ -33,7 +33,7 @@ import numpy as np
 
 from tidegate.errors import UnsupportedError
 from tidegate.expr.model import Type
-from tidegate.spark.read.retraction_candidates import retraction_candidates
+from tidegate.query.prune import retraction_candidates
 from tidegate.storage.part import HIDDEN_COLUMNS, Schema, SchemaColumn
 from tidegate.storage.shard import Snapshot
 

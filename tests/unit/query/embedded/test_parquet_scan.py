@@ -185,6 +185,38 @@ def test_a_flipped_byte_is_an_error_that_names_the_part(db: tidegate.Database, t
     db.sql(sql)
 
 
+def test_small_files_without_a_table_of_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are verified each time: what our own scan has cached of them is not what DuckDB reads."""
+    monkeypatch.setattr(page_table, "MIN_TABLE_BYTES", 1 << 16)
+    with tidegate.open(tmp_path / "lake", config=tidegate.Config(inline_bytes=0)) as db:
+        db.sql("CREATE TABLE t (k int8, s text)")
+        for first in (0, 10):
+            db.append("t", {"k": list(range(first, first + 10)), "s": ["x"] * 10})
+        db.sql("DELETE FROM t WHERE k = 3")
+        files, plan = 0, parquet_scan.plan_parquet_scan
+
+        def counted(scan: execution.RelationalScan) -> parquet_scan.ParquetScan | None:
+            nonlocal files
+            found = plan(scan)
+            files += 0 if found is None else len(found.files)
+            return found
+
+        monkeypatch.setattr(execution, "plan_parquet_scan", counted)
+        sql = "SELECT k, count(*) OVER () FROM t OPTIONS (engine = embedded)"
+        result = db.sql(sql)
+        assert sorted(result.rows()) == [(k, 19) for k in range(20) if k != 3]
+        assert (files, result.scan.parts_read) == (2, 2)
+        db.set("inline_bytes", 4096)
+        db.append("t", {"k": [20], "s": ["in the log"]})
+        assert (len(db.sql(sql).rows()), files) == (20, 4), "DuckDB cannot read what has no file"
+        for target in (file for file in (tmp_path / "lake" / "part").rglob("*") if file.is_file()):
+            data = target.read_bytes()
+            target.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+            with pytest.raises(tidegate.CorruptError, match=target.name):
+                db.sql(sql)
+            target.write_bytes(data)
+
+
 def test_the_tables_of_general_sql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Types that DuckDB does not read as we do, jsonb and intervals, are read by our own scan."""
     with tidegate.open(tmp_path / "lake") as db:

@@ -60,6 +60,18 @@ def test_parts_that_are_proven_come_first(db: tidegate.Database) -> None:
     assert min(id_ for (id_,) in got.rows()) >= 500, "the part with ids from 250 on is not proven"
 
 
+def test_a_few_proven_rows_are_read_last() -> None:
+    """One updated row, proven to pass, does not spare a part that may hold ten."""
+    with tidegate.open("memory://", config=Config(audit=1.0)) as own:
+        own.sql("CREATE TABLE t (id int8, v int8)")
+        own.append("t", {"id": np.arange(1000), "v": np.arange(1000)})
+        own.sql("UPDATE t SET v = 7777 WHERE id < 2")
+        for limit, read in ((2, 1), (5, 1), (1000, 2)):
+            got = own.sql(f"SELECT v FROM t WHERE v > 5 LIMIT {limit}")
+            assert (len(got), got.scan.parts_read) == (min(limit, 996), read)
+        assert {v for (v,) in own.sql("SELECT v FROM t WHERE v > 5 LIMIT 2").rows()} == {7777}
+
+
 def test_offset_and_more_than_there_is(db: tidegate.Database) -> None:
     assert len(db.sql("SELECT id FROM t LIMIT 9223372036854775807 OFFSET 1")) == PARTS * ROWS - 1
     assert db.sql("SELECT id FROM t LIMIT 10 OFFSET 15000").rows() == []

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from tidegate.expr.domain import Specs
 from tidegate.expr.model import Kind, Type
-from tidegate.query.prune import schema_versions_without
+from tidegate.query.prune.schema_versions import schema_versions_without
 from tidegate.storage.shard import Snapshot
 
 _RANKED = frozenset(
@@ -37,7 +37,12 @@ _RANKED = frozenset(
 
 
 def retraction_candidates(snapshot: Snapshot) -> np.ndarray:
-    """Returns a flag for each part of `snapshot.table`: its rows may be retractions, or may be retracted."""
+    """A flag for each part of `snapshot.table`: its rows may be retractions, or may be retracted."""
+    key = "candidates", snapshot.as_of, snapshot.schema.id
+    return snapshot.state.parts.arrays.get_or_compute(key, lambda: _find_candidates(snapshot))
+
+
+def _find_candidates(snapshot: Snapshot) -> np.ndarray:
     table = snapshot.table(["retracts", "schema"])
     retracts = table.column("retracts").to_numpy()
     candidates = np.ones(table.num_rows, bool)
@@ -59,7 +64,7 @@ def _ranked(type_: Type) -> bool:
 def _overlaps(
     snapshot: Snapshot, id_: int, type_: Type, absent: np.ndarray, retracts: np.ndarray
 ) -> np.ndarray:
-    """Returns which parts may share a value of this column with a part that retracts."""
+    """Which parts may share a value of this column with a part that retracts."""
     null, empty, low, high = _values(snapshot, id_, type_, absent)
     ranges = retracts & ~empty
     starts, ends = low[ranges], high[ranges]
@@ -76,7 +81,7 @@ def _overlaps(
 def _values(
     snapshot: Snapshot, id_: int, type_: Type, absent: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns for each part: may the column be NULL, has it no value, and its bounds as ranks."""
+    """For each part: may the column be NULL, has it no value, and its bounds as ranks."""
     nulls, empties, lows, highs = [], [], [pa.array([], type_.arrow)], [pa.array([], type_.arrow)]
     at = 0
     for frame in snapshot.frames():
