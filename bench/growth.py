@@ -68,7 +68,8 @@ class Lake:
 
     def open(self, root: Path | None = None) -> tidegate.Database:
         """The lake, or a copy of it, opened anew."""
-        db = tidegate.open(f"{root or self.root}{self.query}")
+        parts_stay = tidegate.Config(maintenance=False, inline_bytes=0)
+        db = tidegate.open(f"{root or self.root}{self.query}", config=parts_stay)
         db.set("audit", 0.0)
         return db
 

@@ -45,7 +45,7 @@ QUESTIONS = {
 
 def fill(folder: Path, parts: int) -> None:
     """Creates the collection `t` with so many parts."""
-    with tidegate.open(folder) as db:
+    with tidegate.open(folder, config=tidegate.Config(maintenance=False, inline_bytes=0)) as db:
         db.sql("CREATE TABLE t (id int8, v int8, note text)")
         ids = np.arange(ROWS)
         table = pa.table({"id": ids, "v": ids % 10, "note": [f"a note about {i}" for i in ids]})
