@@ -117,7 +117,9 @@ def test_a_folder_that_is_read_only(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir(mode=0o755)
     made(str(tmp_path / "lake")).append("t", ROWS)
     code = (
-        "import os, sys, tidegate; tidegate.open('memory://').sql('CREATE TABLE t (id int8)'); os.setuid(65534)\n"
+        "import os, sys, tidegate\n"
+        "tidegate.open('memory://').sql('CREATE TABLE t (id int8); INSERT INTO t VALUES (1)')  # imports what is needed\n"
+        "os.setuid(65534)\n"
         "try: tidegate.open(sys.argv[1]).sql('INSERT INTO t (id) VALUES (1)')\n"
         "except tidegate.StoreError as error: print(error)"
     )

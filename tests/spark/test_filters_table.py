@@ -31,7 +31,8 @@ COLUMNS = (
 
 @pytest.fixture(scope="module")
 def months(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tidegate.Database]:
-    with tidegate.open(tmp_path_factory.mktemp("filters") / "lake", config=Config(audit=1.0)) as db:
+    config = Config(audit=1.0, inline_bytes=0)
+    with tidegate.open(tmp_path_factory.mktemp("filters") / "lake", config=config) as db:
         db.sql(f"CREATE TABLE months ({COLUMNS})")
         schema = db.sql("SELECT * FROM months").schema
         for part in range(PARTS):
