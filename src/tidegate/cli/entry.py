@@ -24,6 +24,8 @@ def run() -> NoReturn:
             f"The command line needs {', '.join(missing)}. Install with: pip install 'tidegate[cli]'\n"
         )
         sys.exit(2)
+    # Each thread of numpy's OpenBLAS spins for a while, 0.1 s of CPU time for two cores; nothing here multiplies matrices.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # searching the freshly imported modules for garbage would be a tenth of a cold start
     defer_methods()
     try:

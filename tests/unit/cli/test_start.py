@@ -86,6 +86,22 @@ def test_a_cold_statement_imports_little(tmp_path: Path) -> None:
     assert "tidegate.database" in modules.split()
 
 
+@pytest.mark.parametrize("given", [None, "3"])
+def test_numpy_starts_no_threads_unless_it_is_told_to(tmp_path: Path, given: str | None) -> None:
+    """Those of OpenBLAS spin for a third of the CPU time of a cold statement."""
+    code = (
+        "import os, sys, atexit; from tidegate.cli import run; "
+        "atexit.register(lambda: print('BLAS', os.environ['OPENBLAS_NUM_THREADS'], 'numpy' in sys.modules)); "
+        "sys.argv = ['tidegate', 'sql', 'SELECT 1 AS one']; run()"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    env |= {} if given is None else {"OPENBLAS_NUM_THREADS": given}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True, env=env
+    )
+    assert done.stdout.endswith(f"BLAS {given or 1} True\n")
+
+
 def test_the_exit_code_survives(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tidegate.cli", "sql"]
     done = subprocess.run(
