@@ -49,11 +49,14 @@ def options() -> dict[str, str]:
         pytest.skip(f"{missing} is not installed")
 
 
-def open_shard(place: str, options: dict[str, str], endpoint: str | None = None) -> Shard:
-    """The shard as a process of its own, straight or through a proxy."""
+def open_shard(
+    place: str, options: dict[str, str], endpoint: str | None = None, *, in_log: bool = False
+) -> Shard:
+    """The shard as a process of its own, straight or through a proxy, with small commits as files or in the log."""
     there = {**options, "timeout": "1s", **({"endpoint": endpoint} if endpoint else {})}
     blob = ObjectBlob.open(place, **there)
-    return Shard(Machine(LogConsensus(blob), blob, "shard/s1", retries=RetryPolicy(6, 0.01, 0.2)), CONFIG)
+    config = CONFIG if in_log else replace(CONFIG, inline_bytes=0)
+    return Shard(Machine(LogConsensus(blob), blob, "shard/s1", retries=RetryPolicy(6, 0.01, 0.2)), config)
 
 
 def create(place: str, options: dict[str, str]) -> Shard:
@@ -78,7 +81,7 @@ class OneSpoil(Spoiling):
 
 
 CHANGES = ("delete", "update", "settle")
-LOST = [(what, kind) for what in ("append", "compact", *CHANGES) for kind in SPOILS]
+LOST = [(what, kind) for what in ("append", "append in the log", "compact", *CHANGES) for kind in SPOILS]
 """By default each kind of spoiling meets one of the changes, in `make prove` all of them."""
 if SECONDS <= 10:
     LOST = [one for one in LOST if one[0] not in CHANGES or SPOILS.index(one[1]) % 3 == CHANGES.index(one[0])]
@@ -97,9 +100,9 @@ def test_one_lost_answer(
         Shard(direct.machine, replace(CONFIG, retraction_lookup_bytes=0)).append(rows(1), diff=-1)
     with spoiling(options["endpoint"], seed=1, often=0, kind=OneSpoil) as proxy:
         assert isinstance(proxy, OneSpoil)
-        shard = open_shard(place, options, proxy.url)
+        shard = open_shard(place, options, proxy.url, in_log=what == "append in the log")
         proxy.armed = kind
-        proxy.skip = {"append": 0, "compact": 2}.get(
+        proxy.skip = {"append": 0, "append in the log": 0, "compact": 2}.get(
             what, 1
         )  # `since` moves, a lease is made, then comes the entry
         match what:
@@ -182,12 +185,12 @@ class Work:
     def run(self, job: Callable[[Shard, int], None], start: int, endpoint: str) -> None:
         end = time.monotonic() + SECONDS
         try:
-            shard, number = open_shard(self.place, self.options, endpoint), start
+            shard, number = open_shard(self.place, self.options, endpoint, in_log=True), start
             while time.monotonic() < end:
                 job(shard, number)
                 number += 1
-                if number % 40 == 0:
-                    shard = open_shard(self.place, self.options, endpoint)  # a process that starts
+                if number % 40 == 0:  # a process that starts
+                    shard = open_shard(self.place, self.options, endpoint, in_log=True)
         except BaseException as error:  # noqa: BLE001  # told in the test's own thread
             self.failures.append(error)
 
