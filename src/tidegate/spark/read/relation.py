@@ -54,7 +54,7 @@ def pin(lake: Context, name: str, as_of: int | None = None) -> SnapshotRelation:
     """Pins a snapshot of a collection: at `as_of`, else what is committed now."""
     wall = lake.clock.now()
     shard = lake.collection(name)
-    with suppress(ReadOnlyError):  # then tasks of ours read them, see `_readable`
+    with suppress(ReadOnlyError):  # then tasks of ours read them: `_has_files`
         store_inline_parts(shard)
     pinned = open_snapshot(shard, as_of, timeout_ms=lake.config.as_of_timeout_ms)
     if as_of is None:

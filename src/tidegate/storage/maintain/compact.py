@@ -139,7 +139,9 @@ def store_inline_parts(shard: Shard) -> int:
         order = compaction_order(shard, lease.state)
         few = len(inline) <= shard.config.compact_fanout
         for group in ([part] for part in inline) if few else [inline]:
-            with suppress(Conflict):  # somebody merges them just now
+            with suppress(
+                Conflict, PartSwept
+            ):  # others merge them just now, or sweep took the file: they stay
                 rewrite(shard, lease, group, order, anyway=True)
     return len(inline)
 

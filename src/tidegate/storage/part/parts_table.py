@@ -1,8 +1,10 @@
 """Parts as rows of an Arrow table: so a state stores them, and so they travel to tasks.
 
-table = parts_to_table(parts)            a row for each part, in the columns of `PARTS_SCHEMA`
-parts_from_table(table.slice(0, 2))      two of them as values again
-with_object(table)                       without inline parts, whose files are in the column `data`
+    table = parts_to_table(parts)            a row for each part, in the columns of `PARTS_SCHEMA`
+    parts_from_table(table.slice(0, 2))      two of them as values again
+    with_object(table)                       without inline parts
+
+The file of an inline part is in the column `data`; other parts have their file in the blob store, and no data.
 """
 
 from __future__ import annotations

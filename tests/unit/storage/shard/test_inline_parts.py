@@ -14,14 +14,15 @@ import tidegate
 from tests.unit.storage.shards import World, changes, ids, rows
 from tidegate.config import Config
 from tidegate.errors import CorruptError
-from tidegate.storage.maintain import sweep_shard, verify_objects
+from tidegate.storage.maintain import compact, sweep_shard, verify_objects
 from tidegate.storage.maintain.compact import compact_shard, store_inline_parts
 from tidegate.storage.part.checksum import unseal
 from tidegate.storage.shard import changes as entries
 from tidegate.storage.shard import machine as log
 from tidegate.storage.shard import rollup
 from tidegate.storage.shard import shard as writer
-from tidegate.storage.shard.shard import Shard
+from tidegate.storage.shard.shard import PartSwept, Shard
+from tidegate.storage.shard.state import Conflict
 
 SMALL = Config().inline_bytes
 
@@ -157,6 +158,23 @@ def test_they_are_stored_for_readers_of_files() -> None:
     assert ids(world.open()) == [0, 2]
     assert changes(world.open(), 0) == [(0, 10_000, 1), (1, 10_001, 1), (1, 10_002, -1), (2, 10_001, 1)]
     assert ids(world.open(), as_of=10_001) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("error", [Conflict("merged by others"), PartSwept("swept")])
+def test_what_cannot_be_stored_now_stays_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    world = World()
+    shard = world.create(inline_bytes=SMALL)
+    shard.append(rows(1))
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(compact, "rewrite", fail)
+    assert store_inline_parts(shard) == 1
+    assert len(shard.machine.fetch().parts.inline()) == 1
+    assert ids(world.open()) == [1]
 
 
 def test_deleted_rows_of_parts_in_the_log() -> None:
